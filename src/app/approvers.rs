@@ -58,7 +58,7 @@ pub(super) fn signed(checked: &Checked, live: &Live, road: &Arc<Road>) -> Option
 }
 
 /// A list for this purpose, and its text with its envelope, if enough of these keys signed it.
-pub(crate) fn read(
+pub(super) fn read(
     purpose: Purpose,
     file: &Path,
     trusted: (&[PublicKey], usize),
@@ -72,14 +72,11 @@ pub(crate) fn read(
     Ok((list, (text, envelope)))
 }
 
-/// The configured list, for orders to erase and to end a hold; and its text with its envelope.
+/// The configured list, for orders to erase and to end a hold; it is kept for evidence.
 ///
 /// # Errors
-/// None is configured, too few of those who may sign it did, or it has ended.
-pub(crate) fn for_orders(
-    config: &Config,
-    now: Timestamp,
-) -> Result<(Approvers, SignedList), String> {
+/// None is configured, it counts for nobody, or it cannot be kept.
+pub(crate) fn for_orders(config: &Config, now: Timestamp) -> Result<Approvers, String> {
     let file = config.approvals.signers.as_ref().ok_or(
         "no list says who the operators are: set `approvals.signers`, and give operators' keys the role `operator` \
          and the namespace `wicketgate-order`",
@@ -89,7 +86,23 @@ pub(crate) fn for_orders(
     if let Some(why) = wrong.pop() {
         return Err(why);
     }
-    let (list, signed) = read(Purpose::Order, file, (&keys, config.trust.approver_threshold))?;
+    let trusted = (keys.as_slice(), config.trust.approver_threshold);
+    let (list, (text, envelope)) = in_force(file, trusted, now)?;
+    let kept = Artifacts::open(&config.evidence.artifacts(config));
+    let kept = kept.and_then(|at| at.put_approvers(list.digest(), &text, &envelope));
+    kept.map(|()| list).map_err(|e| e.to_string())
+}
+
+/// A list for orders, and its text with its envelope, if it has not ended.
+///
+/// # Errors
+/// Too few of those who may sign it did, or it has ended.
+pub(crate) fn in_force(
+    file: &Path,
+    trusted: (&[PublicKey], usize),
+    now: Timestamp,
+) -> Result<(Approvers, SignedList), String> {
+    let (list, signed) = read(Purpose::Order, file, trusted)?;
     ended(&list, now)?;
     Ok((list, signed))
 }

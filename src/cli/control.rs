@@ -1,18 +1,16 @@
 //! `wicketgate control`: stop and reinstate, and learn what was really stopped.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::approval::sign::signature;
+use super::approval::sign::{printed, signature};
 use super::door::{Desk, list, text};
 use super::{Exit, block_on, complain, say};
 use crate::approval::order;
 use crate::clock::{Clock as _, SystemClock};
 use crate::control::Target;
-use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 use crate::operator::visible;
 
@@ -161,10 +159,7 @@ async fn reinstate(args: &Reinstate) -> Result<Exit, Exit> {
         None => to_sign(args).await?.bytes(),
     };
     if args.statement {
-        // Exactly these bytes are signed: no line feed follows.
-        let mut out = std::io::stdout();
-        let written = out.write_all(&statement).and_then(|()| out.flush());
-        return Ok(if written.is_ok() { Exit::Ok } else { Exit::Unverifiable });
+        return Ok(printed(&statement));
     }
     let with = (args.key.as_deref(), args.signature.as_deref());
     let signature = signature(with, order::NAMESPACE, &statement).map_err(|why| {
@@ -191,14 +186,13 @@ async fn to_sign(args: &Reinstate) -> Result<order::Statement, Exit> {
         Timestamp::parse(text).ok_or_else(|| wrong(later))
     });
     let expires = expires.transpose()?;
-    let head = args.desk.ask(http::Method::GET, "/v1/control/head", None).await?.body;
-    let (seq, digest) = (head.get("seq").and_then(Value::as_u64), text(&head, "digest"));
-    let Some((seq, digest)) = seq.zip(Digest::parse(&digest)) else {
-        complain("error: the answer names no order to speak after");
-        return Err(Exit::Unverifiable);
-    };
+    let head = args.desk.speaks_after("/v1/control/head").await;
+    let (tenant, previous) = head.map_err(|(exit, why)| {
+        complain(format!("error: {why}"));
+        exit
+    })?;
     Ok(order::Statement {
-        tenant: text(&head, "tenant"),
+        tenant,
         order: order::Word::Reinstate,
         target: target.to_owned(),
         name: args.name.clone(),
@@ -208,7 +202,7 @@ async fn to_sign(args: &Reinstate) -> Result<order::Statement, Exit> {
         reason: args.reason.clone().unwrap_or_default(),
         at: SystemClock::new().now(),
         expires,
-        previous: order::Previous { seq, digest },
+        previous,
     })
 }
 

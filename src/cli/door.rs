@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use super::control::told;
 use super::{Exit, complain, say};
+use crate::approval::order::Previous;
+use crate::domain::digest::Digest;
 use crate::operator::credential::showing;
 use crate::operator::visible;
 use crate::tool::net::Identity;
@@ -113,7 +115,25 @@ impl Desk {
             .map_err(|why| format!("`{}`: {why}", self.url))
     }
 
-    pub(super) async fn try_ask(
+    /// What an order speaks after, as this route of the office tells it: the tenant, and the newest entry of the list.
+    ///
+    /// # Errors
+    /// Nobody answers, it is refused, or the answer names none.
+    pub async fn speaks_after(&self, route: &str) -> Result<(String, Previous), (Exit, String)> {
+        let head = self.try_ask(http::Method::GET, route, None).await;
+        let head = head.map_err(|why| (Exit::Unverifiable, why))?;
+        if !(200..300).contains(&head.status) {
+            return Err((Exit::Invalid, head.why()));
+        }
+        let seq = head.body.get("seq").and_then(Value::as_u64);
+        let Some((seq, digest)) = seq.zip(Digest::parse(&text(&head.body, "digest"))) else {
+            let why = "the answer names no order to speak after".to_owned();
+            return Err((Exit::Unverifiable, why));
+        };
+        Ok((text(&head.body, "tenant"), Previous { seq, digest }))
+    }
+
+    async fn try_ask(
         &self,
         method: http::Method,
         path: &str,
@@ -165,10 +185,15 @@ impl Answered {
     /// What a refusal says, for a person.
     #[must_use]
     pub fn refusal(&self) -> String {
+        format!("error: {}", self.why())
+    }
+
+    /// The same, for a sentence that goes on.
+    fn why(&self) -> String {
         let text = |name: &str| self.body.get(name).and_then(Value::as_str).unwrap_or_default();
         let (code, cause) = (visible(text("code")), visible(text("cause")));
         let cause = if cause.is_empty() { String::new() } else { format!("/{cause}") };
-        format!("error: {} ({code}{cause}, {})", visible(text("detail")), self.status)
+        format!("{} ({code}{cause}, {})", visible(text("detail")), self.status)
     }
 }
 

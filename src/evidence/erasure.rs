@@ -59,6 +59,12 @@ fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, Error> {
     Err(Error::Order(code, why.into()))
 }
 
+/// The run that an order is about.
+fn run_of(said: &Statement) -> Result<RunId, Error> {
+    let none = || refuse("order.target", format!("`{}` is no id of a run", said.name));
+    RunId::parse(&said.name).map_or_else(none, Ok)
+}
+
 /// The newest entry of the tenant's fleet log, as an order names what it speaks after.
 ///
 /// # Errors
@@ -129,10 +135,7 @@ impl Asked {
         if said.target == "payloads" {
             return Ok(Self { run: None, role: None, commitments });
         }
-        match RunId::parse(&said.name) {
-            Some(run) => Ok(Self { run: Some(run), role: said.role.clone(), commitments }),
-            None => refuse("order.target", format!("`{}` is no id of a run", said.name)),
-        }
+        Ok(Self { run: Some(run_of(said)?), role: said.role.clone(), commitments })
     }
 }
 
@@ -299,19 +302,19 @@ impl Shelf<'_> {
     /// Keeps a person from erasing these payloads who gave a word about a call of the run, or lifted a hold on it.
     /// Whoever had a part in it does not destroy the traces of it.
     ///
-    /// `run`: the only run they are of, if that is known; else the whole chain is read. `subject`: as the list of
-    /// approvers names the person; `by`: as entries name who asked.
+    /// `run`: the only run they are of, if that is known; else the whole chain is read. `subjects`: as the list of
+    /// approvers and the staff name who asks and who signs; `by`: as entries name who asks.
     ///
     /// # Errors
     /// `erasure.part`: they had one. Or the ledger cannot be read.
     pub async fn refuse_part(
         &self,
+        records: &Records,
         (wanted, run): (&Wanted, Option<&RunId>),
-        (subject, by): (&str, &str),
+        (subjects, by): (&[&str], &str),
     ) -> Result<(), Error> {
-        let records = self.records().await?;
-        let theirs = |one: &Lifted| one.hold.by == by || one.signer.eq_ignore_ascii_case(subject);
-        let theirs = records.lifted.into_iter().filter(theirs).map(|one| one.hold);
+        let theirs = |one: &&Lifted| one.hold.by == by || is_one_of(subjects, &one.signer);
+        let theirs = records.lifted.iter().filter(theirs).map(|one| one.hold.clone());
         let theirs: Vec<Hold> = theirs.collect();
         for (chain, list) in wanted {
             let Some(row) = self.chains.get(chain) else { continue };
@@ -319,7 +322,7 @@ impl Shelf<'_> {
             if lifted.keys().any(|c| list.contains(c)) {
                 return refuse("erasure.part", "whoever lifted a hold does not erase what it kept");
             }
-            for run in self.spoken_of(row, run, subject).await? {
+            for run in self.spoken_of(row, run, subjects).await? {
                 let of_run = commitments_of(self.reader, chain, &run).await?;
                 if of_run.iter().any(|(c, _)| list.contains(c)) {
                     let why = "whoever approved or refused a call does not erase its run";
@@ -330,17 +333,17 @@ impl Shelf<'_> {
         Ok(())
     }
 
-    /// Runs of this chain, or this one, about whose calls this person gave a word.
+    /// Runs of this chain, or this one, about whose calls one of these people gave a word.
     async fn spoken_of(
         &self,
         chain: &ChainRow,
         run: Option<&RunId>,
-        subject: &str,
+        subjects: &[&str],
     ) -> Result<BTreeSet<RunId>, Error> {
         let mut runs = BTreeSet::new();
         if let Some(run) = run {
             let rows = self.reader.run_entries(&chain.chain, run).await?;
-            runs.extend(spoken(&chain.origin, &rows, subject)?);
+            runs.extend(spoken(&chain.origin, &rows, subjects)?);
             return Ok(runs);
         }
         let mut at = 0;
@@ -348,14 +351,22 @@ impl Shelf<'_> {
             let rows = self.reader.entries(&chain.chain, at, PAGE).await?;
             let Some(last) = rows.last() else { break };
             at = last.seq.saturating_add(1);
-            runs.extend(spoken(&chain.origin, &rows, subject)?);
+            runs.extend(spoken(&chain.origin, &rows, subjects)?);
         }
         Ok(runs)
     }
 }
 
-/// The runs of those entries that are this person's words, or a call whose arguments this person wrote.
-fn spoken(origin: &str, rows: &[EntryRow], subject: &str) -> Result<BTreeSet<RunId>, StoreError> {
+fn is_one_of(subjects: &[&str], other: &str) -> bool {
+    subjects.iter().any(|subject| subject.eq_ignore_ascii_case(other))
+}
+
+/// The runs of those entries that are words of these people, or a call whose arguments one of them wrote.
+fn spoken(
+    origin: &str,
+    rows: &[EntryRow],
+    subjects: &[&str],
+) -> Result<BTreeSet<RunId>, StoreError> {
     let kinds = [Kind::ApprovalGranted, Kind::ApprovalRefused];
     let asked = [Kind::CallHeld, Kind::CallDenied];
     let any = |row: &EntryRow| kinds.iter().chain(&asked).any(|kind| kind.as_str() == row.kind);
@@ -367,7 +378,7 @@ fn spoken(origin: &str, rows: &[EntryRow], subject: &str) -> Result<BTreeSet<Run
         let by = || crate::ledger::hold::asked_by(&entry.draft.data).map(|by| by.approval);
         let said = kinds.iter().find_map(|kind| crate::ledger::hold::said(&entry, *kind));
         let said = said.or_else(by);
-        if said.is_some_and(|said| said.subject.eq_ignore_ascii_case(subject)) {
+        if said.is_some_and(|said| is_one_of(subjects, &said.subject)) {
             runs.extend(entry.draft.run);
         }
     }
@@ -401,8 +412,7 @@ impl HoldOn {
         if said.target == "log" {
             return Ok(Self::Log(said.name.clone()));
         }
-        let run = RunId::parse(&said.name).map(Self::Run);
-        run.map_or_else(|| refuse("order.target", format!("`{}` is no id of a run", said.name)), Ok)
+        run_of(said).map(Self::Run)
     }
 }
 

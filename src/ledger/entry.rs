@@ -12,6 +12,8 @@ use crate::domain::time::Timestamp;
 pub const VERSION: &str = "wicketgate/entry/1";
 /// Bytes of one entry at most.
 pub const BYTES_MAX: usize = 65_535;
+/// `basis` of a `payload.erased` that says what was older than it is kept.
+pub const BY_CLOCK: &str = "retention";
 
 macro_rules! kinds {
     ($($name:ident = $text:literal;)*) => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::entry::{Draft, Entry, Kind};
+use super::entry::{BY_CLOCK, Draft, Entry, Kind};
 use super::store::{ChainRow, EntryRow, LedgerReader, StoreError};
 use super::verify::fleet::is_fleet;
 use crate::approval::order::Loosening;
@@ -24,8 +24,6 @@ pub const ERASED_MAX: usize = 200;
 pub const PAYLOAD_DAYS: u64 = 30;
 /// How long backups keep what was erased, unless something else is said: 35 days.
 pub const BACKUP_DAYS: u64 = 35;
-/// Why something expired, as `payload.erased` says it.
-pub const BY_CLOCK: &str = "retention";
 
 /// A stored payload, without its bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -93,13 +93,17 @@ impl Office {
         let before = self.erased_before(&request.asked, &found, &records)?;
         shelf.refuse_held(&records, &found.wanted).await.map_err(refused)?;
         let wanted = (&found.wanted, request.asked.run.as_ref());
-        shelf.refuse_part(wanted, (&who.subject, &by(who))).await.map_err(refused)?;
+        let order = match &request.order {
+            Some(signed) => Some(self.ordered(evidence, signed, Word::Erase).await?),
+            None => None,
+        };
+        let signer = order.iter().map(|order| order.by().subject.as_str());
+        let people: Vec<&str> = signer.chain([who.subject.as_str()]).collect();
+        let part = shelf.refuse_part(&records, wanted, (&people, &by(who))).await;
+        part.map_err(refused)?;
         let mut told = json!({"payloads": found.count(), "before": before,
             "absent": found.absent.len().saturating_sub(before), "store": evidence.store});
-        if let Some(signed) = &request.order {
-            let order = self.ordered(evidence, signed, Word::Erase).await?;
-            let signer = order.by().subject.clone();
-            shelf.refuse_part(wanted, (&signer, &by(who))).await.map_err(refused)?;
+        if let Some(order) = order {
             let done = (who, order, request.anew);
             let done = self.erase_found(evidence, &shelf, done, &found).await?;
             if let (Some(told), Value::Object(done)) = (told.as_object_mut(), done) {

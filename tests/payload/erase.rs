@@ -83,18 +83,7 @@ async fn a_crash_between_record_and_deletion_is_finished_by_running_it_again() {
     // The power goes when the first row is deleted.
     let cut = "CREATE TRIGGER cut BEFORE DELETE ON payload BEGIN SELECT RAISE(ABORT, 'power'); END";
     desk.sql(cut).await;
-    let why = [
-        "payload",
-        "erase",
-        "--yes",
-        "--basis",
-        "b",
-        "--operator-key",
-        olga(),
-        "--run",
-        &agent.run,
-    ];
-    let ended = desk.record(&why);
+    let ended = desk.try_erase(olga(), &["--run", &agent.run]);
     assert_ne!(ended.code, 0, "{ended:?}");
     assert_eq!((desk.listed(&[]).len(), erasures(&desk).await), (9, 1));
     // What the log calls erased is never shown, though the rows are still there.
@@ -117,10 +106,8 @@ async fn erasing_that_is_taken_up_again_says_so_while_somebody_still_reads_the_o
     agent.seal().await.unwrap();
     sidecar.stop().await;
     let reader = desk.reading().await;
-    let why =
-        ["payload", "erase", "--yes", "--basis", "b", "--operator-key", olga(), "--run", &run];
     let resume = ["payload", "erase", "--config", "wicketgate.yaml", "--resume"];
-    for ended in [desk.record(&why), desk.ask(&resume)] {
+    for ended in [desk.try_erase(olga(), &["--run", &run]), desk.ask(&resume)] {
         assert_eq!(ended.code, 2, "{ended:?}");
         assert!(ended.out.contains("may still hold the bytes"), "{ended:?}");
     }

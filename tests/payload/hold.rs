@@ -17,8 +17,7 @@ async fn what_is_held_is_neither_erased_nor_expired_until_it_is_released() {
     assert_eq!(held("hold", run).code, 0);
     assert!(held("hold", run).out.contains("already held"));
     assert_eq!(desk.listed(&[]).iter().filter(|p| p.get("hold").is_some()).count(), 6);
-    let erase = ["payload", "erase", "--yes", "--basis", "b", "--operator-key", olga()];
-    let refused = desk.record(&[&erase[..], &run].concat());
+    let refused = desk.try_erase(olga(), &run);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.err.contains("case 4") && refused.err.contains("legal"), "{refused:?}");
     // One held payload among others refuses all of them.
@@ -26,7 +25,7 @@ async fn what_is_held_is_neither_erased_nor_expired_until_it_is_released() {
         desk.listed(&[]).iter().map(|p| p["commitment"].as_str().unwrap().to_owned()).collect();
     let some: Vec<&str> =
         ["--commitment"].into_iter().chain(all.iter().map(String::as_str)).collect();
-    assert_eq!(desk.record(&[&erase[..], &some].concat()).code, 1);
+    assert_eq!(desk.try_erase(olga(), &some).code, 1);
     assert_eq!(desk.listed(&[]).len(), 9);
     let expire = |more: &[&str]| {
         let keep = ["payload", "expire", "--keep", "args=0d", "--keep", "result=0h"];
@@ -42,12 +41,11 @@ async fn what_is_held_is_neither_erased_nor_expired_until_it_is_released() {
     let log = ["--log", origin.as_str()];
     assert_eq!(held("hold", log).code, 0);
     assert_eq!(held("release", run).code, 0);
-    assert_eq!(desk.record(&[&erase[..], &run].concat()).code, 1);
+    assert_eq!(desk.try_erase(olga(), &run).code, 1);
     assert_eq!(held("release", log).code, 0);
-    let lifter = ["payload", "erase", "--yes", "--basis", "b", "--operator-key", otto()];
-    let refused = desk.record(&[&lifter[..], &run].concat());
+    let refused = desk.try_erase(otto(), &run);
     assert!(refused.code == 1 && refused.err.contains("whoever lifted a hold"), "{refused:?}");
-    assert_eq!(desk.record(&[&erase[..], &run].concat()).code, 0);
+    assert_eq!(desk.try_erase(olga(), &run).code, 0);
     assert_eq!(desk.listed(&[]).len(), 1);
 }
 

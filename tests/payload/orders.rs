@@ -192,29 +192,36 @@ async fn an_older_list_and_a_key_that_lapsed_or_was_stopped_erase_nothing() {
     let all = desk.listed(&[]);
     let erase = |n: usize| {
         let c = all[n]["commitment"].as_str().unwrap();
-        let what = ["payload", "erase", "--yes", "--basis", "b", "--operator-key", olga()];
-        desk.record(&[&what, &["--commitment", c][..]].concat())
+        desk.try_erase(olga(), &["--commitment", c])
     };
     let list = std::fs::read_to_string(crate::sidecar::key("signers")).unwrap();
-    let sign = |version: usize, list: &str| {
-        std::fs::write(desk.path("signers"), format!("# wicketgate: version={version}\n{list}"))
-            .unwrap();
+    let sign = |edition: &str, list: &str| {
+        std::fs::write(desk.path("signers"), format!("# wicketgate: {edition}\n{list}")).unwrap();
         let key = crate::sidecar::key("list");
         let sign = ["approval", "sign-approvers", "signers", "--key", &key];
         crate::sidecar::run(&desk.path(""), &sign);
     };
     desk.estate.configure(|config| config["approvals"]["signers"] = "signers".into());
     for (version, code) in [(2, 0), (1, 1), (3, 0)] {
-        sign(version, &list);
+        sign(&format!("version={version}"), &list);
         let ended = erase(version);
         assert_eq!(ended.code, code, "{version}: {ended:?}");
         assert!(code == 0 || ended.err.contains("version 2 was in force"), "{ended:?}");
     }
     let until = "wicketgate-order\",valid-before=\"20260101Z\"";
-    sign(4, &list.replace("wicketgate-order\"", until));
+    sign("version=4", &list.replace("wicketgate-order\"", until));
     let ended = erase(1);
     assert!(ended.code == 1 && ended.err.contains("order.lapsed"), "{ended:?}");
-    sign(5, &list);
+    // A list that has ended, with a configuration and without.
+    sign("version=5 expires=20260101Z", &list);
+    let key = crate::sidecar::key("list.pub");
+    let what = ["payload", "erase", "--yes", "--basis", "b", "--operator-key", olga()];
+    let from = ["--sqlite", "state/ledger.sqlite", "--signers", "signers", "--approver-key", &key];
+    let one = ["--commitment", all[1]["commitment"].as_str().unwrap()];
+    for ended in [erase(1), desk.ask(&[&what[..], &from, &one].concat())] {
+        assert!(ended.code == 64 && ended.err.contains("the list has ended"), "{ended:?}");
+    }
+    sign("version=6", &list);
     let line = std::fs::read_to_string(format!("{}.pub", olga())).unwrap();
     let key = SshKey::parse(line.trim()).unwrap().fingerprint();
     let order = Order::Switch { action: Action::Revoke, target: Target::Key(key) };
@@ -331,9 +338,7 @@ async fn what_was_loosened_without_an_operators_order_is_no_evidence_whoever_wro
     let log = desk.estate.origin().await;
     sidecar.stop().await;
     // The list is kept where exports find it, as it is by whoever goes by it.
-    let kept = ["payload", "erase", "--yes", "--basis", "b", "--operator-key", olga()];
-    let ended = desk.record(&[&kept[..], &["--run", &agent.run, "--role", "none"]].concat());
-    assert_eq!(ended.code, 0, "{ended:?}");
+    desk.erase(&["--run", &agent.run, "--role", "none"]);
     let payloads = desk.listed(&["--run", &agent.run]);
     let place =
         |one: &serde_json::Value| Digest::parse(one["commitment"].as_str().unwrap()).unwrap();

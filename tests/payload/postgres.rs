@@ -44,20 +44,8 @@ async fn an_eraser_erases_and_a_writer_or_a_reader_cannot() {
     let (mut sidecar, agent) = desk.served(3).await;
     agent.seal().await.unwrap();
     assert!(holds(&stored(&desk, &db).await, IBAN));
-    let erase = |url: &str| {
-        let why = [
-            "payload",
-            "erase",
-            "--yes",
-            "--basis",
-            "b",
-            "--operator-key",
-            olga(),
-            "--run",
-            &agent.run,
-        ];
-        desk.record(&[&why[..], &["--eraser-url-file", url]].concat())
-    };
+    let erase =
+        |url: &str| desk.try_erase(olga(), &["--run", &agent.run, "--eraser-url-file", url]);
     let refused = erase("reader.url");
     assert_ne!(refused.code, 0, "{refused:?}");
     // The record stands and the rows too: the next one finishes it.

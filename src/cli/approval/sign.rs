@@ -7,6 +7,7 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
 use crate::approval::sign::{self, Key};
+use crate::cli::Exit;
 use crate::config;
 
 /// The armored signature over a statement: made with this key, or read from this file.
@@ -27,6 +28,13 @@ pub(in crate::cli) fn signature(
         }
     };
     armored(&key, namespace, statement)
+}
+
+/// Prints what is to be signed: exactly these bytes, no line feed follows.
+pub(in crate::cli) fn printed(statement: &[u8]) -> Exit {
+    let mut out = std::io::stdout();
+    let written = out.write_all(statement).and_then(|()| out.flush());
+    if written.is_ok() { Exit::Ok } else { Exit::Unverifiable }
 }
 
 /// The armored signature over these bytes in this namespace, by the key that this names.

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::books::{Books, refused, tenant, unreadable};
-use super::order::{Wish, signed_by};
-use super::{After, Erase, Expire, Failure, Signing};
+use super::order::{Wish, brought_or, signed_by};
+use super::{After, Erase, Expire, Failure};
 use crate::approval::order::{Statement, Word};
+use crate::cli::approval::sign;
 use crate::cli::door::Desk;
 use crate::cli::recorder::{FleetArgs, Recording};
 use crate::cli::{Exit, office, say, write_new};
@@ -45,16 +46,9 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
     let brought = command.signing.brought()?;
     if command.signing.statement {
         let statement = wish(command).beside(shelf.reader, &tenant).await?;
-        return Ok(Signing::print(&statement));
+        return Ok(sign::printed(&statement.bytes()));
     }
-    let asked = match &brought {
-        Some(said) => Asked::of(said).map_err(|e| refused(&e))?,
-        None => Asked {
-            run: command.run,
-            role: command.role.clone(),
-            commitments: command.commitment.iter().copied().collect(),
-        },
-    };
+    let asked = asked(command, brought.as_ref())?;
     let found = shelf.find(&asked).await.map_err(|e| refused(&e))?;
     if !found.absent.is_empty() {
         let absent = found.absent.len();
@@ -66,10 +60,7 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         say(format!("{} payloads would be erased; nothing was: add `--yes`", found.count()));
         return Ok(Exit::Ok);
     }
-    let statement = match brought {
-        Some(statement) => statement,
-        None => wish(command).beside(shelf.reader, &tenant).await?,
-    };
+    let statement = brought_or(brought, wish(command).beside(shelf.reader, &tenant)).await?;
     let place = command.access.source.sqlite.as_deref();
     let order = command
         .signing
@@ -77,7 +68,7 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         .await?;
     let by = signed_by(&order);
     let (wanted, signer) = ((&found.wanted, asked.run.as_ref()), order.by().subject.as_str());
-    shelf.refuse_part(wanted, (signer, &by)).await.map_err(|e| refused(&e))?;
+    shelf.refuse_part(&records, wanted, (&[signer], &by)).await.map_err(|e| refused(&e))?;
     let grounds = Grounds {
         by,
         backups_expire_by: backups(&command.after, books.config.as_ref()),
@@ -116,43 +107,45 @@ async fn erase_away(command: &Erase, desk: &Desk) -> Result<Exit, Failure> {
     ];
     command.away.alone(&theirs).map_err(|why| (Exit::Usage, why))?;
     let brought = signing.brought()?;
-    let mut asked = if signing.statement {
-        return Ok(Signing::print(&wish(command).away(desk).await?));
+    let mut body = if signing.statement {
+        return Ok(sign::printed(&wish(command).away(desk).await?.bytes()));
     } else if command.yes {
-        let statement = match brought {
-            Some(statement) => statement,
-            None => wish(command).away(desk).await?,
-        };
-        signing.body(&statement)?
+        signing.body(&brought_or(brought, wish(command).away(desk)).await?)?
     } else {
-        dry(command, brought)?
+        dry(&asked(command, brought.as_ref())?)
     };
-    if let Some(members) = asked.as_object_mut() {
+    if let Some(members) = body.as_object_mut() {
         members.insert("vacuum".into(), after.vacuum.into());
     }
-    office::erase(desk, &asked, after.receipt.as_deref()).await
+    office::erase(desk, &body, after.receipt.as_deref()).await
 }
 
-/// What asks only what would be erased.
-fn dry(command: &Erase, brought: Option<Statement>) -> Result<Value, Failure> {
-    let asked = brought.map(|said| Asked::of(&said)).transpose().map_err(|e| refused(&e))?;
-    let asked = asked.unwrap_or_else(|| Asked {
-        run: command.run,
-        role: command.role.clone(),
-        commitments: command.commitment.iter().copied().collect(),
-    });
+/// The payloads that the options mean, or the order that was brought.
+fn asked(command: &Erase, brought: Option<&Statement>) -> Result<Asked, Failure> {
+    match brought {
+        Some(said) => Asked::of(said).map_err(|e| refused(&e)),
+        None => Ok(Asked {
+            run: command.run,
+            role: command.role.clone(),
+            commitments: command.commitment.iter().copied().collect(),
+        }),
+    }
+}
+
+/// What asks an office only what would be erased.
+fn dry(asked: &Asked) -> Value {
     let mut body = json!({"dry_run": true});
     let commitments: Vec<String> = asked.commitments.iter().map(Digest::hex).collect();
     let named = [
         ("run", asked.run.map(|run| json!(run.to_string()))),
-        ("role", asked.role.map(|role| json!(role))),
+        ("role", asked.role.as_ref().map(|role| json!(role))),
         ("commitments", Some(json!(commitments)).filter(|_| !commitments.is_empty())),
     ];
     if let Some(members) = body.as_object_mut() {
         let named = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         members.extend(named);
     }
-    Ok(body)
+    body
 }
 
 pub async fn expire(command: &Expire) -> Result<Exit, Failure> {

@@ -3,14 +3,16 @@
 use serde_json::{Value, json};
 
 use super::books::{configuration, refused, unreadable};
-use super::order::{Wish, signed_by};
-use super::{About, Failure, Hold, Release, Signing};
+use super::order::{Wish, brought_or, signed_by};
+use super::{About, Failure, Hold, Release};
 use crate::approval::order::Word;
+use crate::cli::approval::sign;
 use crate::cli::reader::{self, Source};
 use crate::cli::recorder::{FleetArgs, Recording};
 use crate::cli::{Exit, office, say};
 use crate::domain::id::RunId;
 use crate::evidence::erasure::{Change, HoldOn, HoldSet, log_of, set_hold};
+use crate::ledger::store::LedgerReader;
 
 pub async fn place(command: &Hold) -> Result<Exit, Failure> {
     let Hold { about: About { source, away, fleet, run, log }, reason, by } = command;
@@ -22,7 +24,10 @@ pub async fn place(command: &Hold) -> Result<Exit, Failure> {
     let change = Change::Place(reason.clone());
     let by = by.as_deref().unwrap_or_default();
     let recording = prepare(source, fleet).await?;
-    record(source, recording, &on, (&change, by)).await
+    let reader = reader::open_reader(source).await.map_err(unreadable)?;
+    // What is not there is said before the fleet log is opened.
+    log_of(reader.as_ref(), &recording.tenant, &on).await.map_err(|e| refused(&e))?;
+    record(reader.as_ref(), recording, &on, (&change, by)).await
 }
 
 pub async fn release(command: &Release) -> Result<Exit, Failure> {
@@ -35,12 +40,9 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
     let wish = wish(&on, reason.clone().unwrap_or_default());
     if let Some(desk) = away.desk() {
         beside_nothing(away, fleet)?;
-        let statement = match brought {
-            Some(statement) => statement,
-            None => wish.away(&desk).await?,
-        };
+        let statement = brought_or(brought, wish.away(&desk)).await?;
         if signing.statement {
-            return Ok(Signing::print(&statement));
+            return Ok(sign::printed(&statement.bytes()));
         }
         return office::hold(&desk, &signing.body(&statement)?).await;
     }
@@ -49,18 +51,15 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
     let tenant = super::books::tenant(fleet.tenant.as_ref(), config.as_ref());
     // What is not there is said before anybody signs.
     log_of(reader.as_ref(), &tenant, &on).await.map_err(|e| refused(&e))?;
-    let statement = match brought {
-        Some(statement) => statement,
-        None => wish.beside(reader.as_ref(), &tenant).await?,
-    };
+    let statement = brought_or(brought, wish.beside(reader.as_ref(), &tenant)).await?;
     if signing.statement {
-        return Ok(Signing::print(&statement));
+        return Ok(sign::printed(&statement.bytes()));
     }
     let place = source.sqlite.as_deref();
     let order = signing.give((&tenant, &statement, Word::Release), config.as_ref(), place).await?;
     let by = signed_by(&order);
     let recording = prepare(source, fleet).await?;
-    record(source, recording, &on, (&Change::Lift(order), &by)).await
+    record(reader.as_ref(), recording, &on, (&Change::Lift(order), &by)).await
 }
 
 /// What is held.
@@ -96,23 +95,19 @@ fn beside_nothing(away: &office::Away, fleet: &FleetArgs) -> Result<(), Failure>
 }
 
 async fn prepare(source: &Source, fleet: &FleetArgs) -> Result<Recording, Failure> {
-    configuration(source).map_err(|why| (Exit::Usage, why))?;
     Recording::prepare(source, fleet).await.map_err(|why| (Exit::Usage, why))
 }
 
 /// Puts it on the fleet log.
 async fn record(
-    source: &Source,
+    reader: &dyn LedgerReader,
     recording: Recording,
     on: &HoldOn,
     change: (&Change, &str),
 ) -> Result<Exit, Failure> {
-    let reader = reader::open_reader(source).await.map_err(unreadable)?;
     let tenant = recording.tenant.clone();
-    // What is not there is said before the fleet log is opened.
-    log_of(reader.as_ref(), &tenant, on).await.map_err(|e| refused(&e))?;
     let fleet = recording.open().await.map_err(unreadable)?;
-    let done = set_hold(reader.as_ref(), &fleet, (&tenant, on), change).await;
+    let done = set_hold(reader, &fleet, (&tenant, on), change).await;
     let origin = fleet.origin().to_owned();
     fleet.close().await.map_err(unreadable)?;
     match done.map_err(|e| refused(&e))? {

@@ -1,24 +1,21 @@
 //! Orders to erase and to end a hold: written, signed, and held against the list of those who may give them.
 
-use std::io::Write as _;
-
 use serde_json::{Value, json};
 
 use super::books::unreadable;
 use super::{Failure, Signing};
-use crate::app::approvers::{self, for_orders};
-use crate::approval::approvers::Purpose;
+use crate::app::approvers::{for_orders, in_force};
 use crate::approval::order::{self, Loosening, Previous, Statement, Word};
 use crate::approval::{Approvers, Signed};
 use crate::cli::Exit;
 use crate::cli::approval::sign::signature;
-use crate::cli::door::{Desk, text};
+use crate::cli::door::Desk;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config};
 use crate::control::{self, stopped_keys};
 use crate::crypto::keys::PublicKey;
 use crate::domain::digest::Digest;
-use crate::evidence::artifacts::Artifacts;
+use crate::domain::time::Timestamp;
 use crate::evidence::erasure::newest;
 use crate::ledger::store::LedgerReader;
 
@@ -63,19 +60,19 @@ impl Wish {
 
     /// The statement of it, after the newest entry of the fleet log that this office has.
     pub async fn away(self, desk: &Desk) -> Result<Statement, Failure> {
-        let head = desk.try_ask(http::Method::GET, "/v1/erasures/head", None).await;
-        let head = head.map_err(|why| (Exit::Unverifiable, why))?;
-        if head.status != 200 {
-            let why = head.refusal();
-            let why = why.strip_prefix("error: ").unwrap_or(&why);
-            return Err((Exit::Invalid, why.to_owned()));
-        }
-        let seq = head.body.get("seq").and_then(Value::as_u64);
-        let digest = Digest::parse(&text(&head.body, "digest"));
-        let Some((seq, digest)) = seq.zip(digest) else {
-            return Err((Exit::Unverifiable, "the answer names no entry to speak after".into()));
-        };
-        Ok(self.statement(text(&head.body, "tenant"), Previous { seq, digest }))
+        let (tenant, previous) = desk.speaks_after("/v1/erasures/head").await?;
+        Ok(self.statement(tenant, previous))
+    }
+}
+
+/// The statement that was brought, or this one.
+pub async fn brought_or(
+    brought: Option<Statement>,
+    made: impl Future<Output = Result<Statement, Failure>>,
+) -> Result<Statement, Failure> {
+    match brought {
+        Some(statement) => Ok(statement),
+        None => made.await,
     }
 }
 
@@ -91,13 +88,6 @@ impl Signing {
         let at = |why: String| (Exit::Usage, format!("`{}`: {why}", path.display()));
         let bytes = std::fs::read(path).map_err(|e| at(e.to_string()))?;
         Statement::parse(&bytes).map(Some).map_err(at)
-    }
-
-    /// Prints what is to be signed: exactly these bytes, no line feed follows.
-    pub fn print(statement: &Statement) -> Exit {
-        let mut out = std::io::stdout();
-        let written = out.write_all(&statement.bytes()).and_then(|()| out.flush());
-        if written.is_ok() { Exit::Ok } else { Exit::Unverifiable }
     }
 
     /// Signs it, or takes the signature that was made elsewhere.
@@ -125,8 +115,8 @@ impl Signing {
         config: Option<&Config>,
         sqlite: Option<&std::path::Path>,
     ) -> Result<Box<Loosening>, Failure> {
-        let list = self.list(config).map_err(|why| (Exit::Usage, why))?;
         let now = SystemClock::new().now();
+        let list = self.list(config, now).map_err(|why| (Exit::Usage, why))?;
         let whose = (tenant, &list);
         let stopped = match orders(config, sqlite).await.map_err(unreadable)? {
             Some(orders) => stopped_keys(&*orders, whose, now).await.map_err(unreadable)?,
@@ -139,12 +129,9 @@ impl Signing {
     }
 
     /// The list of those who may give orders.
-    fn list(&self, config: Option<&Config>) -> Result<Approvers, String> {
+    fn list(&self, config: Option<&Config>, now: Timestamp) -> Result<Approvers, String> {
         if let Some(config) = config {
-            let (list, (text, envelope)) = for_orders(config, SystemClock::new().now())?;
-            let kept = Artifacts::open(&config.evidence.artifacts(config));
-            let kept = kept.and_then(|at| at.put_approvers(list.digest(), &text, &envelope));
-            return kept.map(|()| list).map_err(|e| e.to_string());
+            return for_orders(config, now);
         }
         let (Some(file), Some(key)) = (&self.signers, &self.approver_key) else {
             let why = "it is signed by an operator: name the configuration, or the list of approvers and who signs it \
@@ -152,7 +139,7 @@ impl Signing {
             return Err(why.into());
         };
         let keys = PublicKey::load_all(key).map_err(|e| e.to_string())?;
-        approvers::read(Purpose::Order, file, (&keys, 1)).map(|(list, _)| list)
+        in_force(file, (&keys, 1), now).map(|(list, _)| list)
     }
 }
 

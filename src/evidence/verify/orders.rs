@@ -14,12 +14,9 @@ use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::evidence::approvals::{order, order_list};
-use crate::ledger::entry::Kind;
+use crate::ledger::entry::{BY_CLOCK, Kind};
 use crate::ledger::verify::Line;
 use crate::ledger::verify::approved::LATE_MILLIS;
-
-/// Why payloads expired, as `payload.erased` says it.
-const BY_CLOCK: &str = "retention";
 
 /// What of it was found.
 #[derive(Default)]
