@@ -64,6 +64,7 @@ pub mod mcp;
 #[cfg(feature = "gate")]
 pub mod operator;
 pub mod policy;
+pub mod record;
 #[cfg(feature = "gate")]
 pub mod replay;
 #[cfg(feature = "gate")]

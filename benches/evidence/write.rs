@@ -11,11 +11,11 @@ use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::{Digest, commitment};
 use wicketgate::domain::id::RunId;
 use wicketgate::ledger::Ledger;
-use wicketgate::ledger::entry::Kind;
 use wicketgate::ledger::postgres::{self, Postgres};
 use wicketgate::ledger::spool::{HeadFile, Spool};
 use wicketgate::ledger::sqlite::Sqlite;
 use wicketgate::ledger::store::{Batch, ChainRow, Head, LeaseRequest, LedgerStore, PayloadRow};
+use wicketgate::record::Kind;
 
 use crate::books::{Books, ORIGIN, key, run_id};
 use crate::load::{Seen, short};

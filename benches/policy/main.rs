@@ -96,7 +96,7 @@ async fn some(reader: &SqliteReader) -> Vec<Vec<u8>> {
     let rows = reader.entries(&chain, 0, 2000).await.unwrap();
     let mut inputs = Vec::new();
     for row in rows {
-        let entry = wicketgate::ledger::entry::Entry::parse(&row.body).unwrap();
+        let entry = wicketgate::record::Entry::parse(&row.body).unwrap();
         for said in entry.draft.commit.iter().filter(|c| c.role == "policy_input") {
             inputs.extend(reader.payload(&chain, &said.c).await.unwrap().map(|row| row.body));
         }

@@ -9,12 +9,12 @@ use wicketgate::clock::{SystemClock, SystemEntropy};
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::json::Json;
 use wicketgate::ledger::drafts::Written;
-use wicketgate::ledger::entry::{Draft, Kind};
 use wicketgate::ledger::postgres::{self, Postgres};
 use wicketgate::ledger::spool::{HeadFile, Journal, Spool};
 use wicketgate::ledger::sqlite::Sqlite;
 use wicketgate::ledger::store::LedgerStore;
 use wicketgate::ledger::{Ledger, Parts, Settings};
+use wicketgate::record::{Draft, Kind};
 use wicketgate::telemetry::metrics::Metrics;
 
 use crate::load::{self, Seen};

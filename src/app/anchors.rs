@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use crate::ledger::Ledger;
 use crate::ledger::drafts::Written;
-use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::fleet::file::AnchorFile;
+use crate::record::{Draft, Kind};
 
 /// The file, and what it was when it was last written down.
 #[derive(Debug)]
@@ -32,8 +32,8 @@ impl Anchors {
         }
         match AnchorFile::load(path) {
             Ok(Some(file)) => {
-                for observed in file.observed() {
-                    let draft = Draft::of(Kind::AnchorObserved, observed);
+                for observed in file.observed {
+                    let draft = Draft::of(observed);
                     // Nobody waits for it: it is on the books with the next batch or not at all.
                     if ledger.submit_event(Written::bare(draft)).is_err() {
                         return;

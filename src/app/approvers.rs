@@ -161,7 +161,7 @@ impl List {
             manifest: parties.manifest,
             run: hold.run,
             expires: hold.expires,
-            nonce: hold.nonce.clone(),
+            nonce: hold.nonce.to_string(),
             barred,
             given: hold.granted.iter().map(|granted| granted.subject.clone()).collect(),
         }

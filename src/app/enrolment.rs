@@ -138,9 +138,10 @@ impl Enrolled {
         let (body, proof) = request.prove(key)?;
         let body = json!({"request": body, "proof": proof}).to_string().into_bytes();
         let said = self.ask(Method::POST, "/v1/enrol", body).await?;
-        let json = said.get("certificate").map(Value::to_string).unwrap_or_default();
-        let json = Json::parse(json.as_bytes(), &Limits::ENTRY).map_err(|e| e.message)?;
-        let certificate = Certificate::open(&json, &self.public).ok_or(
+        let issued = said.get("certificate").cloned().unwrap_or_default();
+        let issued =
+            serde_json::from_value(issued).map_err(|e| format!("the hub's certificate: {e}"))?;
+        let certificate = Certificate::open(&issued, &self.public).ok_or(
             "the hub's certificate is not by the key of `enrolment.public_key`: no writer is started with it",
         )?;
         let ended = certificate.not_after;
@@ -150,7 +151,7 @@ impl Enrolled {
         if !same || ended > wanted.not_after || ended <= self.clock.now() {
             return Err("the hub's certificate says something else than was asked for".to_owned());
         }
-        Ok(Issued { certificate, json })
+        Ok(Issued { certificate, issued })
     }
 }
 

@@ -1,11 +1,13 @@
 //! The gate's own health on its books: each turn of readiness after the first, with its reasons.
 
+use crate::record::Text;
+use crate::record::chain::HealthChanged;
 use std::sync::{Arc, Weak};
 
 use super::running::{DRAINING, Running};
 use crate::domain::json::Json;
 use crate::ledger::drafts::{Written, clip};
-use crate::ledger::entry::{Draft, Kind};
+use crate::record::{Draft, Kind};
 use crate::serve::Readiness;
 
 /// Reasons of one entry, and bytes of each.
@@ -24,9 +26,8 @@ pub(super) fn follow(running: &Arc<Running>) {
 
 fn written(now: &Readiness) -> Written {
     let reasons = now.reasons.iter().take(REASONS_MAX);
-    let reasons: Vec<Json> = reasons.map(|one| Json::from(clip(one, REASON_MAX))).collect();
-    let data = Json::object([("ready", Json::from(now.ready)), ("reasons", reasons.into())]);
-    Written::bare(Draft::of(Kind::HealthChanged, data))
+    let reasons = reasons.map(|one| Text::clip(one, REASON_MAX)).collect();
+    Written::bare(Draft::of(HealthChanged { ready: now.ready, reasons }))
 }
 
 async fn watch(running: Weak<Running>, mut readiness: tokio::sync::watch::Receiver<Readiness>) {

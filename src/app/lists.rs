@@ -27,8 +27,8 @@ pub(super) struct Known {
 
 /// The names of the lists that a configuration has.
 pub(super) fn configured(config: &Config) -> BTreeSet<&'static str> {
-    let approving = config.approvals.signers.as_ref().map(|_| Purpose::Approval.list());
-    let breaking = config.trust.break_glass.as_ref().map(|_| Purpose::BreakGlass.list());
+    let approving = config.approvals.signers.as_ref().map(|_| Purpose::Approval.list().as_str());
+    let breaking = config.trust.break_glass.as_ref().map(|_| Purpose::BreakGlass.list().as_str());
     approving.into_iter().chain(breaking).collect()
 }
 

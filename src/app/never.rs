@@ -88,7 +88,7 @@ mod tests {
         for bits in 1_u8..16 {
             let open = |i: &usize| bits >> i & 1 == 1;
             let faces: Vec<Face> = (0..4).filter(open).map(|i| Face::ALL[i]).collect();
-            for tier3 in Binding::ALL {
+            for tier3 in Binding::ALL.iter().copied() {
                 for approvers in [0, 2] {
                     let faces = faces.iter().copied().collect();
                     let accepts = Acceptance { minimum: Binding::Unclaimed, tier3, faces };

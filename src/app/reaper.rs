@@ -5,6 +5,7 @@
 //! still be approved. Then open calls become unknown, held ones expired, runs are sealed, and the slot is
 //! free for whoever starts next.
 
+use crate::record::chain::WriterStarted;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +17,13 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::{Clock, Entropy, random32};
 use crate::domain::id::ChainId;
 use crate::ledger::enrolment::Local;
-use crate::ledger::entry::{Entry, Kind};
 use crate::ledger::postgres::PostgresReaper;
 use crate::ledger::reap::{self, Abandoned, Closed, Watch};
 use crate::ledger::store::{LedgerReader, LedgerStore, StoreError};
 use crate::ledger::writer_key::{Certificate, Signer};
 use crate::ledger::{Parts, Settings, spool};
 use crate::operator::Office;
+use crate::record::{Entry, Kind};
 use crate::telemetry::metrics::Metrics;
 
 /// Slots that are closed at the same time.
@@ -142,8 +143,10 @@ impl Reaper {
         let kinds = [Kind::WriterStarted.as_str()];
         let rows = self.reader.entries_of(&slot.chain, &kinds).await.map_err(failed)?;
         let last = rows.last().and_then(|row| Entry::parse(&row.body).ok());
-        let certificate = last.as_ref().and_then(|entry| entry.draft.data.get("certificate"));
-        let ours = |json| Certificate::open(json, &self.signer.public()).is_some();
+        let certificate = last.as_ref().and_then(|entry| entry.draft.get::<WriterStarted>());
+        let ours = |started: &WriterStarted| {
+            Certificate::open(&started.certificate, &self.signer.public()).is_some()
+        };
         if !certificate.is_some_and(ours) {
             return Ok(Some(Left::OtherKey));
         }

@@ -61,7 +61,9 @@ impl Versions {
     /// bytes.
     pub fn check_list(&self, purpose: Purpose, list: &Approvers) -> Result<(), String> {
         let marks = self.0.lock();
-        let Some((newest, digest)) = marks.lists.get(purpose.list()) else { return Ok(()) };
+        let Some((newest, digest)) = marks.lists.get(purpose.list().as_str()) else {
+            return Ok(());
+        };
         let version = list.edition().version;
         if version > *newest || (version == *newest && digest == list.digest()) {
             return Ok(());
@@ -79,13 +81,13 @@ impl Versions {
         let is = |(version, digest): &(u64, Digest)| {
             *version == list.edition().version && digest == list.digest()
         };
-        marks.lists.get(purpose.list()).is_some_and(is)
+        marks.lists.get(purpose.list().as_str()).is_some_and(is)
     }
 
     /// Remembers a list that is on the chain now.
     pub fn keep_list(&self, purpose: Purpose, list: &Approvers) {
         let newest = (list.edition().version, *list.digest());
-        self.0.lock().lists.insert(purpose.list().to_owned(), newest);
+        self.0.lock().lists.insert(purpose.list().to_string(), newest);
     }
 
     /// Refuses a bundle that may not follow the one that was last in force on this chain.

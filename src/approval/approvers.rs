@@ -9,6 +9,7 @@
 //! Before the first key a comment may say which list this is: `# wicketgate: version=2 expires=20270101Z`. A list
 //! that follows another one has a higher version; one that says nothing has version 0 and no end.
 
+use crate::record::chain::SignerList;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{NAMESPACE, amendment, break_glass, order};
@@ -59,10 +60,10 @@ impl Purpose {
 
     /// The name of its list, in entries and messages.
     #[must_use]
-    pub const fn list(self) -> &'static str {
+    pub const fn list(self) -> SignerList {
         match self {
-            Self::Approval | Self::Amendment | Self::Order => "approvers",
-            Self::BreakGlass => "break-glass signers",
+            Self::Approval | Self::Amendment | Self::Order => SignerList::Approvers,
+            Self::BreakGlass => SignerList::BreakGlass,
         }
     }
 

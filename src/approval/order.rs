@@ -5,6 +5,8 @@
 //! digest: it takes back what stood up to that one and nothing later, so that whoever puts it there a second time takes
 //! back nothing.
 
+use crate::record::TaggedDigest;
+use crate::record::payload::SignedOrder;
 use std::collections::BTreeSet;
 
 use super::approvers::Purpose;
@@ -255,15 +257,15 @@ impl Loosening {
 
     /// As an entry has it that says what was done by this order.
     #[must_use]
-    pub fn to_json(&self) -> Json {
-        Json::object([
-            ("subject", Json::from(self.by.subject.as_str())),
-            ("key", Json::from(self.by.key.as_str())),
-            ("signers", Json::from(self.signers.prefixed())),
-            ("version", Json::from(self.version)),
-            ("statement", Json::from(self.signed.statement.as_str())),
-            ("signature", Json::from(self.signed.signature.as_str())),
-        ])
+    pub fn recorded(&self) -> SignedOrder {
+        SignedOrder {
+            key: self.by.key.as_str().into(),
+            signature: self.signed.signature.as_str().into(),
+            signers: TaggedDigest(self.signers),
+            statement: self.signed.statement.as_str().into(),
+            subject: self.by.subject.as_str().into(),
+            version: self.version.into(),
+        }
     }
 }
 

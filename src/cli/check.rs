@@ -15,12 +15,12 @@ use crate::domain::json::Json;
 use crate::evidence::trust::Trust;
 use crate::ledger::archive;
 use crate::ledger::archive::shelf::{Directory, Shelf};
-use crate::ledger::entry::Entry;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::announced::Announced;
 use crate::ledger::verify::fleet::{Fleet, Known, Noted, is_fleet};
 use crate::ledger::verify::kinds::{self, DamageKind, Finding};
 use crate::ledger::verify::{self, Report, Roots};
+use crate::record::Entry;
 
 /// Entries between two lines of progress.
 const PROGRESS: u64 = 50_000;

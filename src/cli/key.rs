@@ -1,5 +1,10 @@
 //! `wicketgate key show | rotate | revoke`.
 
+use crate::record::Base64;
+use crate::record::Text;
+use crate::record::fleet::KeyRevoked;
+use crate::record::fleet::KeyRotated;
+use crate::record::fleet::KeyUse;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,8 +17,8 @@ use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::note::vkey;
 use crate::crypto::signer::{self, Signer, agent_key};
 use crate::domain::json::Json;
-use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::fleet::Fleet;
+use crate::record::{Draft, Kind};
 
 const INVALID: u8 = 1;
 const USAGE: u8 = 64;
@@ -105,11 +110,11 @@ enum Purpose {
 }
 
 impl Purpose {
-    const fn word(self) -> &'static str {
+    const fn recorded(self) -> KeyUse {
         match self {
-            Self::Fleet => "fleet",
-            Self::Enrolment => "enrolment",
-            Self::Evidence => "evidence",
+            Self::Fleet => KeyUse::Fleet,
+            Self::Enrolment => KeyUse::Enrolment,
+            Self::Evidence => KeyUse::Evidence,
         }
     }
 }
@@ -172,12 +177,12 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
     if new.public() == old {
         return Err((USAGE, "the new key is the old one".into()));
     }
-    let data = Json::object([
-        ("use", Json::from(command.purpose.word())),
-        ("old", Json::from(old.base64())),
-        ("new", Json::from(new.public().base64())),
-    ]);
-    record(&config, &keys, Draft::of(Kind::KeyRotated, data)).await?;
+    let rotated = KeyRotated {
+        new: Base64(new.public().to_bytes()),
+        old: Base64(old.to_bytes()),
+        r#use: command.purpose.recorded(),
+    };
+    record(&config, &keys, Draft::of(rotated)).await?;
     let file = command.new.display();
     match command.purpose {
         Purpose::Fleet => {
@@ -210,19 +215,19 @@ async fn revoke(command: &Revoke) -> Result<(), Failure> {
     let config = load(&command.config)?;
     let keys = Keys::of(&config).map_err(|e| (CONFIG, e))?;
     let key = public(&command.key)?;
-    let mut members = vec![
-        ("use", Json::from(command.purpose.word())),
-        ("key", Json::from(key.base64())),
-        ("reason", Json::from(command.reason.as_str())),
-    ];
-    members.extend(command.log.as_ref().map(|log| ("log", Json::from(log.as_str()))));
-    members.extend(command.good_size.map(|size| ("good_size", Json::from(size))));
-    record(&config, &keys, Draft::of(Kind::KeyRevoked, Json::object(members))).await?;
+    let revoked = KeyRevoked {
+        good_size: command.good_size.map(Into::into),
+        key: Base64(key.to_bytes()),
+        log: command.log.as_ref().map(Text::from),
+        reason: command.reason.as_str().into(),
+        r#use: command.purpose.recorded(),
+    };
+    record(&config, &keys, Draft::of(revoked)).await?;
     let bound = match (&command.log, command.good_size) {
         (Some(log), Some(size)) => format!(" {log} {size}"),
         _ => String::new(),
     };
-    say(format!("revoked {} {}{bound}", command.purpose.word(), key.id()));
+    say(format!("revoked {} {}{bound}", command.purpose.recorded(), key.id()));
     Ok(())
 }
 

@@ -1,5 +1,13 @@
 //! `wicketgate ledger verify | tail | head | migrate | anchor | recover | archive | prune | size`.
 
+use crate::record::approval::ApprovalGranted;
+use crate::record::approval::ApprovalRefused;
+use crate::record::call::CallAuthorized;
+use crate::record::chain::HealthChanged;
+use crate::record::control::Action;
+use crate::record::control::ControlApplied;
+use crate::record::control::ControlRefused;
+use crate::record::control::ControlSet;
 use std::path::PathBuf;
 
 use super::reader::{self, Source};
@@ -7,11 +15,10 @@ use super::{Exit, archive, block_on, check, complain, prune, say, size};
 use crate::crypto::note::Checkpoint;
 use crate::domain::canonical;
 use crate::domain::json::Json;
-use crate::ledger::entry::{Draft, Entry, Kind};
-use crate::ledger::hold::asked_by;
 use crate::ledger::postgres::Login;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
 use crate::operator::visible;
+use crate::record::{Draft, Entry, Kind};
 
 pub(super) const INVALID: u8 = 1;
 pub(super) const UNVERIFIABLE: u8 = 2;
@@ -176,7 +183,7 @@ fn line(row: &EntryRow) -> String {
         return format!("{:>8} unreadable: see `wicketgate ledger verify`", row.seq);
     };
     let draft = &entry.draft;
-    let mut line = format!("{:>8} {} {}", entry.seq, entry.ts, draft.kind.as_str());
+    let mut line = format!("{:>8} {} {}", entry.seq, entry.ts, draft.kind().as_str());
     let parts = [
         entry.run.as_ref().map(|link| format!("run {} #{}", link.run, link.seq)),
         draft.call.as_ref().map(|call| format!("call {call}")),
@@ -194,43 +201,46 @@ fn line(row: &EntryRow) -> String {
 
 /// What a verdict or a kind alone would not say: that a denial did not stop the call, whose word it is.
 fn remark(draft: &Draft) -> Option<String> {
-    let text = |name: &str| draft.data.get(name).and_then(Json::as_str).map(visible);
-    let asked = asked_by(&draft.data).map(|by| visible(&by.approval.subject));
-    let asked = asked.map(|by| format!("(arguments by {by})"));
-    let unenforced = draft.data.get("enforced").and_then(Json::as_bool) == Some(false);
-    if unenforced && draft.kind == Kind::CallAuthorized {
+    if draft.get::<CallAuthorized>().is_some_and(|call| !call.enforced) {
         return Some("(not enforced: IT RAN)".to_owned());
     }
-    if matches!(draft.kind, Kind::ApprovalGranted | Kind::ApprovalRefused) {
-        let word = if draft.kind == Kind::ApprovalGranted { "approve" } else { "refuse" };
-        return text("subject").map(|who| format!("{word} by {who}, counted"));
+    if let Some(said) = draft.get::<ApprovalGranted>() {
+        return Some(format!("approve by {}, counted", visible(&said.subject)));
     }
-    if draft.kind == Kind::HealthChanged {
-        let reasons = draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default();
-        let reasons: Vec<String> = reasons.iter().filter_map(Json::as_str).map(visible).collect();
-        let ready = draft.data.get("ready").and_then(Json::as_bool) == Some(true);
-        return Some(if ready {
-            "ready".into()
-        } else {
-            format!("NOT READY: {}", reasons.join("; "))
-        });
+    if let Some(said) = draft.get::<ApprovalRefused>() {
+        return Some(format!("refuse by {}, counted", visible(&said.subject)));
     }
-    if draft.kind == Kind::ControlRefused {
-        return text("message").map(|why| format!("REFUSED: {why}"));
+    if let Some(health) = draft.get::<HealthChanged>() {
+        let reasons: Vec<String> = health.reasons.iter().map(|reason| visible(reason)).collect();
+        let why = || format!("NOT READY: {}", reasons.join("; "));
+        return Some(if health.ready { "ready".into() } else { why() });
     }
-    if let Some(standing) = draft.data.get("standing").and_then(Json::as_array) {
-        return Some(format!("{} stops stand", standing.len()));
+    if let Some(refused) = draft.get::<ControlRefused>() {
+        return Some(format!("REFUSED: {}", visible(&refused.message)));
     }
-    if matches!(draft.kind, Kind::ControlSet | Kind::ControlApplied) {
+    if let Some(set) = draft.get::<ControlSet>() {
         // A note says in its reason what was noted.
-        let note = text("reason").filter(|_| text("action").as_deref() == Some("note"));
-        let order = || ["action", "target", "name"].into_iter().filter_map(text);
-        let by = text("subject").map(|who| format!("by {who}"));
-        let what: Vec<String> = note.map_or_else(|| order().collect(), |note| vec![note]);
-        let told = what.into_iter().chain(by).filter(|part| !part.is_empty());
-        return Some(told.collect::<Vec<_>>().join(" "));
+        let note = set.action == Action::Note;
+        let order = [set.action.as_str(), set.target.as_str(), &set.name];
+        let what = if note { vec![&*set.reason] } else { order.to_vec() };
+        return Some(said(&what, Some(&set.subject)));
     }
-    asked
+    if let Some(applied) = draft.get::<ControlApplied>() {
+        if let Some(standing) = &applied.standing {
+            return Some(format!("{} stops stand", standing.len()));
+        }
+        let order = [applied.action.as_str(), applied.target.as_str(), &applied.name];
+        return Some(said(&order, applied.subject.as_deref()));
+    }
+    let by = draft.body.decision()?.asked_by?;
+    Some(format!("(arguments by {})", visible(&by.subject)))
+}
+
+/// An order in words, and who gave it.
+fn said(what: &[&str], by: Option<&str>) -> String {
+    let by = by.map(|by| format!("by {}", visible(by)));
+    let told = what.iter().map(|part| visible(part)).chain(by).filter(|part| !part.is_empty());
+    told.collect::<Vec<_>>().join(" ")
 }
 
 async fn head(command: &Head) -> Result<u8, Failure> {

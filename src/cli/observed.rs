@@ -1,5 +1,6 @@
 //! `wicketgate policy observed`: what enforcement would have refused, rule by rule.
 
+use crate::record::call::Reason;
 use std::collections::BTreeMap;
 
 use super::reader::{self, Source};
@@ -11,8 +12,8 @@ use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::enforce::CANARY_TOOL;
-use crate::ledger::entry::{Draft, Entry, Kind};
 use crate::ledger::store::{EntryRow, LedgerReader, StoreError};
+use crate::record::{Draft, Entry, Kind};
 
 /// Entries read at once.
 const PAGE: u32 = 1000;
@@ -105,12 +106,13 @@ impl Report {
         };
         // What the gate asked itself is no call of an agent.
         let canary = tool(&entry.draft) == CANARY_TOOL;
-        if !entry.draft.kind.decides() || canary || !wanted(&entry) {
+        if !entry.draft.kind().decides() || canary || !wanted(&entry) {
             return;
         }
         self.decided = self.decided.saturating_add(1);
-        if entry.draft.data.get("enforced").and_then(Json::as_bool) != Some(false) {
-            let refused = u64::from(entry.draft.kind == Kind::CallDenied);
+        let Some(decision) = entry.draft.body.decision() else { return };
+        if decision.enforced {
+            let refused = u64::from(entry.draft.kind() == Kind::CallDenied);
             self.refused = self.refused.saturating_add(refused);
             return;
         }
@@ -120,16 +122,15 @@ impl Report {
                 self.denied = self.denied.saturating_add(1);
             }
         }
-        for reason in entry.draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default() {
+        for reason in decision.reasons {
             self.count(&entry, reason);
         }
     }
 
-    fn count(&mut self, entry: &Entry, reason: &Json) {
-        let text = |name| reason.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
-        let key = (text("rule"), tool(&entry.draft), verdict(&entry.draft));
+    fn count(&mut self, entry: &Entry, reason: &Reason) {
+        let key = (reason.rule.to_string(), tool(&entry.draft), verdict(&entry.draft));
         let found = self.rules.entry(key).or_insert_with(|| Found {
-            message: text("message"),
+            message: reason.message.to_string(),
             count: 0,
             first: entry.ts,
             last: entry.ts,

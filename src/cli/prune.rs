@@ -11,6 +11,7 @@ use super::recorder::{FleetArgs, Recording};
 use super::{complain, say};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config;
+use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
 use crate::ledger::archive;
@@ -98,7 +99,7 @@ pub(super) async fn run(command: &Prune) -> Result<u8, Failure> {
     }
     // Who may drop is found before anything is recorded.
     let pruner = pruner(command).await?;
-    let recorded = record(command, (reader, row), &plan, head.root.hex()).await?;
+    let recorded = record(command, (reader, row), &plan, head.root).await?;
     let dropped = pruner.prune(&recorded).await.map_err(unreadable)?;
     say(format!(
         "{dropped} entries dropped, as entry {} of the fleet log records; the first is now {}",
@@ -124,7 +125,7 @@ async fn record(
     command: &Prune,
     (reader, row): (&dyn LedgerReader, &ChainRow),
     plan: &Plan,
-    root: String,
+    root: Digest,
 ) -> Result<Pruning, Failure> {
     let mut pruning =
         Pruning { chain: row.chain, fleet: row.chain, entry: 0, from: plan.from, to: plan.to };
@@ -142,7 +143,7 @@ async fn record(
     // WHY: the archive may have been read for minutes, and nobody else writes the fleet log from here on.
     let recorded = match pruning::still_free(reader, row, plan).await.map_err(refused) {
         Ok(()) => {
-            let draft = pruning::draft(&row.origin, plan, &root, &command.by);
+            let draft = pruning::draft(&row.origin, plan, root, &command.by);
             fleet.record(draft).await.map_err(unreadable)
         }
         Err(held) => Err(held),

@@ -1,5 +1,7 @@
 //! `wicketgate ledger recover`.
 
+use crate::record::chain::ChainGenesis;
+use crate::record::chain::Continues;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +11,6 @@ use crate::app::fleet::{self, Keys};
 use crate::clock::{Entropy, SystemClock, SystemEntropy};
 use crate::config::{self, Config};
 use crate::crypto::signer::{self, Signer};
-use crate::ledger::entry::Draft;
 use crate::ledger::fleet::restart::{Desk, Error, Examined, is_fleet, retired};
 use crate::ledger::fleet::seen::Lost;
 use crate::ledger::fleet::{Fleet, POOL};
@@ -18,6 +19,7 @@ use crate::ledger::spool::{HeadFile, Journal, LeaseFile, Spool};
 use crate::ledger::sqlite::Sqlite;
 use crate::ledger::store::{LedgerStore, StoreError};
 use crate::ledger::writer_key::LogKeys;
+use crate::record::Draft;
 
 const INVALID: u8 = 1;
 const UNVERIFIABLE: u8 = 2;
@@ -294,20 +296,15 @@ fn who() -> String {
 }
 
 /// What the first entry of a log says is lost, if it says so.
-pub(super) fn told(genesis: &crate::ledger::entry::Entry) -> Option<String> {
-    use crate::domain::json::Json;
-    let continues = genesis.draft.data.get("continues")?;
-    let text = |name| continues.get(name).and_then(Json::as_str);
-    let number = |name| continues.get(name).and_then(Json::as_u64);
-    let (log, from, to) = (text("log")?, number("lost_from")?, number("lost_to")?);
+pub(super) fn told(genesis: &crate::record::Entry) -> Option<String> {
+    let Continues { by, log, lost_from, lost_to, .. } =
+        genesis.draft.get::<ChainGenesis>()?.continues.as_ref()?;
+    let (from, to) = (lost_from.get(), lost_to.get());
     let what = if from < to {
         format!("entries {from} to {} of `{log}` are lost", to.saturating_sub(1))
     } else {
         format!("`{log}` lost entries after the first {from}, nobody knows how many")
     };
     let kind = if is_fleet(log) { "a fleet log" } else { "a log" };
-    Some(format!(
-        "loss: it goes on with {kind} that was set back: {what}, accepted by {}",
-        text("by")?
-    ))
+    Some(format!("loss: it goes on with {kind} that was set back: {what}, accepted by {}", by))
 }

@@ -7,8 +7,8 @@ use crate::crypto::tiles::{self, WIDTH};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::ledger::entry::Entry;
 use crate::ledger::store::{ChainRow, LedgerReader, Volume};
+use crate::record::Entry;
 
 /// Milliseconds of a day.
 const DAY: u64 = 86_400_000;

@@ -1,5 +1,9 @@
 //! `wicketgate policy suggest`: least-privilege rules from what a run really did.
 
+use crate::record::Role;
+use crate::record::call::CallCancelled;
+use crate::record::chain::PolicyActivated;
+use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -13,12 +17,12 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::SIMULATED;
 use crate::domain::time::Timestamp;
 use crate::enforce::CANARY_TOOL;
-use crate::ledger::entry::{Entry, Kind};
 use crate::ledger::store::{EntryRow, LedgerReader, StoreError};
 use crate::policy::PolicyEngine as _;
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{DEADLINE, RegoEngine};
 use crate::policy::suggest::{self, Left, Seen};
+use crate::record::{Entry, Kind};
 
 const META: &str = "bundle.json";
 const RULES: &str = "agent/suggested.rego";
@@ -100,14 +104,8 @@ async fn study(args: &Args) -> Result<Study, Failure> {
     let mut study = Study { run: Some(run), ..Study::default() };
     for row in &rows {
         let Ok(entry) = Entry::parse(&row.body) else { continue };
-        if entry.draft.kind == Kind::RunOpened {
-            entry
-                .draft
-                .data
-                .get("agent")
-                .and_then(Json::as_str)
-                .unwrap_or_default()
-                .clone_into(&mut study.agent);
+        if let Some(opened) = entry.draft.get::<RunOpened>() {
+            study.agent = opened.agent.to_string();
         }
         let Some(id) = entry.draft.call.clone() else { continue };
         if let Some(call) = calls.get_mut(&id) {
@@ -127,9 +125,10 @@ async fn study(args: &Args) -> Result<Study, Failure> {
         reader.entries_of(&chain, &[Kind::PolicyActivated.as_str()]).await.map_err(unreadable)?
     {
         let Ok(entry) = Entry::parse(&row.body) else { continue };
-        let text = |name| entry.draft.data.get(name).and_then(Json::as_str).map(str::to_owned);
-        if entry.draft.policy == policy {
-            study.bundle = text("name").zip(text("version"));
+        if let Some(one) = entry.draft.get::<PolicyActivated>()
+            && entry.draft.policy == policy
+        {
+            study.bundle = Some((one.name.to_string(), one.version.to_string()));
         }
     }
     Ok(study)
@@ -178,7 +177,7 @@ pub(super) async fn input_of(
     chain: &ChainId,
     decided: &Entry,
 ) -> Result<Option<Json>, StoreError> {
-    let Some(said) = decided.draft.committed("policy_input") else { return Ok(None) };
+    let Some(said) = decided.draft.committed(Role::PolicyInput) else { return Ok(None) };
     let Some(row) = reader.payload(chain, &said.c).await? else { return Ok(None) };
     let opens = opens(&said.c, &row.salt, &row.body).is_some();
     Ok(opens.then(|| Json::parse(&row.body, &Limits::FILE).ok()).flatten())
@@ -189,11 +188,11 @@ impl Study {
     /// against it.
     fn sort(&mut self, id: &CallId, call: &Call, input: Option<Json>, args: &Args) {
         let draft = &call.decided.draft;
-        let reason = call.last.draft.data.get("reason").and_then(Json::as_str);
-        let simulated = call.last.draft.kind == Kind::CallCancelled && reason == Some(SIMULATED);
-        let done = call.last.draft.kind == Kind::CallCompleted || simulated;
+        let cancelled = call.last.draft.get::<CallCancelled>();
+        let simulated = cancelled.is_some_and(|cancelled| cancelled.reason == SIMULATED);
+        let done = call.last.draft.kind() == Kind::CallCompleted || simulated;
         let against = spoke_against(&call.decided);
-        let enforced = draft.data.get("enforced").and_then(Json::as_bool) != Some(false);
+        let enforced = draft.body.decision().is_none_or(|decision| decision.enforced);
         let counts = !enforced && !args.leave_observed;
         let why = match (&input, &against) {
             (None, Some(rule)) => Some(format!("{rule}, and its input is not kept")),
@@ -205,7 +204,7 @@ impl Study {
             }
             (Some(_), Some(_) | None) if done => None,
             (Some(_), Some(_) | None) => {
-                Some(format!("it did not complete ({})", call.last.draft.kind.as_str()))
+                Some(format!("it did not complete ({})", call.last.draft.kind().as_str()))
             }
         };
         let call_id = id.to_string();
@@ -229,16 +228,13 @@ impl Study {
 
 /// The rule that spoke against a call. That no rule allowed it speaks for nobody.
 fn spoke_against(decided: &Entry) -> Option<String> {
-    let reasons = decided.draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default();
-    let enforced = decided.draft.data.get("enforced").and_then(Json::as_bool) != Some(false);
-    let spoke = reasons.iter().find(|reason| {
+    let decision = decided.draft.body.decision()?;
+    let spoke = decision.reasons.iter().find(|reason| {
         // The rule is the library's alone: a layer may name its own reason as it likes.
-        let text = |name| reason.get(name).and_then(Json::as_str);
-        let nobody =
-            text("rule") == Some("wicketgate.decision") && text("detail") == Some("no_allow");
-        enforced || !nobody
+        let nobody = reason.rule == "wicketgate.decision" && reason.detail == "no_allow";
+        decision.enforced || !nobody
     })?;
-    Some(spoke.get("rule").and_then(Json::as_str).unwrap_or_default().to_owned())
+    Some(spoke.rule.to_string())
 }
 
 /// Makes the rules, tries them on every input, and only then gives them away.

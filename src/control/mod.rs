@@ -14,6 +14,7 @@ use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::ledger::store::StoreError;
+use crate::record::{self, control::TargetKind};
 
 pub mod amendments;
 pub mod answer;
@@ -56,6 +57,19 @@ impl Target {
         }
     }
 
+    /// Its kind as entries have it.
+    #[must_use]
+    pub const fn recorded(&self) -> TargetKind {
+        match self {
+            Self::All => TargetKind::All,
+            Self::Agent(_) => TargetKind::Agent,
+            Self::Run(_) => TargetKind::Run,
+            Self::Tool(_) => TargetKind::Tool,
+            Self::Manifest(_) => TargetKind::Manifest,
+            Self::Key(_) => TargetKind::Key,
+        }
+    }
+
     /// Its name; empty for everything.
     #[must_use]
     pub fn name(&self) -> String {
@@ -80,6 +94,17 @@ impl Target {
             "manifest" => name.strip_prefix("sha256:").and_then(Digest::parse).map(Self::Manifest),
             "key" => named().map(Self::Key),
             _ => None,
+        }
+    }
+}
+
+impl From<Action> for record::control::Action {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Suspend => Self::Suspend,
+            Action::Revoke => Self::Revoke,
+            Action::Reinstate => Self::Reinstate,
+            Action::Kill => Self::Kill,
         }
     }
 }

@@ -2,27 +2,17 @@
 
 use super::code::Code;
 use super::digest::Digest;
+use crate::domain::closed::closed;
 
-/// The answer.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Verdict {
-    /// The call may run.
-    Allow,
-    /// The call may not run.
-    Deny,
-    /// The call waits for a person.
-    RequireApproval,
-}
-
-impl Verdict {
-    /// `allow`, `deny` or `require_approval`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Deny => "deny",
-            Self::RequireApproval => "require_approval",
-        }
+closed! {
+    /// The answer.
+    pub enum Verdict {
+        /// The call may run.
+        Allow = "allow",
+        /// The call may not run.
+        Deny = "deny",
+        /// The call waits for a person.
+        RequireApproval = "require_approval",
     }
 }
 
@@ -59,29 +49,16 @@ impl Reason {
     }
 }
 
-/// What the gate itself found in a call. Entries say it; whoever asked is told an ordinary denial, for any
-/// other answer would tell a guess from the thing.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Alarm {
-    /// The arguments hold a credential of this gate: they are not stored.
-    Credential,
+closed! {
+    /// What the gate itself found in a call. Entries say it; whoever asked is told an ordinary denial, for any
+    /// other answer would tell a guess from the thing.
+    pub enum Alarm {
+        /// The arguments hold a credential of this gate: they are not stored.
+        Credential = "credential",
+    }
 }
 
 impl Alarm {
-    /// The word in entries: `credential`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Credential => "credential",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        (text == Self::Credential.as_str()).then_some(Self::Credential)
-    }
-
     /// Why the call is refused, for the ledger.
     #[must_use]
     pub fn reason(self) -> Reason {

@@ -4,6 +4,8 @@ use std::fmt;
 
 use uuid::Uuid;
 
+use super::closed::textual;
+
 /// One execution of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RunId(Uuid);
@@ -136,6 +138,15 @@ impl fmt::Display for ToolName {
 const fn plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-')
 }
+
+textual!(
+    RunId,
+    "a hyphenated lowercase UUID",
+    "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+);
+textual!(ChainId, "32 lowercase hex digits", "^[0-9a-f]{32}$");
+textual!(CallId, "1 to 64 of [A-Za-z0-9_.-]", "^[A-Za-z0-9_.-]{1,64}$");
+textual!(ToolName, "1 to 128 of [A-Za-z0-9_.-]", "^[A-Za-z0-9_.-]{1,128}$");
 
 /// The place of an entry in its chain, from 0; also its leaf index in the Merkle tree.
 pub type Seq = u64;

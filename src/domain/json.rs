@@ -150,6 +150,37 @@ impl Json {
         Self::Object(members.into_iter().map(|(k, v)| (k.into(), v)).collect())
     }
 
+    /// This value as a type that says what it may hold.
+    ///
+    /// # Errors
+    /// The first member that departs from the type, and how.
+    pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_value(self.to_serde())
+    }
+
+    /// A value of ours as JSON; `null` where it has no form in JSON.
+    #[must_use]
+    pub fn of(value: &impl serde::Serialize) -> Self {
+        serde_json::to_value(value).map_or(Self::Null, |value| Self::from_serde(&value))
+    }
+
+    fn from_serde(value: &serde_json::Value) -> Self {
+        match value {
+            serde_json::Value::Null => Self::Null,
+            serde_json::Value::Bool(truth) => Self::Bool(*truth),
+            serde_json::Value::Number(n) => match (n.as_i64(), n.as_f64()) {
+                (Some(n), _) => Self::Int(n.clamp(-INT_MAX, INT_MAX)),
+                (None, Some(n)) if n.fract() == 0.0 => Self::Int(INT_MAX),
+                (None, n) => n.map_or(Self::Null, Self::Float),
+            },
+            serde_json::Value::String(text) => Self::String(text.clone()),
+            serde_json::Value::Array(items) => items.iter().map(Self::from_serde).collect(),
+            serde_json::Value::Object(members) => {
+                Self::object(members.iter().map(|(k, v)| (k.as_str(), Self::from_serde(v))))
+            }
+        }
+    }
+
     /// The same value for libraries that speak `serde_json`.
     #[must_use]
     pub fn to_serde(&self) -> serde_json::Value {
@@ -191,6 +222,12 @@ impl From<u64> for Json {
     /// Saturates at 2^53 − 1: no counter of ours gets there.
     fn from(number: u64) -> Self {
         Self::Int(i64::try_from(number).map_or(INT_MAX, |n| n.min(INT_MAX)))
+    }
+}
+
+impl FromIterator<Self> for Json {
+    fn from_iter<I: IntoIterator<Item = Self>>(items: I) -> Self {
+        Self::Array(items.into_iter().collect())
     }
 }
 

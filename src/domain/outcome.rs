@@ -1,36 +1,25 @@
 //! How a permitted call ended.
 
+use crate::domain::closed::closed;
+
 use std::time::Duration;
 
 /// Why a permitted call of a simulated run is cancelled (`call.cancelled.reason`).
 pub const SIMULATED: &str = "simulated";
 
-/// Why somebody who looks through an answer has not seen all that it holds.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Opaque {
-    /// Bytes that are no text, or text in a character set that nobody here reads.
-    Binary,
-    /// A part of something: what is looked for may be cut in half where it begins or ends.
-    Span,
-    /// A text that was cut where there was no more room.
-    Cut,
-    /// An image, a sound, or a part of a kind that nobody here knows.
-    Media,
-    /// Text that is encoded in a way that does not say what it holds.
-    Encoded,
-}
-
-impl Opaque {
-    /// The word in entries: `binary`, `span`, `cut`, `media`, `encoded`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Binary => "binary",
-            Self::Span => "span",
-            Self::Cut => "cut",
-            Self::Media => "media",
-            Self::Encoded => "encoded",
-        }
+closed! {
+    /// Why somebody who looks through an answer has not seen all that it holds.
+    pub enum Opaque {
+        /// Bytes that are no text, or text in a character set that nobody here reads.
+        Binary = "binary",
+        /// A part of something: what is looked for may be cut in half where it begins or ends.
+        Span = "span",
+        /// A text that was cut where there was no more room.
+        Cut = "cut",
+        /// An image, a sound, or a part of a kind that nobody here knows.
+        Media = "media",
+        /// Text that is encoded in a way that does not say what it holds.
+        Encoded = "encoded",
     }
 }
 
@@ -129,58 +118,25 @@ impl<R> Outcome<R> {
     }
 }
 
-/// Kinds of known failures (`call.failed.class`).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum FailureClass {
-    /// The tool answered with an error.
-    ToolError,
-    /// The deadline passed and it is known that nothing happened, or the tool is idempotent.
-    Timeout,
-    /// The result is larger than allowed.
-    TooLarge,
-    /// No connection to the tool.
-    Connect,
-    /// The permit became durable after its caller had been answered; nothing ran.
-    NotStarted,
-    /// The answer broke the protocol or the binding's rules (a redirect, a bad encoding).
-    Protocol,
-    /// What was judged is no longer what is there.
-    Changed,
-    /// The tool answered, and what it said must be masked and cannot be: none of it is released.
-    Opaque,
-}
-
-impl FailureClass {
-    /// The word in entries.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ToolError => "tool_error",
-            Self::Timeout => "timeout",
-            Self::TooLarge => "too_large",
-            Self::Connect => "connect",
-            Self::NotStarted => "not_started",
-            Self::Protocol => "protocol",
-            Self::Changed => "changed",
-            Self::Opaque => "firewall.opaque",
-        }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        [
-            Self::ToolError,
-            Self::Timeout,
-            Self::TooLarge,
-            Self::Connect,
-            Self::NotStarted,
-            Self::Protocol,
-            Self::Changed,
-            Self::Opaque,
-        ]
-        .into_iter()
-        .find(|class| class.as_str() == text)
+closed! {
+    /// Kinds of known failures (`call.failed.class`).
+    pub enum FailureClass {
+        /// The tool answered with an error.
+        ToolError = "tool_error",
+        /// The deadline passed and it is known that nothing happened, or the tool is idempotent.
+        Timeout = "timeout",
+        /// The result is larger than allowed.
+        TooLarge = "too_large",
+        /// No connection to the tool.
+        Connect = "connect",
+        /// The permit became durable after its caller had been answered; nothing ran.
+        NotStarted = "not_started",
+        /// The answer broke the protocol or the binding's rules (a redirect, a bad encoding).
+        Protocol = "protocol",
+        /// What was judged is no longer what is there.
+        Changed = "changed",
+        /// The tool answered, and what it said must be masked and cannot be: none of it is released.
+        Opaque = "firewall.opaque",
     }
 }
 
@@ -195,13 +151,35 @@ pub struct Ended {
     pub attempts: u32,
 }
 
+closed! {
+    /// The limits that control groups hold.
+    pub enum Cgroup {
+        /// Memory and the number of processes.
+        MemoryPids = "memory,pids",
+    }
+}
+
+closed! {
+    /// The sandbox level that really ran.
+    pub enum Sandbox {
+        /// None.
+        None = "none",
+        /// Limits and a system call filter.
+        S1 = "S1",
+        /// Also a view of the file system of its own.
+        S2 = "S2",
+        /// Also a network of its own.
+        S3 = "S3",
+    }
+}
+
 /// What an executor saw while a call ran, beside how the call ended: `data.observed` of its last entry.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Observed {
-    /// The sandbox level that really ran: `S1`, `S2` or `S3`; `none` for a child without one.
-    pub sandbox: Option<String>,
-    /// What control groups held for all its processes together: `memory,pids`; absent where there were none.
-    pub cgroup: Option<String>,
+    /// The sandbox level that really ran.
+    pub sandbox: Option<Sandbox>,
+    /// What control groups held for all its processes together; absent where there were none.
+    pub cgroup: Option<Cgroup>,
     /// Relations that a statement touched, as the database or its parser names them.
     pub tables_queried: Vec<String>,
     /// What a model used, as its provider counts.

@@ -1,5 +1,6 @@
 //! Amendments: who keeps the constitution decides what a row about it means; the road only passes it on.
 
+pub use crate::record::chain::Basis as BasisKind;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -26,29 +27,6 @@ pub struct Basis {
     pub base: Option<Digest>,
     /// How many publishers must approve.
     pub approvals: u64,
-}
-
-/// See [`Basis`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BasisKind {
-    /// Nothing has ever been in force on this chain.
-    Bootstrap,
-    /// It was proposed and approved, and both are on the books.
-    Amendment,
-    /// It is what was in force when the last writer ended.
-    Restart,
-}
-
-impl BasisKind {
-    /// `bootstrap`, `amendment` or `restart`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Bootstrap => "bootstrap",
-            Self::Amendment => "amendment",
-            Self::Restart => "restart",
-        }
-    }
 }
 
 impl Road {

@@ -1,6 +1,8 @@
 //! What stands before the books: how fast a caller may ask, what runs and pools have left, whose turn
 //! it is. Everything here refuses before an intent is written, or makes the intent a denial.
 
+use crate::record::control::ControlApplied;
+use crate::record::control::TargetKind;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +10,6 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 use super::answer::{Answer, Fault};
-use super::control::applied::idle;
 use super::run::{Run, State};
 use super::undecided::Undecided;
 use super::{Road, Trip};
@@ -20,13 +21,13 @@ use crate::domain::id::{CallId, ToolName};
 use crate::domain::outcome::{Ended, Observed, Outcome};
 use crate::ledger;
 use crate::ledger::drafts::Written;
-use crate::ledger::entry::{Draft, Kind};
 use crate::limits::bucket::Rate;
 use crate::limits::pool::{Pool, Pools};
 use crate::limits::quota::{self, Quota, Refused, Reserved, Wanted};
 use crate::limits::shares;
 use crate::limits::{Spend, Spent, Went};
 use crate::policy::input;
+use crate::record::{Draft, Kind};
 use crate::tool::toolbox::Toolbox;
 
 /// Calls of one ordered run that may wait for their turn.
@@ -405,8 +406,8 @@ fn told(left: quota::Left) -> input::Left {
 /// The run of a suspension is named and not entered: a run's own entries are its calls. Where one tool of
 /// it is suspended, `<run>/<tool>`.
 fn suspended(name: &str) -> Written {
-    let data = idle(0, Action::Suspend.as_str(), ("run", name));
-    Written::bare(Draft::of(Kind::ControlApplied, data))
+    let about = (TargetKind::Run, name);
+    Written::bare(Draft::of(ControlApplied::idle(0, Action::Suspend.into(), about)))
 }
 
 /// How a call went, for the budget. An MCP tool tells that it failed inside a result that arrived.

@@ -6,6 +6,8 @@
 //! What came of it is `enforcement.tested` on the books. A gate whose canary was not denied, or could not
 //! be recorded, takes no call until one was (`condition`).
 
+use crate::record::chain::EnforcementTested;
+use crate::record::chain::TestProbe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +22,7 @@ use crate::domain::json::Json;
 use crate::identity::Caller;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::drafts::Written;
-use crate::ledger::entry::{Draft, Kind};
+use crate::record::{Draft, Kind};
 
 /// The tool it asks for. A gate with a manifest that grants it fails its own test.
 pub const CANARY_TOOL: &str = "wicketgate.canary";
@@ -146,13 +148,12 @@ impl Road {
             Err(fault) if fault.receipt.is_none() => return before_admission(fault),
             answer => (told(answer), denied(answer)),
         };
-        let data = Json::object([
-            ("probe", Json::from("canary")),
-            ("expected", Json::from(EXPECTED.as_str())),
-            ("found", Json::from(found)),
-            ("passed", Json::from(passed)),
-        ]);
-        let tested = Written::bare(Draft::of(Kind::EnforcementTested, data));
+        let tested = Written::bare(Draft::of(EnforcementTested {
+            expected: EXPECTED.as_str().into(),
+            found: found.into(),
+            passed,
+            probe: TestProbe::Canary,
+        }));
         match self.ledger.record(tested).await {
             Ok(_) if passed => Canary::Passed,
             Ok(_) => Canary::Failed(format!("the canary met `{found}` and not `{EXPECTED}`")),

@@ -1,5 +1,9 @@
 //! What of a run is kept for a replay: the tools its agent was shown, and a seed for what is minted for it.
 
+use crate::record::TaggedDigest;
+use crate::record::Text;
+use crate::record::run::Replay;
+use crate::record::run::ReplayMode;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -105,24 +109,24 @@ impl Keeping {
     }
 
     /// What `run.opened` says of it: also the time that the agent is told it was opened at.
-    pub fn facts(&self, opened_at: Timestamp) -> Vec<(&'static str, Json)> {
+    pub fn facts(&self, opened_at: Timestamp) -> (Option<Replay>, Option<Text>) {
         let mode = match (&self.recording, self.keep) {
-            _ if self.is_fork() => FORK,
-            (Some(_), _) => REPLAY,
-            (None, Keep::Nothing) => return Vec::new(),
-            (None, keep) => keep.as_str(),
+            _ if self.is_fork() => ReplayMode::Fork,
+            (Some(_), _) => ReplayMode::Replay,
+            (None, Keep::Nothing) => return (None, None),
+            (None, Keep::Record) => ReplayMode::Record,
+            (None, Keep::Deterministic) => ReplayMode::Deterministic,
         };
-        let clock = Json::from(self.told(opened_at).to_string());
-        let mut replay = vec![("mode", Json::from(mode)), ("clock", clock)];
-        replay.extend(self.recording.map(|of| ("recording", Json::from(of.prefixed()))));
-        if let Some((Fork { recording, run, at, .. }, _)) = &self.fork {
-            replay.push(("recording", Json::from(recording.prefixed())));
-            replay.push(("run", Json::from(run.to_string())));
-            replay.push(("at", Json::from(*at)));
-        }
-        let mut facts = vec![("replay", Json::object(replay))];
-        facts.extend(self.seed.map(|seed| ("seed", Json::from(seed.to_string()))));
-        facts
+        let fork = self.fork.as_ref().map(|(fork, _)| fork);
+        let recording = fork.map(|fork| fork.recording).or(self.recording);
+        let replay = Replay {
+            at: fork.map(|fork| fork.at.into()),
+            clock: self.told(opened_at),
+            mode,
+            recording: recording.map(TaggedDigest),
+            run: fork.map(|fork| fork.run),
+        };
+        (Some(replay), self.seed.map(|seed| seed.to_string().into()))
     }
 }
 

@@ -1,5 +1,11 @@
 //! A run from `run.opened` to `run.sealed`: opening, what it is shown, holds that run out, sealing.
 
+use crate::record::TaggedDigest;
+use crate::record::Text;
+use crate::record::chain::ManifestBound;
+use crate::record::chain::PolicyActivated;
+use crate::record::chain::SignerList;
+use crate::record::chain::SignersBound;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -30,11 +36,11 @@ use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
 use crate::ledger::drafts::{Written, clip};
-use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self, Ledger, closing};
 use crate::limits::shares::Shares;
 use crate::policy::PolicyEngine;
+use crate::record::{Draft, Kind};
 
 /// How long nobody looks whether the wall clock was set on.
 const LOOK: Duration = Duration::from_secs(5);
@@ -163,25 +169,20 @@ impl Road {
         (name, version): (&str, &str),
         basis: Option<Basis>,
     ) -> Written {
-        let layers = engine.layers().iter().map(|layer| {
-            Json::object([
-                ("layer", Json::from(layer.layer.as_str())),
-                ("digest", Json::from(layer.digest.prefixed())),
-            ])
-        });
-        let mut data = vec![
-            ("name", Json::from(clip(name, 128))),
-            ("version", Json::from(clip(version, 64))),
-            ("layers", layers.collect::<Vec<_>>().into()),
-        ];
-        if let Some(Basis { kind, base, approvals }) = basis {
-            data.push(("basis", Json::from(kind.as_str())));
-            data.push(("approvals", Json::from(approvals)));
-            data.extend(base.map(|base| ("base", Json::from(base.prefixed()))));
-        }
-        let data = Json::object(data);
+        let (kind, base, approvals) = match basis {
+            Some(Basis { kind, base, approvals }) => (Some(kind), base, Some(approvals.into())),
+            None => (None, None, None),
+        };
+        let activated = PolicyActivated {
+            approvals,
+            base: base.map(TaggedDigest),
+            basis: kind,
+            layers: crate::ledger::drafts::layers(engine.layers()),
+            name: Text::clip(name, 128),
+            version: Text::clip(version, 64),
+        };
         let policy = Some(engine.digest());
-        Written::bare(Draft { policy, ..Draft::of(Kind::PolicyActivated, data) })
+        Written::bare(Draft { policy, ..Draft::of(activated) })
     }
 
     /// Records that this manifest is the one in force for its agent.
@@ -194,13 +195,12 @@ impl Road {
 
     /// The entry of a manifest that is the one in force for its agent.
     pub(super) fn binding(manifest: &Manifest) -> Written {
-        let data = Json::object([
-            ("agent", Json::from(manifest.name.as_str())),
-            ("version", Json::from(manifest.version.to_string())),
-            ("digest", Json::from(manifest.digest.prefixed())),
-            ("binding", Json::from(manifest.binding.minimum.as_str())),
-        ]);
-        Written::bare(Draft::of(Kind::ManifestBound, data))
+        Written::bare(Draft::of(ManifestBound {
+            agent: manifest.name.as_str().into(),
+            binding: manifest.binding.minimum.as_str().into(),
+            digest: TaggedDigest(manifest.digest),
+            version: manifest.version.to_string().into(),
+        }))
     }
 
     /// Records that this list of people is the one of its purpose whose words count.
@@ -209,18 +209,17 @@ impl Road {
     /// The ledger's.
     pub async fn bind_signers(
         &self,
-        list: &str,
+        list: SignerList,
         signers: &Approvers,
     ) -> Result<Receipt, ledger::Error> {
         let edition = signers.edition();
-        let expires = edition.expires.map(|at| ("expires", Json::from(at.to_string())));
-        let members = [
-            ("list", Json::from(list)),
-            ("version", Json::from(edition.version)),
-            ("digest", Json::from(signers.digest().prefixed())),
-        ];
-        let data = Json::object(members.into_iter().chain(expires));
-        self.ledger.record(Written::bare(Draft::of(Kind::SignersBound, data))).await
+        let bound = SignersBound {
+            digest: TaggedDigest(*signers.digest()),
+            expires: edition.expires.map(|at| at.to_string().into()),
+            list,
+            version: edition.version.into(),
+        };
+        self.ledger.record(Written::bare(Draft::of(bound))).await
     }
 
     /// Ends the run: waits for its calls, seals the runs below it, cancels held calls, writes `run.sealed`.

@@ -1,5 +1,18 @@
 //! Opening a run: what an agent claims, held against its manifest, then put on the books.
 
+use crate::record;
+use crate::record::List;
+use crate::record::Role;
+use crate::record::TaggedDigest;
+use crate::record::Text;
+use crate::record::True;
+use crate::record::chain::ManifestRefused;
+use crate::record::run::Delegate;
+use crate::record::run::Implicit;
+use crate::record::run::Replay;
+use crate::record::run::RunName;
+use crate::record::run::RunOpened;
+use crate::record::run::Setting;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -27,11 +40,11 @@ use crate::identity::lineage::Grants;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::identity::{self, Caller, Mismatch};
 use crate::ledger::drafts::{self, Written, clip};
-use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self};
 use crate::limits::{Usage, shares};
 use crate::policy::input::{AgentFacts, delegation_json};
+use crate::record::{Draft, Kind};
 use crate::telemetry::trace;
 
 /// What an agent claims when it opens a run.
@@ -113,14 +126,18 @@ impl Handle {
         }
     }
 
-    fn thread_facts(&self) -> Vec<(&'static str, Json)> {
-        let Self::Thread(thread, _) = self else { return Vec::new() };
-        let mut facts = vec![("implicit", Json::from(thread.as_str()))];
-        // A session's id lets whoever knows it speak in the session: not for the books.
-        if let Thread::Named(name) = thread {
-            facts.push(("thread", Json::from(name.as_str())));
+    /// What the run stands for, and the name that its requests give. A session's id lets everybody who knows it speak
+    /// in the session: it is not recorded.
+    fn thread_facts(&self) -> (Option<Implicit>, Option<RunName>) {
+        match self {
+            Self::Token(_) => (None, None),
+            Self::Thread(thread, _) => {
+                let Thread::Named(name) = thread else {
+                    return (Implicit::parse(thread.as_str()), None);
+                };
+                (Some(Implicit::Named), RunName::parse(name.as_str()))
+            }
         }
-        facts
     }
 }
 
@@ -218,17 +235,15 @@ impl Road {
         let mode = mode_of(&opening, manifest, parent.as_deref());
         let agent = agent_facts(manifest, binding, parent.as_deref());
         let proof = below.as_ref().map(|below| below.proof);
-        let mut data = run_opened(caller, &opening, mode, binding, handle, expires);
-        data.extend(lineage_facts(&agent, proof, manifest));
-        data.extend(keeping.facts(now));
-        let data = Json::object(data);
-        let draft = Draft { run: Some(id), ..Draft::of(Kind::RunOpened, data) };
+        let opens =
+            Opens { caller, opening: &opening, agent: &agent, mode, handle, proof, expires };
+        let draft = Draft { run: Some(id), ..Draft::of(opens.entry(keeping.facts(now))) };
         if opening.incognito {
             self.ledger.keep_nothing_of(id);
         }
         let mut written = Written::bare(draft);
         if let Some(tools) = self.kept_tools(&keeping, &granted) {
-            written.keep(&*self.entropy, "tools", &tools);
+            written.keep(&*self.entropy, Role::Tools, &tools);
         }
         let receipt = match self.ledger.record(written).await {
             Ok(receipt) => receipt,
@@ -372,10 +387,8 @@ impl Road {
         message: String,
         reasons: Vec<Reason>,
     ) -> Fault {
-        let data =
-            Json::object([("agent", Json::from(agent)), ("code", Json::from(detail.as_str()))]);
-        let recorded =
-            self.ledger.record(Written::bare(Draft::of(Kind::ManifestRefused, data))).await;
+        let refused = ManifestRefused { agent: agent.into(), code: detail.as_str().into() };
+        let recorded = self.ledger.record(Written::bare(Draft::of(refused))).await;
         let receipt = match recorded {
             Ok(receipt) => receipt,
             Err(error) => return Fault::of_ledger(&error),
@@ -432,65 +445,78 @@ pub(super) fn agent_facts(
     }
 }
 
-/// What `run.opened` says of the runs above, and of how many manifests it may delegate to.
-fn lineage_facts(
-    agent: &AgentFacts,
-    proof: Option<Proof>,
-    manifest: &Manifest,
-) -> Vec<(&'static str, Json)> {
-    let mut facts = Vec::new();
-    if let Some(parent) = agent.delegation.last() {
-        facts.push(("parent", Json::from(parent.run.to_string())));
-        facts.push(("delegation", delegation_json(&agent.delegation)));
-    }
-    facts.extend(proof.map(|proof| ("delegate", Json::from(proof.as_str()))));
-    let delegates = u64::try_from(manifest.delegates.len()).unwrap_or(u64::MAX);
-    facts.extend((delegates > 0).then(|| ("delegates", Json::from(delegates))));
-    facts
+/// The runs above, as `run.opened` says them; `None` if there is none.
+fn delegation(agent: &AgentFacts) -> Option<List<record::run::Delegator, 16, 1>> {
+    List::some(agent.delegation.iter().map(|above| record::run::Delegator {
+        id: above.id.as_str().into(),
+        manifest: TaggedDigest(above.manifest),
+        run: above.run,
+        version: above.version.as_str().into(),
+    }))
 }
 
-fn run_opened(
-    caller: &Caller,
-    opening: &Opening,
+/// What `run.opened` says of a run: who, what, and under which manifest.
+struct Opens<'a> {
+    caller: &'a Caller,
+    opening: &'a Opening,
+    agent: &'a AgentFacts,
     mode: Mode,
-    binding: Binding,
-    handle: &Handle,
+    handle: &'a Handle,
+    proof: Option<Proof>,
     expires: Option<Timestamp>,
-) -> Vec<(&'static str, Json)> {
-    let manifest = &caller.manifest;
-    let mut data = vec![
-        ("agent", Json::from(manifest.name.as_str())),
-        ("version", Json::from(manifest.version.to_string())),
-        ("manifest", Json::from(manifest.digest.prefixed())),
-        ("mode", Json::from(mode.as_str())),
-        ("binding", Json::from(binding.as_str())),
-        ("auth", drafts::auth(&caller.auth)),
-        ("token_hash", Json::from(handle.hash().hex())),
-    ];
-    data.extend(claimed(opening));
-    data.extend(handle.thread_facts());
-    data.extend(opening.incognito.then(|| ("incognito", Json::from(true))));
-    data.extend(expires.map(|e| ("expires", Json::from(e.to_string()))));
-    let trace = opening.traceparent.as_deref().filter(|t| trace::valid_traceparent(t));
-    data.extend(trace.map(|t| ("traceparent", Json::from(t))));
-    data
 }
 
-/// What the agent says of itself, as far as `run.opened` tells it.
-fn claimed(opening: &Opening) -> [(&'static str, Json); 3] {
-    let labels = opening
-        .labels
-        .iter()
-        .map(|(k, v)| Json::object([("k", Json::from(k.as_str())), ("v", Json::from(v.as_str()))]));
-    let instructions = opening.instructions.iter().take(16).map(|i| Json::from(clip(i, 80)));
-    [
-        ("labels", labels.collect::<Vec<_>>().into()),
-        ("model", Json::from(clip(&opening.model, 128))),
-        ("instructions", instructions.collect::<Vec<_>>().into()),
-    ]
+impl Opens<'_> {
+    fn entry(&self, (replay, seed): (Option<Replay>, Option<Text>)) -> RunOpened {
+        let Self { caller, opening, agent, handle, .. } = self;
+        let manifest = &caller.manifest;
+        let Claimed { labels, model, instructions } = claimed(opening);
+        let (implicit, thread) = handle.thread_facts();
+        let trace = opening.traceparent.as_deref().filter(|t| trace::valid_traceparent(t));
+        let delegates = manifest.delegates.len();
+        RunOpened {
+            agent: manifest.name.as_str().into(),
+            auth: (&caller.auth).into(),
+            binding: agent.binding,
+            delegate: self.proof.and_then(|proof| Delegate::parse(proof.as_str())),
+            delegates: (delegates > 0).then(|| delegates.into()),
+            delegation: delegation(agent),
+            expires: self.expires,
+            implicit,
+            incognito: True::when(opening.incognito),
+            instructions,
+            labels,
+            manifest: TaggedDigest(manifest.digest),
+            mode: self.mode.as_str().into(),
+            model,
+            parent: agent.delegation.last().map(|parent| parent.run),
+            replay,
+            seed,
+            thread,
+            token_hash: Some(handle.hash().hex().into()),
+            traceparent: trace.map(Text::from),
+            version: manifest.version.to_string().into(),
+        }
+    }
+}
+
+/// What the agent says of itself.
+#[derive(serde::Serialize)]
+struct Claimed {
+    instructions: List<Text>,
+    labels: List<Setting>,
+    model: Text,
+}
+
+fn claimed(opening: &Opening) -> Claimed {
+    Claimed {
+        instructions: opening.instructions.iter().take(16).map(|i| Text::clip(i, 80)).collect(),
+        labels: opening.labels.iter().map(|(k, v)| Setting::of(k, v)).collect(),
+        model: Text::clip(&opening.model, 128),
+    }
 }
 
 /// The same as one value, by which a recorded run is found again.
 pub(super) fn claims(opening: &Opening) -> Json {
-    Json::object(claimed(opening))
+    Json::of(&claimed(opening))
 }

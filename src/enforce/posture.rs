@@ -4,6 +4,12 @@
 //! caller reports none, every call is denied where `isolation: enforced`. That there is none is a claim; it is
 //! asked for again and again, and a gate that does not hear it denies that caller's calls.
 
+use crate::record;
+use crate::record::Nonce;
+use crate::record::Text;
+use crate::record::chain::Attempt;
+use crate::record::chain::Observer;
+use crate::record::chain::PostureObserved;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,8 +27,8 @@ use crate::domain::decision::Reason;
 use crate::domain::json::Json;
 use crate::identity::Caller;
 use crate::ledger::drafts::{self, Written};
-use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::permit::Receipt;
+use crate::record::{Draft, Kind};
 
 /// What a report has to have tried, each at least once.
 pub const PROBES: [&str; 20] = [
@@ -91,31 +97,6 @@ impl Default for Isolation {
     }
 }
 
-/// How an attempt ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// It did not get through.
-    Blocked,
-    /// It got through.
-    Open,
-    /// Nobody can tell.
-    Unknown,
-}
-
-impl Outcome {
-    const ALL: [Self; 3] = [Self::Blocked, Self::Open, Self::Unknown];
-
-    /// `blocked`, `open` or `unknown`.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Blocked => "blocked",
-            Self::Open => "open",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
 /// One attempt to get past the gate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
@@ -124,7 +105,7 @@ pub struct Probe {
     /// At what.
     pub target: String,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: Attempt,
     /// What happened, for a person.
     pub detail: String,
 }
@@ -133,20 +114,20 @@ impl Probe {
     /// Reads one of a report; `None` if a part of it is too long or its outcome no word.
     #[must_use]
     pub fn parse(probe: String, target: String, outcome: &str, detail: String) -> Option<Self> {
-        let outcome = Outcome::ALL.into_iter().find(|one| one.word() == outcome)?;
+        let outcome = Attempt::parse(outcome)?;
         let fits = probe.len() <= NAME_BYTES_MAX
             && target.len() <= TEXT_BYTES_MAX
             && detail.len() <= TEXT_BYTES_MAX;
         fits.then_some(Self { probe, target, outcome, detail })
     }
 
-    fn to_json(&self) -> Json {
-        Json::object([
-            ("probe", Json::from(self.probe.as_str())),
-            ("target", Json::from(self.target.as_str())),
-            ("outcome", Json::from(self.outcome.word())),
-            ("detail", Json::from(self.detail.as_str())),
-        ])
+    fn recorded(&self) -> record::chain::Probe {
+        record::chain::Probe {
+            detail: self.detail.as_str().into(),
+            outcome: self.outcome,
+            probe: self.probe.as_str().into(),
+            target: self.target.as_str().into(),
+        }
     }
 }
 
@@ -260,7 +241,7 @@ impl Road {
         let given = Given { nonce: nonce.clone(), until, backends: tried };
         // One for each holder: asking again takes the place of the one before.
         self.posture.0.lock().nonces.insert(holder, given);
-        let isolation = self.demanded();
+        let isolation = self.demanded().as_str();
         Ok(Challenge { nonce, isolation, operators, addresses, paths, backends })
     }
 
@@ -284,7 +265,9 @@ impl Road {
         if failed.is_some() {
             self.posture.0.lock().seen.insert(holder.clone(), Seen { at, failed: failed.clone() });
         }
-        let draft = Draft::of(Kind::PostureObserved, self.entry(caller, &report, &missing));
+        let entry = self.entry(caller, &report, &missing);
+        let unknown = || Fault::new(Code::RequestMalformed, "the nonce is not one of this gate");
+        let draft = Draft::of(entry.ok_or_else(unknown)?);
         let recorded = self.ledger.record(Written::bare(draft)).await;
         let receipt = recorded.map_err(|error| Fault::of_ledger(&error))?;
         if failed.is_none() {
@@ -316,38 +299,40 @@ impl Road {
     fn own_finding(&self, auth: &Auth) -> Option<Probe> {
         let (own, uid) = (self.settings.isolation.uid?, auth.uid?);
         let same = uid == own || uid == 0;
-        let outcome = if same { Outcome::Open } else { Outcome::Blocked };
+        let outcome = if same { Attempt::Open } else { Attempt::Blocked };
         let detail = if same { "the gate's uid, or root" } else { "another uid than the gate's" };
         let (probe, target) = ("gate.uid".to_owned(), format!("uid {uid}"));
         Some(Probe { probe, target, outcome, detail: detail.to_owned() })
     }
 
-    fn entry(&self, caller: &Caller, report: &Report, missing: &[String]) -> Json {
-        let count = |outcome: Outcome| {
-            let found = report.probes.iter().filter(|probe| probe.outcome == outcome).count();
-            Json::from(u64::try_from(found).unwrap_or(u64::MAX))
+    fn entry(
+        &self,
+        caller: &Caller,
+        report: &Report,
+        missing: &[String],
+    ) -> Option<PostureObserved> {
+        let count = |outcome: Attempt| {
+            report.probes.iter().filter(|probe| probe.outcome == outcome).count().into()
         };
-        let probes: Vec<Json> = report.probes.iter().map(Probe::to_json).collect();
-        let missing: Vec<Json> = missing.iter().map(|name| Json::from(name.as_str())).collect();
-        let passed = against(&report.probes, &[]).is_empty() && missing.is_empty();
-        Json::object([
-            ("observer", Json::from("agent")),
-            ("agent", Json::from(caller.manifest.name.as_str())),
-            ("auth", drafts::auth(&caller.auth)),
-            ("nonce", Json::from(report.nonce.as_str())),
-            ("doctor", Json::from(report.doctor.as_str())),
-            ("isolation", Json::from(self.demanded())),
-            ("passed", Json::from(passed)),
-            ("blocked", count(Outcome::Blocked)),
-            ("open", count(Outcome::Open)),
-            ("unknown", count(Outcome::Unknown)),
-            ("missing", missing.into()),
-            ("probes", probes.into()),
-        ])
+        Some(PostureObserved {
+            agent: caller.manifest.name.as_str().into(),
+            auth: (&caller.auth).into(),
+            blocked: count(Attempt::Blocked),
+            doctor: report.doctor.as_str().into(),
+            isolation: self.demanded(),
+            missing: missing.iter().map(Text::from).collect(),
+            nonce: Nonce::parse(&report.nonce)?,
+            observer: Observer::Agent,
+            open: count(Attempt::Open),
+            passed: against(&report.probes, &[]).is_empty() && missing.is_empty(),
+            probes: report.probes.iter().map(Probe::recorded).collect(),
+            unknown: count(Attempt::Unknown),
+        })
     }
 
-    const fn demanded(&self) -> &'static str {
-        if self.settings.isolation.enforced { "enforced" } else { "advisory" }
+    const fn demanded(&self) -> record::chain::Isolation {
+        use record::chain::Isolation;
+        if self.settings.isolation.enforced { Isolation::Enforced } else { Isolation::Advisory }
     }
 
     /// What the agents' isolation has against a call of this agent by this caller.
@@ -436,8 +421,8 @@ fn missing(report: &Report, backends: &[String]) -> Vec<String> {
 
 /// What a report has against the isolation of its caller: doubt is an opening.
 fn against(probes: &[Probe], missing: &[String]) -> Vec<String> {
-    let open = probes.iter().filter(|probe| probe.outcome != Outcome::Blocked);
-    let open = open.map(|p| format!("{} {} is {}", p.probe, p.target, p.outcome.word()));
+    let open = probes.iter().filter(|probe| probe.outcome != Attempt::Blocked);
+    let open = open.map(|p| format!("{} {} is {}", p.probe, p.target, p.outcome));
     let untried = missing.iter().map(|name| format!("{name} was not tried"));
     let all: Vec<String> = open.chain(untried).collect();
     let more = all.len().saturating_sub(NAMED_MAX);

@@ -1,5 +1,6 @@
 //! What was refused before admission, in summary: at most one entry per code and period.
 
+use crate::record::chain::RequestRejected;
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
@@ -8,7 +9,7 @@ use crate::domain::code::Code;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::ledger::drafts::Written;
-use crate::ledger::entry::{Draft, Kind};
+use crate::record::{Draft, Kind};
 
 #[derive(Clone, Copy, Debug)]
 struct Tally {
@@ -37,13 +38,12 @@ impl Rejected {
         tallies
             .into_iter()
             .map(|(code, tally)| {
-                let data = Json::object([
-                    ("code", Json::from(code.as_str())),
-                    ("count", Json::from(tally.count)),
-                    ("first", Json::from(tally.first.to_string())),
-                    ("last", Json::from(tally.last.to_string())),
-                ]);
-                Written::bare(Draft::of(Kind::RequestRejected, data))
+                Written::bare(Draft::of(RequestRejected {
+                    code: code.as_str().into(),
+                    count: tally.count.into(),
+                    first: tally.first.to_string().into(),
+                    last: tally.last.to_string().into(),
+                }))
             })
             .collect()
     }

@@ -1,5 +1,10 @@
 //! Runs that were open when the last writer ended: taken up again, or sealed.
 
+use crate::record::run::Delegate;
+use crate::record::run::Implicit;
+use crate::record::run::ReplayMode;
+use crate::record::run::RunOpened;
+use crate::record::run::Setting;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -21,10 +26,10 @@ use crate::domain::json::Json;
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::{Manifest, Mode};
-use crate::ledger::entry::Kind;
 use crate::ledger::tail::Phase;
 use crate::ledger::{PastSpending, RecoveredRun, closing};
 use crate::limits::{Spent, Usage};
+use crate::record::Kind;
 use crate::tool::Toolbox;
 
 use super::opening::{agent_facts, grants, token_of};
@@ -37,7 +42,8 @@ impl Road {
         self.agents.store(Arc::new(Agents { manifests: manifests.to_vec(), callers }));
         let (mut taken, mut left) = (BTreeMap::new(), Left::default());
         for found in in_order(recovered) {
-            if text(&found, "implicit") == Some("session") {
+            let implicit = opened(&found).and_then(|opened| opened.implicit);
+            if implicit == Some(Implicit::Session) {
                 left.add(found, "session_lost", None);
                 continue;
             }
@@ -47,7 +53,7 @@ impl Road {
                 left.add(found, "recording_lost", None);
                 continue;
             }
-            let above = text(&found, "parent").and_then(RunId::parse);
+            let above = opened(&found).and_then(|opened| opened.parent);
             let parent: Option<Arc<Run>> = above.and_then(|id| taken.get(&id).cloned());
             let now = self.clock.monotonic();
             let resumed = match above.is_some() == parent.is_some() {
@@ -176,7 +182,7 @@ struct Left {
 
 impl Left {
     fn add(&mut self, found: RecoveredRun, reason: &'static str, parent: Option<&Arc<Run>>) {
-        let above = text(&found, "parent").and_then(RunId::parse);
+        let above = opened(&found).and_then(|opened| opened.parent);
         let place = above.and_then(|above| self.of.get(&above).copied());
         self.of.insert(found.run, place.unwrap_or(self.families.len()));
         match place.and_then(|place| self.families.get_mut(place)) {
@@ -196,12 +202,12 @@ fn in_order(mut recovered: Vec<RecoveredRun>) -> Vec<RecoveredRun> {
 }
 
 fn is_fork(found: &RecoveredRun) -> bool {
-    let replay = found.opened.draft.data.get("replay");
-    replay.and_then(|replay| replay.get("mode")).and_then(Json::as_str) == Some(FORK)
+    let replay = opened(found).and_then(|opened| opened.replay.as_ref());
+    replay.is_some_and(|replay| replay.mode == ReplayMode::Fork)
 }
 
-fn text<'a>(found: &'a RecoveredRun, name: &str) -> Option<&'a str> {
-    found.opened.draft.data.get(name).and_then(Json::as_str)
+fn opened(found: &RecoveredRun) -> Option<&RunOpened> {
+    found.opened.draft.get()
 }
 
 /// The run as its entries tell it, if its manifest is still the one in force.
@@ -211,19 +217,14 @@ fn resumed(
     parent: Option<Arc<Run>>,
     now: Duration,
 ) -> Option<Run> {
-    let data = &found.opened.draft.data;
-    let text = |name: &str| text(found, name);
-    let hash = Digest::parse(text("token_hash")?)?;
-    let thread = text("implicit").map(|_| hash);
-    let digest = Digest::parse(text("manifest")?)?;
+    let opened = opened(found)?;
+    let hash = Digest::parse(opened.token_hash.as_deref()?)?;
+    let thread = opened.implicit.map(|_| hash);
+    let digest = opened.manifest.0;
     let manifest = manifests.iter().find(|m| m.digest == digest)?;
-    let claimed = text("delegate") == Some(Proof::Claimed.as_str());
+    let claimed = opened.delegate == Some(Delegate::Claimed);
     let opener = parent.as_ref().filter(|_| claimed).map_or(manifest, |parent| &parent.opener);
-    let labels = data.get("labels").and_then(Json::as_array).unwrap_or_default();
-    let pair = |label: &Json| {
-        let text = |name| label.get(name).and_then(Json::as_str).map(str::to_owned);
-        Some((text("k")?, text("v")?))
-    };
+    let pair = |label: &Setting| (label.k.to_string(), label.v.to_string());
     let (mut errors, mut denied) = (0_u64, 0_u64);
     let mut calls = BTreeMap::new();
     for (call, phase) in &found.calls {
@@ -246,8 +247,7 @@ fn resumed(
     let asked = u64::try_from(calls.len()).unwrap_or(u64::MAX);
     let usage = Usage::resumed(asked, errors, denied);
     // WHY: an earlier version recorded `claimed` for runs of a face that takes no claim.
-    let binding = text("binding").and_then(Binding::parse).filter(|_| thread.is_none());
-    let binding = binding.unwrap_or(Binding::Unclaimed);
+    let binding = if thread.is_none() { opened.binding } else { Binding::Unclaimed };
     Some(Run {
         id: found.run,
         manifest: Arc::clone(manifest),
@@ -255,13 +255,13 @@ fn resumed(
         opener: Arc::clone(opener),
         agent: agent_facts(manifest, binding, parent.as_deref()),
         parent,
-        auth: Auth::read(data.get("auth")?)?,
+        auth: Auth::from(&opened.auth),
         opened_at: found.opened.ts,
-        expires: text("expires").and_then(Timestamp::parse),
+        expires: opened.expires,
         // WHY: a mode that is not known runs nothing.
-        mode: if text("mode") == Some("enforce") { Mode::Enforce } else { Mode::Simulate },
-        labels: labels.iter().filter_map(pair).collect(),
-        incognito: data.get("incognito").is_some(),
+        mode: if opened.mode == "enforce" { Mode::Enforce } else { Mode::Simulate },
+        labels: opened.labels.iter().map(pair).collect(),
+        incognito: opened.incognito.is_some(),
         // WHY: how many ids were minted from the seed is not known any more; drawn ones never clash.
         keeping: Keeping::default(),
         ordered: false,

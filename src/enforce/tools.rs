@@ -1,5 +1,8 @@
 //! The tools in force: what agents are shown, and putting others in force.
 
+use crate::record::TaggedDigest;
+use crate::record::chain::Changed;
+use crate::record::chain::ConfigChanged;
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -13,7 +16,7 @@ use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::identity::manifest::Grant;
 use crate::ledger::drafts::Written;
-use crate::ledger::entry::{Draft, Kind};
+use crate::record::{Draft, Kind};
 use crate::tool::toolbox::{Tool, Toolbox};
 
 /// One tool as the agent is shown it.
@@ -92,12 +95,9 @@ impl Road {
             return None;
         }
         let tools = toolbox.iter().count();
-        let data = Json::object([
-            ("what", Json::from("tools")),
-            ("digest", Json::from(new.prefixed())),
-            ("tools", Json::from(u64::try_from(tools).unwrap_or(u64::MAX))),
-        ]);
-        Some(Written::bare(Draft::of(Kind::ConfigChanged, data)))
+        let (digest, tools) = (TaggedDigest(new), tools.into());
+        let changed = ConfigChanged { digest, tools, what: Changed::Tools };
+        Some(Written::bare(Draft::of(changed)))
     }
 
     /// Puts tools in the place of those in force; `shown` tells agents that there is something new.

@@ -1,5 +1,13 @@
 //! What approvers signed, put into a bundle so that stock OpenSSH can check it: `approvals/`.
 
+use crate::record::Role;
+use crate::record::approval::ApprovalGranted;
+use crate::record::approval::ApprovalRefused;
+use crate::record::call::BreakGlass;
+use crate::record::call::CallAuthorized;
+use crate::record::control::ControlApplied;
+use crate::record::payload::HoldLifted;
+use crate::record::payload::PayloadErased;
 use std::collections::BTreeMap;
 
 #[cfg(feature = "gate")]
@@ -16,14 +24,14 @@ use crate::approval::{Signed, break_glass};
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::ledger::entry::Kind;
 use crate::ledger::hold;
 use crate::ledger::verify::Line;
 use crate::ledger::verify::approved::breaks_glass;
 use crate::policy::input::Broken;
+use crate::record::Kind;
 
 /// The role of the payload of a word.
-pub const ROLE: &str = "approval";
+pub const ROLE: Role = Role::Approval;
 
 /// Whether this line is an approver's word.
 #[must_use]
@@ -35,7 +43,7 @@ pub fn is_word(line: &Line) -> bool {
 #[must_use]
 pub fn committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload> {
     match line.entry.draft.commit.as_slice() {
-        [one] if one.role == ROLE => payloads.0.get(&one.c),
+        [one] if one.role == ROLE => payloads.0.get(&one.c.0),
         _ => None,
     }
 }
@@ -45,14 +53,14 @@ pub fn committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload>
 pub fn glass_committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload> {
     let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
     let (one, more) = (all.next()?, all.next());
-    payloads.0.get(&one.c).filter(|_| more.is_none())
+    payloads.0.get(&one.c.0).filter(|_| more.is_none())
 }
 
 /// The approver who wrote the arguments of the call, if this is the first decision about it.
 #[must_use]
 pub fn proposer(line: &Line) -> Option<Proposer> {
     let first = line.is(Kind::CallHeld) || line.is(Kind::CallDenied) && proposes(line);
-    hold::asked_by(&line.entry.draft.data).filter(|_| first)
+    line.decision()?.asked_by.map(hold::proposer).filter(|_| first)
 }
 
 fn proposes(line: &Line) -> bool {
@@ -64,42 +72,36 @@ fn proposes(line: &Line) -> bool {
 pub fn proposal_committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload> {
     let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
     let (one, more) = (all.next()?, all.next());
-    payloads.0.get(&one.c).filter(|_| more.is_none())
+    payloads.0.get(&one.c.0).filter(|_| more.is_none())
 }
 
-fn glass(line: &Line) -> Option<&Json> {
-    line.entry.draft.data.get("break_glass").filter(|_| breaks_glass(line))
+fn glass(line: &Line) -> Option<&BreakGlass> {
+    line.get::<CallAuthorized>()?.break_glass.as_ref()
 }
 
 /// The list of keys that the order of an authorisation under break-glass was held against.
 #[must_use]
 pub fn glass_list(line: &Line) -> Option<Digest> {
-    glass(line)?.get("signers").and_then(Json::as_str).and_then(Digest::parse)
+    glass(line).map(|order| order.signers.0)
 }
 
 /// What an entry says of the break-glass order under which its call ran, if it did.
-///
-/// # Errors
-/// It is malformed.
-pub fn broken(line: &Line) -> Result<Option<Broken>, String> {
-    let Some(said) = glass(line) else { return Ok(None) };
-    let text = |name| said.get(name).and_then(Json::as_str);
-    let read = || {
-        let by = said.get("by")?.as_array()?.iter();
-        Some(Broken {
-            nonce: text("nonce")?.to_owned(),
-            until: text("until").and_then(Timestamp::parse)?,
-            by: by.map(|one| one.as_str().map(str::to_owned)).collect::<Option<_>>()?,
-        })
-    };
-    read().map(Some).ok_or_else(|| "`break_glass` is malformed".to_owned())
+#[must_use]
+pub fn broken(line: &Line) -> Option<Broken> {
+    glass(line).map(|order| Broken {
+        nonce: order.nonce.to_string(),
+        until: order.until,
+        by: order.by.iter().map(ToString::to_string).collect(),
+    })
 }
 
 /// The list of approvers that a word or a proposal was held against.
 #[must_use]
 pub fn list_of(line: &Line) -> Option<Digest> {
     if is_word(line) {
-        return line.text("signers").and_then(Digest::parse);
+        let granted = line.get::<ApprovalGranted>().map(|said| said.signers);
+        let signers = granted.or_else(|| line.get::<ApprovalRefused>().map(|said| said.signers));
+        return signers.flatten().map(|digest| digest.0);
     }
     proposer(line)?.signers
 }
@@ -163,22 +165,53 @@ pub fn glass_lists(strands: &[Strand]) -> Vec<Digest> {
     lists
 }
 
+/// An operator's signed order, as an entry names it.
+#[derive(Clone, Copy, Debug)]
+pub struct Order<'a> {
+    /// What was signed.
+    pub statement: &'a str,
+    /// The signature, armored.
+    pub signature: Option<&'a str>,
+    /// Who signed it, by name.
+    pub subject: Option<&'a str>,
+    /// Id of the key.
+    pub key: Option<&'a str>,
+    /// The list of signers that it was checked against.
+    pub signers: Option<Digest>,
+    /// Version of that list; a gate's own entries do not name it.
+    pub version: Option<u64>,
+}
+
 /// The operator's order that an entry names: of a gate's chain a stop that was taken back, of the fleet log an erasure
 /// or the end of a hold.
 #[must_use]
-pub fn order(line: &Line) -> Option<&Json> {
-    let data = &line.entry.draft.data;
-    if line.is(Kind::ControlApplied) {
-        data.get("statement").map(|_| data)
-    } else {
-        data.get("order")
+pub fn order(line: &Line) -> Option<Order<'_>> {
+    if let Some(applied) = line.get::<ControlApplied>() {
+        return Some(Order {
+            statement: applied.statement.as_deref()?,
+            signature: applied.signature.as_deref(),
+            subject: applied.subject.as_deref(),
+            key: applied.key.as_deref(),
+            signers: applied.signers.map(|digest| digest.0),
+            version: None,
+        });
     }
+    let lifted = line.get::<HoldLifted>().map(|lifted| &lifted.order);
+    let order = lifted.or_else(|| line.get::<PayloadErased>()?.order.as_ref())?;
+    Some(Order {
+        statement: &order.statement,
+        signature: Some(&order.signature),
+        subject: Some(&order.subject),
+        key: Some(&order.key),
+        signers: Some(order.signers.0),
+        version: Some(order.version.get()),
+    })
 }
 
 /// The list of approvers that it was held against.
 #[must_use]
 pub fn order_list(line: &Line) -> Option<Digest> {
-    order(line)?.get("signers").and_then(Json::as_str).and_then(Digest::parse)
+    order(line)?.signers
 }
 
 /// The lists that operators' orders name and no word does: each stands under its digest.

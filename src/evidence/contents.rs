@@ -1,6 +1,7 @@
 //! Which files a bundle has. The exporter writes by this list and the verifier refuses whatever is not on it:
 //! a file that nothing names would be shown under the signature and backed by no check.
 
+use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::approvals::{glass_lists, lists, order_lists, words};
@@ -12,7 +13,7 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
-use crate::ledger::entry::Kind;
+use crate::record::Kind;
 
 /// Version of what is made from the other files of a bundle (`report.html`, `controls.json`, `VERIFY.md`, the
 /// schema): that of the program and a number of its own, which moves when they do. A verifier makes them again for
@@ -47,9 +48,9 @@ pub fn policies(strands: &[Strand]) -> Vec<(String, Digest)> {
 #[must_use]
 pub fn manifests(strands: &[Strand]) -> Vec<((String, String), Digest)> {
     let mut found: Vec<Digest> = Vec::new();
-    for line in strands.iter().flat_map(Strand::asked).filter(|line| line.is(Kind::RunOpened)) {
-        let manifest = line.text("manifest").and_then(Digest::parse);
-        found.extend(manifest.filter(|digest| !found.contains(digest)));
+    let opened = strands.iter().flat_map(Strand::asked).filter_map(|line| line.get::<RunOpened>());
+    for manifest in opened.map(|opened| opened.manifest.0) {
+        found.extend((!found.contains(&manifest)).then_some(manifest));
     }
     let name = |(place, digest): (usize, Digest)| match place {
         0 => ((bundle::AGENT.to_owned(), bundle::AGENT_SIG.to_owned()), digest),

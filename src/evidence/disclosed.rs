@@ -1,15 +1,17 @@
 //! Which payloads a bundle discloses, and how much of each: looked up in the ledger, commitment by
 //! commitment.
 
+use crate::record::Role;
+use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::payloads::{Payload, Payloads, Why};
 use crate::domain::commitment::Parts;
-use crate::ledger::entry::Commitment;
 use crate::ledger::retention::Records;
 use crate::ledger::store::{ChainRow, LedgerReader, PayloadRow, StoreError};
 use crate::ledger::vault::{self, Vault};
 use crate::ledger::verify::Line;
+use crate::record::Commitment;
 
 /// Members of the policy's input that say something about the arguments.
 const OF_ARGUMENTS: [&str; 3] = ["args", "effect", "findings"];
@@ -125,7 +127,7 @@ pub struct Opening<'a> {
 impl Opening<'_> {
     fn of(&self, chain: &ChainRow, said: &Commitment, row: Option<PayloadRow>) -> Payload {
         // Erased is what the log says was erased, also where a crash left the row behind.
-        if let Some(place) = self.records.erased.get(&(chain.origin.clone(), said.c)) {
+        if let Some(place) = self.records.erased.get(&(chain.origin.clone(), said.c.0)) {
             return Payload::Erased { log: place.fleet.clone(), seq: place.seq };
         }
         let Some(row) = row else { return Payload::Withheld(Why::Unsaid) };
@@ -157,18 +159,18 @@ pub async fn disclose<'l>(
     let mut incognito = BTreeSet::new();
     for line in lines {
         let run = line.entry.run.as_ref().map(|link| link.run);
-        if line.entry.draft.data.get("incognito").is_some() {
+        if line.get::<RunOpened>().is_some_and(|opened| opened.incognito.is_some()) {
             incognito.extend(run);
         }
         for said in &line.entry.draft.commit {
-            let payload = if !all && said.role != APPROVAL {
+            let payload = if !all && said.role != Role::Approval {
                 Payload::Withheld(Why::Unsaid)
             } else if run.is_some_and(|run| incognito.contains(&run)) {
                 Payload::Withheld(Why::Incognito)
             } else {
-                opening.of(chain, said, reader.payload(&chain.chain, &said.c).await?)
+                opening.of(chain, said, reader.payload(&chain.chain, &said.c.0).await?)
             };
-            payloads.0.insert(said.c, payload);
+            payloads.0.insert(said.c.0, payload);
         }
     }
     Ok(())

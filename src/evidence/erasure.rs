@@ -4,12 +4,12 @@
 //! the same. Nothing is deleted before the fleet log says so; what a crash left is deleted by whoever
 //! erases next.
 
+use crate::ledger::hold;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::approval::order::{Loosening, Previous, Statement};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
-use crate::ledger::entry::{Entry, Kind};
 use crate::ledger::fleet::Fleet;
 use crate::ledger::permit::Receipt;
 use crate::ledger::retention::{
@@ -17,6 +17,7 @@ use crate::ledger::retention::{
     erased, fleet_logs, kept_by, lifted, placed,
 };
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, StoreError};
+use crate::record::{Entry, Kind};
 
 /// Rows that are read at once.
 const PAGE: u32 = 1000;
@@ -271,7 +272,7 @@ impl Shelf<'_> {
             let new = |c: &&Digest| !records.erased.contains_key(&(row.origin.clone(), **c));
             let list: Vec<Digest> = list.iter().filter(new).copied().collect();
             for part in list.chunks(ERASED_MAX) {
-                let draft = erased(&row.origin, part, grounds);
+                let Some(draft) = erased(&row.origin, part, grounds) else { continue };
                 let receipt = fleet.record(draft).await.map_err(Error::Unrecorded)?;
                 done.seqs.push(receipt.seq);
             }
@@ -375,9 +376,8 @@ fn spoken(
     for row in words {
         let entry = Entry::parse(&row.body)
             .map_err(|e| StoreError::Broken(format!("entry {} of {origin}: {e}", row.seq)))?;
-        let by = || crate::ledger::hold::asked_by(&entry.draft.data).map(|by| by.approval);
-        let said = kinds.iter().find_map(|kind| crate::ledger::hold::said(&entry, *kind));
-        let said = said.or_else(by);
+        let by = || Some(hold::proposer(entry.draft.body.decision()?.asked_by?).approval);
+        let said = hold::granted(&entry).or_else(|| hold::refused(&entry)).or_else(by);
         if said.is_some_and(|said| is_one_of(subjects, &said.subject)) {
             runs.extend(entry.draft.run);
         }

@@ -4,6 +4,10 @@
 //! bundle's list of files; only when that is durable is the bundle written. So there may be a record of
 //! a bundle that nobody has, and never a bundle of which there is no record.
 
+use super::scope::Scope;
+use crate::record::HexDigest;
+use crate::record::chain::EvidenceExported;
+use crate::record::chain::ExportScope;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -27,12 +31,12 @@ use crate::crypto::signer::Signer;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
-use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::fleet::{Fleet, FleetParts};
 use crate::ledger::retention::Records;
-use crate::ledger::schema;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::vault::Vault;
+use crate::record::schema;
+use crate::record::{Draft, Kind};
 
 /// Where an export is put on the books.
 #[async_trait]
@@ -304,16 +308,17 @@ fn sealed(
 
 /// `evidence.exported` of this bundle.
 fn recorded(query: &Query, exported: &Exported, order: &Order<'_>) -> Draft {
-    let requester: String = order.requester.chars().take(4096).collect();
-    let entries = u64::try_from(exported.entries).unwrap_or(u64::MAX);
-    let data = Json::object([
-        ("scope", Json::from(query.scope().as_str())),
-        ("query", query.settings()),
-        ("manifest", Json::from(exported.manifest.hex())),
-        ("requester", Json::from(requester)),
-        ("entries", Json::from(entries)),
-    ]);
-    Draft::of(Kind::EvidenceExported, data)
+    Draft::of(EvidenceExported {
+        entries: exported.entries.into(),
+        manifest: HexDigest(exported.manifest),
+        query: query.settings(),
+        requester: order.requester.into(),
+        scope: match query.scope() {
+            Scope::Run => ExportScope::Run,
+            Scope::Range => ExportScope::Range,
+            Scope::Population => ExportScope::Population,
+        },
+    })
 }
 
 /// Adds the policy bundles and the manifests; what was not kept is named.

@@ -1,6 +1,12 @@
 //! What a bundle shows of the tenant's fleet log: the entries that vouch for its chains, and those about
 //! what happened to them from outside.
 
+use crate::record::chain::AnchorObserved;
+use crate::record::chain::EvidenceExported;
+use crate::record::fleet::ChainCheckpoint;
+use crate::record::payload::HoldLifted;
+use crate::record::payload::HoldPlaced;
+use crate::record::payload::PayloadErased;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bundle::{FLEET, Files};
@@ -12,10 +18,10 @@ use super::{Error, gather, proofs};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
-use crate::ledger::entry::Kind;
 use crate::ledger::fleet;
 use crate::ledger::store::{AnchorRow, ChainRow, EntryRow, LedgerReader};
 use crate::ledger::verify::Line;
+use crate::record::Kind;
 
 /// Rows fetched at a time.
 const PAGE: u32 = 1000;
@@ -173,10 +179,8 @@ pub fn number(row: &ChainRow, tenant: &str) -> Option<u64> {
 
 /// Sizes of the fleet heads that the chain itself saw.
 fn observed(strand: &Strand, fleet: &str) -> BTreeSet<Seq> {
-    let lines = strand.lines.iter().filter(|line| line.is(Kind::AnchorObserved));
-    let of_fleet = lines.filter(|line| line.text("log") == Some(fleet));
-    let size = |line: &Line| line.entry.draft.data.get("size").and_then(Json::as_u64);
-    of_fleet.filter_map(size).collect()
+    let seen = strand.lines.iter().filter_map(|line| line.get::<AnchorObserved>());
+    seen.filter(|seen| seen.log == fleet).map(|seen| seen.size.get()).collect()
 }
 
 async fn whole(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Vec<Line>, Error> {
@@ -193,9 +197,8 @@ async fn whole(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Vec<Line>, E
 }
 
 fn erases(line: &Line, payloads: &Payloads) -> bool {
-    let list = line.entry.draft.data.get("c").and_then(Json::as_array).unwrap_or_default();
-    let mut erased = list.iter().filter_map(|c| c.as_str().and_then(Digest::parse));
-    erased.any(|c| payloads.0.contains_key(&c))
+    let erased = line.get::<PayloadErased>();
+    erased.is_some_and(|erased| erased.c.iter().any(|c| payloads.0.contains_key(&c.0)))
 }
 
 #[derive(Default)]
@@ -212,16 +215,16 @@ fn vouching(lines: &[Line], strand: &Strand) -> Vouching {
     let origin = strand.origin();
     let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
     let needed = strand.lines.last().map_or(0, |line| line.entry.seq.saturating_add(1));
-    let of_log = |line: &&Line| line.text("log") == Some(origin);
+    let of_log = |line: &&Line| line.log() == Some(origin);
     let mut found = Vouching::default();
     let enrolled = lines.iter().filter(|line| line.is(Kind::ChainEnrolled)).filter(of_log);
     found.seqs.extend(enrolled.map(|line| line.entry.seq));
-    let number = |line: &Line, name| line.entry.draft.data.get(name).and_then(Json::as_u64);
+    let size_of = |line: &Line| Some(line.get::<ChainCheckpoint>()?.size.get());
     let heads: Vec<(&Line, Seq)> = lines
         .iter()
         .filter(|line| line.is(Kind::ChainCheckpoint))
         .filter(of_log)
-        .filter_map(|line| Some((line, number(line, "size").filter(|n| (1..=size).contains(n))?)))
+        .filter_map(|line| Some((line, size_of(line).filter(|n| (1..=size).contains(n))?)))
         .collect();
     let first = heads.iter().find(|(_, size)| *size >= needed);
     for (line, size) in first.into_iter().chain(heads.last()) {
@@ -231,9 +234,10 @@ fn vouching(lines: &[Line], strand: &Strand) -> Vouching {
     found.first = first.map(|(line, _)| line.entry.seq);
     if let Some((head, _)) = first {
         let mut seen = BTreeSet::new();
-        for line in lines.iter().filter(|line| line.is(Kind::AnchorObserved)) {
-            let after = number(line, "size").is_some_and(|size| size > head.entry.seq);
-            if after && seen.insert((line.text("source"), line.text("name"))) {
+        for line in lines {
+            let Some(anchor) = line.get::<AnchorObserved>() else { continue };
+            let after = anchor.size.get() > head.entry.seq;
+            if after && seen.insert((anchor.source, &anchor.name)) {
                 found.seqs.push(line.entry.seq);
             }
         }
@@ -243,29 +247,25 @@ fn vouching(lines: &[Line], strand: &Strand) -> Vouching {
 
 /// Whether an entry tells of keys, of a chain's end, or of something done to what the bundle is about.
 fn concerns(line: &Line, query: &Query, strands: &[Strand], payloads: &Payloads) -> bool {
-    let of_log = || strands.iter().any(|strand| line.text("log") == Some(strand.origin()));
-    let held = |id: &str| {
-        let runs = strands.iter().flat_map(|strand| strand.runs());
-        runs.into_iter().any(|(run, _)| run.to_string() == id)
+    let of_log = || strands.iter().any(|strand| line.log() == Some(strand.origin()));
+    let held = |line: &Line| {
+        let placed = line.get::<HoldPlaced>().and_then(|hold| hold.run);
+        let run = placed.or_else(|| line.get::<HoldLifted>()?.run);
+        let runs = || strands.iter().flat_map(|strand| strand.runs());
+        run.is_none_or(|run| runs().any(|(one, _)| *one == run))
     };
     let is = |kinds: &[Kind]| kinds.iter().any(|kind| line.is(*kind));
     is(&[Kind::KeyRotated, Kind::KeyRevoked, Kind::ChainRetired])
         || is(&[Kind::PayloadErased]) && erases(line, payloads)
-        || is(&[Kind::HoldPlaced, Kind::HoldLifted])
-            && of_log()
-            && line.text("run").is_none_or(held)
+        || is(&[Kind::HoldPlaced, Kind::HoldLifted]) && of_log() && held(line)
         || is(&[Kind::RetentionPruned]) && of_log()
         || is(&[Kind::EvidenceExported]) && same(line, query)
 }
 
 /// Whether an export was of the same run, log or kind of population.
 fn same(line: &Line, query: &Query) -> bool {
-    let settings = line.entry.draft.data.get("query").and_then(Json::as_array).unwrap_or_default();
-    let has = |k: &str, v: &str| {
-        let is =
-            |setting: &Json, name, text| setting.get(name).and_then(Json::as_str) == Some(text);
-        settings.iter().any(|setting| is(setting, "k", k) && is(setting, "v", v))
-    };
+    let Some(exported) = line.get::<EvidenceExported>() else { return false };
+    let has = |k: &str, v: &str| exported.query.iter().any(|one| one.k == k && one.v == v);
     match query {
         Query::Run(run) => has("run", &run.to_string()),
         Query::Range { log, .. } => has("log", log),

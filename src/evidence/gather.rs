@@ -1,5 +1,14 @@
 //! The entries a bundle is about, and those that introduce them, read through the ledger's reading port.
 
+use crate::record::approval::AmendmentApproved;
+use crate::record::approval::AmendmentProposed;
+use crate::record::approval::AmendmentRefused;
+use crate::record::chain::Basis;
+use crate::record::chain::ManifestBound;
+use crate::record::chain::PolicyActivated;
+use crate::record::chain::SignerList;
+use crate::record::chain::SignersBound;
+use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Error;
@@ -12,12 +21,12 @@ use crate::crypto::keys::PublicKey;
 use crate::domain::digest::Digest;
 use crate::domain::id::{RunId, Seq};
 use crate::domain::time::Timestamp;
-use crate::ledger::entry::Kind;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, StoreError};
 use crate::ledger::verify::announced::Announced;
 use crate::ledger::verify::epochs::Epochs;
 use crate::ledger::verify::fleet::is_fleet;
 use crate::ledger::verify::{Damage, Line};
+use crate::record::Kind;
 
 /// Rows fetched at a time.
 const PAGE: u32 = 1000;
@@ -249,19 +258,18 @@ fn relevant(lines: &[Line], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
     let mut in_force: Option<Seq> = None;
     let mut anchored: Option<Seq> = None;
     let mut activated: BTreeMap<Option<Digest>, Seq> = BTreeMap::new();
-    let mut bound: BTreeMap<Option<Digest>, Seq> = BTreeMap::new();
-    let mut lists: BTreeMap<Option<&str>, Vec<Seq>> = BTreeMap::new();
+    let mut bound: BTreeMap<Digest, Seq> = BTreeMap::new();
+    let mut lists: BTreeMap<SignerList, Vec<Seq>> = BTreeMap::new();
     for line in lines.iter().filter(|line| line.entry.seq <= last) {
         let seq = line.entry.seq;
-        let digest = |name| line.text(name).and_then(Digest::parse);
         if seq >= first && asked.contains(&seq) {
             kept.extend(in_force.take());
             kept.extend(anchored.take());
         }
         if asked.contains(&seq) {
             // All of them, so that none is seen to come back. There are few: one for each change of a list.
-            let approving = list_of(line).and(lists.get(&Some(Purpose::Approval.list())));
-            let breaking = glass_list(line).and(lists.get(&Some(Purpose::BreakGlass.list())));
+            let approving = list_of(line).and(lists.get(&SignerList::Approvers));
+            let breaking = glass_list(line).and(lists.get(&SignerList::BreakGlass));
             kept.extend(approving.into_iter().chain(breaking).flatten());
         }
         if line.is(Kind::PolicyActivated) {
@@ -270,18 +278,26 @@ fn relevant(lines: &[Line], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
             activated.insert(line.entry.draft.policy, seq);
         } else if line.is(Kind::AnchorObserved) {
             anchored = Some(seq);
-        } else if line.is(Kind::ManifestBound) {
-            bound.insert(digest("digest"), seq);
-        } else if line.is(Kind::SignersBound) {
-            lists.entry(line.text("list")).or_default().push(seq);
+        } else if let Some(one) = line.get::<ManifestBound>() {
+            bound.insert(one.digest.0, seq);
+        } else if let Some(one) = line.get::<SignersBound>() {
+            lists.entry(one.list).or_default().push(seq);
         } else if asked.contains(&seq) && decides(line) {
             kept.extend(activated.get(&line.entry.draft.policy));
-        } else if asked.contains(&seq) && line.is(Kind::RunOpened) {
-            kept.extend(bound.get(&digest("manifest")));
+        } else if let Some(opened) = line.get::<RunOpened>().filter(|_| asked.contains(&seq)) {
+            kept.extend(bound.get(&opened.manifest.0));
         }
     }
     kept.extend(amendments(lines, &kept));
     kept
+}
+
+/// The bundle that a step of an amendment is about.
+fn bundle_of(line: &Line) -> Option<Digest> {
+    let proposed = line.get::<AmendmentProposed>().map(|said| said.bundle);
+    let approved = || line.get::<AmendmentApproved>().map(|said| said.bundle);
+    let refused = || line.get::<AmendmentRefused>().map(|said| said.bundle);
+    proposed.or_else(approved).or_else(refused).map(|bundle| bundle.0)
 }
 
 /// How the policies of these activations came to be in force: proposals, approvals, and the activation that
@@ -293,14 +309,9 @@ fn amendments(lines: &[Line], kept: &BTreeSet<Seq>) -> Vec<Seq> {
         last.extend(line.entry.draft.policy.map(|policy| (policy, line.entry.seq)));
     }
     let about = |line: &&Line| {
-        let named = line.text("bundle").and_then(Digest::parse);
-        let bundle = match () {
-            () if line.is(Kind::PolicyActivated) => {
-                line.entry.draft.policy.filter(|_| line.text("basis") == Some("amendment"))
-            }
-            () if line.kind().starts_with("amendment.") => named,
-            () => None,
-        };
+        let amended = |one: &&PolicyActivated| one.basis == Some(Basis::Amendment);
+        let activated = line.get::<PolicyActivated>().filter(amended);
+        let bundle = activated.and(line.entry.draft.policy).or_else(|| bundle_of(line));
         bundle.and_then(|bundle| last.get(&bundle)).is_some_and(|last| line.entry.seq <= *last)
     };
     lines.iter().filter(about).map(|line| line.entry.seq).collect()

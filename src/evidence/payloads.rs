@@ -12,8 +12,8 @@ use crate::domain::commitment::{Redacted, Scheme, opens};
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::Seq;
 use crate::domain::json::{Json, Limits};
-use crate::ledger::entry::Commitment;
 use crate::ledger::verify::Damage;
+use crate::record::Commitment;
 
 /// What a bundle says about one committed payload.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -152,7 +152,7 @@ impl Payloads {
     pub fn shown(&self, commitment: &Commitment) -> Json {
         let mut members = vec![
             ("commitment", Json::from(commitment.c.hex())),
-            ("bytes", Json::from(commitment.len)),
+            ("bytes", Json::from(commitment.len.get())),
         ];
         let state = match self.0.get(&commitment.c) {
             Some(Payload::Opened { body, media_type, .. }) => {

@@ -1,5 +1,9 @@
 //! `population.json`: what a query found in every chain, as a pure function of the entries and the query.
 
+use crate::record::chain::EnforcementTested;
+use crate::record::chain::PostureObserved;
+use crate::record::chain::WriterStarted;
+use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 
 use super::projection::decides;
@@ -9,8 +13,8 @@ use crate::domain::canonical;
 use crate::domain::id::{Epoch, RunId, Seq};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::ledger::entry::Kind;
 use crate::ledger::verify::Line;
+use crate::record::Kind;
 
 /// `v` of the file.
 pub const VERSION: &str = "wicketgate/population/1";
@@ -132,11 +136,9 @@ fn pause(
 fn cadences(strand: &Strand) -> BTreeMap<Epoch, u64> {
     let started = strand.lines.iter().filter(|line| line.is(Kind::WriterStarted));
     let declared = started.filter_map(|line| {
-        let settings = line.entry.draft.data.get("settings").and_then(Json::as_array)?;
-        let text =
-            |setting: &Json, name| setting.get(name).and_then(Json::as_str).map(str::to_owned);
-        let found = settings.iter().find(|s| text(s, "k").as_deref() == Some(CADENCE))?;
-        Some((line.entry.epoch, text(found, "v")?.parse().ok()?))
+        let settings = &line.get::<WriterStarted>()?.settings;
+        let found = settings.iter().find(|setting| setting.k == CADENCE)?;
+        Some((line.entry.epoch, found.v.parse().ok()?))
     });
     declared.collect()
 }
@@ -227,7 +229,8 @@ impl Tests {
     fn of(strand: &Strand, kind: Kind) -> Option<Self> {
         let mut tests: Option<Self> = None;
         for line in strand.asked().filter(|line| line.is(kind)) {
-            let passed = line.entry.draft.data.get("passed").and_then(Json::as_bool);
+            let tested = line.get::<EnforcementTested>().map(|test| test.passed);
+            let passed = tested.or_else(|| line.get::<PostureObserved>().map(|seen| seen.passed));
             let all = tests.get_or_insert(Self { count: 0, failed: 0, last: line.entry.ts });
             all.count = all.count.saturating_add(1);
             all.failed = all.failed.saturating_add(u64::from(passed != Some(true)));
@@ -268,8 +271,8 @@ fn matched(filter: &Filter, strand: &Strand) -> Vec<Seq> {
     let agents: BTreeMap<&RunId, &str> = runs_of(strand.lines.iter())
         .into_iter()
         .filter_map(|(run, own)| {
-            let opened = own.into_iter().find(|line| line.is(Kind::RunOpened))?;
-            Some((run, opened.text("agent")?))
+            let opened = own.into_iter().find_map(|line| line.get::<RunOpened>())?;
+            Some((run, opened.agent.as_str()))
         })
         .collect();
     let picked = |line: &&Line| {

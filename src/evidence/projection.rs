@@ -1,5 +1,8 @@
 //! The three files people read, as pure functions of entries and payloads: the same bytes, always.
 
+use crate::domain::time::Timestamp;
+use crate::record::Role;
+use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 
 use super::bundle::{AGENT_RUN, DECISION, TOOL_TRACE};
@@ -8,8 +11,8 @@ use super::scope::Scope;
 use crate::domain::canonical;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
-use crate::ledger::entry::Kind;
 use crate::ledger::verify::Line;
+use crate::record::Kind;
 
 /// What a bundle is made from: the lines of one run among those that introduce it.
 #[derive(Clone, Debug)]
@@ -79,10 +82,16 @@ impl<'a> Material<'a> {
 
     /// The run's `run.opened`, also where it stands before the range that was asked for.
     #[must_use]
-    pub fn opening(&self) -> Option<&'a Line> {
+    pub fn opening(&self) -> Option<&'a RunOpened> {
+        self.opened().map(|(_, opened)| opened)
+    }
+
+    /// The same, with its time.
+    #[must_use]
+    pub fn opened(&self) -> Option<(Timestamp, &'a RunOpened)> {
         let of_run = |l: &&Line| l.entry.run.as_ref().is_some_and(|link| link.run == *self.run);
         let mut all = self.own.iter().copied().take(1).chain(self.lines.iter().filter(of_run));
-        all.find(|line| line.is(Kind::RunOpened))
+        all.find_map(|line| Some((line.entry.ts, line.get()?)))
     }
 
     /// Whether the run is here from its opening to its seal.
@@ -131,13 +140,13 @@ impl<'a> Material<'a> {
 /// Whether this line is a decision about a call.
 #[must_use]
 pub fn decides(line: &Line) -> bool {
-    line.entry.draft.kind.decides()
+    line.entry.draft.kind().decides()
 }
 
 /// Whether this line is a decision that was recorded and not enforced: the call ran all the same.
 #[must_use]
 pub fn unenforced(line: &Line) -> bool {
-    decides(line) && line.entry.draft.data.get("enforced").and_then(Json::as_bool) == Some(false)
+    line.decision().is_some_and(|decision| !decision.enforced)
 }
 
 /// The three files people read, by name.
@@ -203,24 +212,22 @@ fn agent_run_json(material: &Material<'_>) -> Json {
     if let Some(first) = lines.first().filter(|first| first.is(Kind::RunOpened)) {
         members.push(("opened", place(first)));
         // `run.opened` says who, what and under which manifest: all of it, as recorded.
-        members.push(("opening", first.entry.draft.data.clone()));
+        members.push(("opening", Json::of(&first.entry.draft.body)));
     }
     let below = delegated(material);
     members.extend((!below.is_empty()).then(|| ("delegated", Json::from(below))));
     if let Some(seal) = lines.iter().find(|line| line.is(Kind::RunSealed)) {
         members.push(("sealed", place(seal)));
-        members.push(("seal", seal.entry.draft.data.clone()));
+        members.push(("seal", Json::of(&seal.entry.draft.body)));
     }
     Json::object(members)
 }
 
 /// The runs right below this one, of those that are opened here. Only a run that may delegate is looked for.
 fn delegated(material: &Material<'_>) -> Vec<Json> {
-    let may =
-        material.opening().is_some_and(|line| line.entry.draft.data.get("delegates").is_some());
-    let own = material.run.to_string();
-    let opened = material.lines.iter().filter(|line| may && line.is(Kind::RunOpened));
-    let below = opened.filter(|line| line.text("parent") == Some(own.as_str()));
+    let may = material.opening().is_some_and(|opened| opened.delegates.is_some());
+    let parent = |line: &Line| line.get::<RunOpened>().and_then(|opened| opened.parent);
+    let below = material.lines.iter().filter(|line| may && parent(line) == Some(*material.run));
     let ids = below.filter_map(|line| line.entry.run.as_ref());
     ids.map(|link| Json::from(link.run.to_string())).collect()
 }
@@ -291,7 +298,7 @@ fn policies(lines: &[&Line]) -> Json {
 }
 
 /// The payload of this role that the call's lines commit to, if any does.
-fn payload(material: &Material<'_>, call: &Call<'_>, role: &str) -> Option<Json> {
+fn payload(material: &Material<'_>, call: &Call<'_>, role: Role) -> Option<Json> {
     let mut commitments = call.lines.iter().flat_map(|line| &line.entry.draft.commit);
     commitments.rfind(|c| c.role == role).map(|c| material.payloads.shown(c))
 }
@@ -310,9 +317,9 @@ fn step(material: &Material<'_>, call: &Call<'_>) -> Json {
         members.push(("ended", place(last)));
         members.push(("outcome", Json::from(last.kind())));
     }
-    members.extend(payload(material, call, "args").map(|shown| ("request", shown)));
-    members.extend(payload(material, call, "result").map(|shown| ("result", shown)));
-    members.extend(payload(material, call, "message").map(|shown| ("message", shown)));
+    members.extend(payload(material, call, Role::Args).map(|shown| ("request", shown)));
+    members.extend(payload(material, call, Role::Result).map(|shown| ("result", shown)));
+    members.extend(payload(material, call, Role::Message).map(|shown| ("message", shown)));
     Json::object(members)
 }
 
@@ -322,7 +329,7 @@ fn decision(line: &Line) -> Json {
         ("at", place(line)),
         ("kind", Json::from(line.kind())),
         // Tier, definition, reasons, obligations, layers, engine…: all of it, as recorded.
-        ("decision", draft.data.clone()),
+        ("decision", Json::of(&draft.body)),
     ];
     members.extend(draft.call.as_ref().map(|call| ("call", Json::from(call.as_str()))));
     members.extend(draft.tool.as_ref().map(|tool| ("tool", Json::from(tool.as_str()))));
@@ -338,7 +345,7 @@ fn trace(material: &Material<'_>, call: &Call<'_>) -> Json {
         .lines
         .iter()
         .map(|line| {
-            let data = if decides(line) { None } else { Some(line.entry.draft.data.clone()) };
+            let data = if decides(line) { None } else { Some(Json::of(&line.entry.draft.body)) };
             let mut members = vec![("at", place(line)), ("kind", Json::from(line.kind()))];
             members.extend(data.map(|data| ("data", data)));
             Json::object(members)
@@ -347,11 +354,15 @@ fn trace(material: &Material<'_>, call: &Call<'_>) -> Json {
     let mut members = vec![("call", Json::from(call.id.as_str())), ("events", events.into())];
     if let Some(draft) = call.lines.first().map(|line| &line.entry.draft) {
         members.extend(draft.tool.as_ref().map(|tool| ("tool", Json::from(tool.as_str()))));
-        for name in ["tier", "definition", "binding", "effect"] {
-            members.extend(draft.data.get(name).map(|value| (name, value.clone())));
+        if let Some(decision) = draft.body.decision() {
+            members.extend(decision.tier.map(|tier| ("tier", Json::from(tier.as_str()))));
+            let definition = decision.definition.map(|digest| digest.prefixed());
+            members.extend(definition.map(|digest| ("definition", Json::from(digest))));
+            members.push(("binding", Json::from(decision.binding.as_str())));
+            members.extend(decision.effect.map(|effect| ("effect", Json::from(effect.hex()))));
         }
     }
-    members.extend(payload(material, call, "args").map(|shown| ("input", shown)));
-    members.extend(payload(material, call, "result").map(|shown| ("output", shown)));
+    members.extend(payload(material, call, Role::Args).map(|shown| ("input", shown)));
+    members.extend(payload(material, call, Role::Result).map(|shown| ("output", shown)));
     Json::object(members)
 }

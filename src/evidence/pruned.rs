@@ -4,9 +4,10 @@
 use super::{Error, fleet, gather};
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
-use crate::ledger::entry::Kind;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::Line;
+use crate::record::Kind;
+use crate::record::payload::RetentionPruned;
 
 /// Prunings that are told one by one.
 const TOLD_MAX: usize = 4;
@@ -65,14 +66,13 @@ struct Record {
 
 impl Record {
     fn of(line: &Line) -> Option<Self> {
-        let text = |name| line.text(name).map(str::to_owned);
-        let number = |name| line.entry.draft.data.get(name).and_then(Json::as_u64);
+        let RetentionPruned { by, from, log, root, to } = line.get()?;
         Some(Self {
-            log: text("log")?,
-            from: number("from")?,
-            to: number("to")?,
-            root: text("root")?,
-            by: text("by")?,
+            log: log.to_string(),
+            from: from.get(),
+            to: to.get(),
+            root: root.to_string(),
+            by: by.to_string(),
             at: line.entry.ts.to_string(),
             seq: line.entry.seq,
         })

@@ -5,6 +5,8 @@ use crate::domain::decision::Verdict;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
+use crate::record::List;
+use crate::record::run::Setting;
 
 /// One question to a ledger.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -83,14 +85,8 @@ impl Query {
 
     /// As `query` of an `evidence.exported` entry.
     #[must_use]
-    pub fn settings(&self) -> Json {
-        let settings = self.words().into_iter().map(|(k, v)| {
-            // A name longer than an entry's texts may be is told by its beginning.
-            let v: String = v.chars().take(4096).collect();
-            Json::object([("k", Json::from(k)), ("v", Json::from(v))])
-        });
-        // The kind's schema allows 256 settings.
-        settings.take(256).collect::<Vec<_>>().into()
+    pub fn settings(&self) -> List<Setting> {
+        self.words().into_iter().map(|(k, v)| Setting::of(k, v)).collect()
     }
 
     /// As `query` of `population.json`.

@@ -10,8 +10,8 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::{Json, Limits};
-use crate::ledger::entry::{Entry, Kind};
 use crate::ledger::store::{LedgerReader, StoreError};
+use crate::record::{Entry, Kind};
 
 /// DSSE payload type of a receipt.
 pub const PAYLOAD_TYPE: &str = "application/vnd.wicketgate.erasure.v1+json";
@@ -125,7 +125,7 @@ fn erasure(told: &Json, checkpoint: &Checkpoint) -> Result<(Seq, Json), String> 
     let bad = |why: &str| format!("entry {seq}: {why}");
     let body = told.get("entry").and_then(Json::as_str).ok_or_else(|| bad("not there"))?;
     let entry = Entry::parse(body.as_bytes()).map_err(|e| bad(&e.to_string()))?;
-    if entry.draft.kind != Kind::PayloadErased || entry.seq != seq {
+    if entry.draft.kind() != Kind::PayloadErased || entry.seq != seq {
         return Err(bad("no erasure"));
     }
     let path = told.get("path").and_then(Json::as_array).unwrap_or_default();
@@ -135,7 +135,7 @@ fn erasure(told: &Json, checkpoint: &Checkpoint) -> Result<(Seq, Json), String> 
     if !verifies_inclusion(&leaf, seq, checkpoint.size, &path, &checkpoint.root) {
         return Err(bad("not in the log"));
     }
-    let mut data = entry.draft.data.as_object().cloned().unwrap_or_default();
+    let Json::Object(mut data) = Json::of(&entry.draft.body) else { return Err(bad("no erasure")) };
     data.insert("at".to_owned(), Json::from(entry.ts.to_string()));
     Ok((seq, Json::Object(data)))
 }

@@ -7,9 +7,9 @@ use super::payloads::Payloads;
 use super::projection::{Cut, Material, decides};
 use crate::crypto::note::Checkpoint;
 use crate::domain::id::{RunId, Seq};
-use crate::ledger::entry::Kind;
 use crate::ledger::verify::Line;
 use crate::ledger::verify::epochs::Epochs;
+use crate::record::Kind;
 
 /// What was asked for when the bundle was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -201,7 +201,7 @@ impl Default for Acceptance {
     /// That of a manifest that lists neither models nor instructions and says nothing more.
     fn default() -> Self {
         let (minimum, tier3) = (Binding::Unclaimed, Binding::Observed);
-        Self { minimum, tier3, faces: Face::ALL.into() }
+        Self { minimum, tier3, faces: Face::ALL.iter().copied().collect() }
     }
 }
 

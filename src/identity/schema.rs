@@ -271,7 +271,7 @@ fn acceptance(raw: RawBinding, claims: bool) -> Option<Acceptance> {
     let minimum = if claims { Binding::Claimed } else { Binding::Unclaimed };
     let faces = match raw.faces {
         Some(names) => names.iter().map(|name| Face::parse(name)).collect::<Option<_>>()?,
-        None => Face::ALL.into(),
+        None => Face::ALL.iter().copied().collect(),
     };
     Some(Acceptance {
         minimum: binding(raw.minimum, minimum)?,

@@ -425,7 +425,7 @@ fn what_a_manifest_accepts_is_its_faces_and_its_minimum_and_no_more() {
                         } else {
                             ""
                         };
-                        let told = accept(&manifest, face, binding).map_or_else(
+                        let told = accept(&manifest, *face, binding).map_or_else(
                             |m| m.reasons.into_iter().map(|r| r.detail).collect::<String>(),
                             |()| String::new(),
                         );

@@ -1,8 +1,11 @@
 //! The head of one chain in memory: extends it, links runs, keeps the tree. Pure; owned by the sequencer.
 
+use crate::record::Body;
+use crate::record::Boot;
+use crate::record::run::Count;
+use crate::record::run::RunSealed;
 use std::collections::BTreeMap;
 
-use super::entry::{BYTES_MAX, Draft, Entry, Kind, RunLink};
 use super::store::{EntryRow, Head};
 use super::tail::{RunTail, TailError, Tails};
 use crate::crypto::merkle::Frontier;
@@ -10,13 +13,14 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Epoch, RunId, Seq};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
+use crate::record::{BYTES_MAX, Draft, Entry, Kind, RunLink};
 
 /// A verified chain up to a head, and the runs that are open on it.
 #[derive(Debug)]
 pub struct Chain {
     id: ChainId,
     epoch: Epoch,
-    boot: String,
+    boot: Boot,
     size: Seq,
     hash: Digest,
     frontier: Frontier,
@@ -47,7 +51,7 @@ pub struct Placed {
 impl Chain {
     /// The chain as its store has it; `None` if the frontier does not fit the size.
     #[must_use]
-    pub fn resume(id: ChainId, epoch: Epoch, boot: String, head: &Head) -> Option<Self> {
+    pub fn resume(id: ChainId, epoch: Epoch, boot: Boot, head: &Head) -> Option<Self> {
         let frontier = Frontier::from_bytes(head.size, &head.frontier)?;
         let last = Timestamp::from_millis(0);
         let (size, hash) = (head.size, head.hash);
@@ -108,8 +112,8 @@ impl Chain {
     ) -> Result<(EntryRow, Placed), TailError> {
         self.tails.admit(&draft)?;
         let link = draft.run.map(|run| self.link(run));
-        if draft.kind == Kind::RunSealed {
-            seal_data(&mut draft, link.as_ref(), &self.tails);
+        if let Body::RunSealed(sealed) = &mut draft.body {
+            count(sealed, link.as_ref(), &self.tails);
         }
         let last = self.last.max(moment.wall);
         let entry = Entry {
@@ -118,7 +122,7 @@ impl Chain {
             seq: self.size,
             prev: self.hash,
             ts: last,
-            boot: self.boot.clone(),
+            boot: self.boot,
             mono: moment.mono,
             run: link,
             draft,
@@ -135,13 +139,14 @@ impl Chain {
         self.size = self.size.saturating_add(1);
         let run_seq = entry.run.as_ref().map_or(0, |link| link.seq);
         let placed = Placed { seq: entry.seq, leaf, run_seq };
+        let kind = entry.draft.kind().as_str().to_owned();
         let row = EntryRow {
             seq: entry.seq,
             prev: entry.prev,
             leaf,
             run: entry.draft.run,
             call: entry.draft.call,
-            kind: entry.draft.kind.as_str().to_owned(),
+            kind,
             body,
         };
         Ok((row, placed))
@@ -157,19 +162,13 @@ impl Chain {
 }
 
 /// `run.sealed` counts itself and every call by how it ended.
-fn seal_data(draft: &mut Draft, link: Option<&RunLink>, tails: &Tails) {
+fn count(sealed: &mut RunSealed, link: Option<&RunLink>, tails: &Tails) {
     let Some((link, tail)) = link.and_then(|l| tails.get(&l.run).map(|tail| (l, tail))) else {
         return;
     };
-    let calls: Vec<Json> = tail
-        .counts()
-        .iter()
-        .map(|(kind, count)| Json::object([("k", Json::from(*kind)), ("v", Json::from(*count))]))
-        .collect();
-    let mut data = draft.data.as_object().cloned().unwrap_or_default();
-    data.insert("entries".to_owned(), Json::from(link.seq.saturating_add(1)));
-    data.insert("calls".to_owned(), calls.into());
-    draft.data = Json::Object(data);
+    sealed.entries = link.seq.saturating_add(1).into();
+    let calls = tail.counts();
+    sealed.calls = calls.iter().map(|(k, v)| Count { k: (*k).into(), v: (*v).into() }).collect();
 }
 
 /// Counts by word.

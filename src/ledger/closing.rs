@@ -2,13 +2,19 @@
 
 use super::RecoveredRun;
 use super::drafts::Written;
-use super::entry::{Draft, Kind};
 use super::sequencer::{Ending, Sequencer};
 use super::store::Leased;
 use super::tail::Phase;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
+use crate::record::Body;
+use crate::record::List;
+use crate::record::call::CallCancelled;
+use crate::record::call::CallExpired;
+use crate::record::call::CallUnknown;
+use crate::record::run::RunSealed;
+use crate::record::{Draft, Kind};
 
 /// Runs closed or taken up in one batch.
 const RUNS_PER_BATCH: usize = 64;
@@ -54,10 +60,8 @@ fn closing(
     phase: Phase,
     (same_writer, now): (bool, Timestamp),
 ) -> Option<Written> {
-    let (kind, data) = match phase {
-        Phase::Authorized => {
-            (Kind::CallUnknown, Json::object([("cause", Json::from("writer_lost"))]))
-        }
+    let body = match phase {
+        Phase::Authorized => CallUnknown { cause: "writer_lost".into(), observed: None },
         Phase::Held(until) if !same_writer && until < now => {
             return Some(held_ended(run, call, true, "no approval in time"));
         }
@@ -66,21 +70,26 @@ fn closing(
         }
         Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) | Phase::Over(_) => return None,
     };
-    let draft = Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(kind, data) };
+    let draft = Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(body) };
     Some(Written::bare(draft))
 }
 
 /// The draft that seals a run; the chain adds the counts.
 #[must_use]
 pub fn sealing(run: RunId, reason: &str) -> Written {
-    let data = Json::object([("reason", Json::from(reason))]);
-    Written::bare(Draft { run: Some(run), ..Draft::of(Kind::RunSealed, data) })
+    let body =
+        RunSealed { calls: List::default(), entries: 2_u64.into(), reason: Some(reason.into()) };
+    Written::bare(Draft { run: Some(run), ..Draft::of(body) })
 }
 
 /// The draft that ends a held call.
 #[must_use]
 pub fn held_ended(run: RunId, call: &CallId, expired: bool, reason: &str) -> Written {
-    let kind = if expired { Kind::CallExpired } else { Kind::CallCancelled };
-    let data = Json::object([("reason", Json::from(reason))]);
-    Written::bare(Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(kind, data) })
+    let reason = reason.into();
+    let body: Body = if expired {
+        CallExpired { reason }.into()
+    } else {
+        CallCancelled { observed: None, reason }.into()
+    };
+    Written::bare(Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(body) })
 }

@@ -1,12 +1,13 @@
 //! What runs that are sealed used of the limits of an open run above them. An open run's own entries do not
 //! say; those of the runs below it do.
 
+use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::entry::{Entry, Kind};
 use super::recovered::{Delegated, args_bytes, usage};
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
+use crate::record::{Entry, Kind};
 
 /// A run below others, while its entries are read.
 struct Below {
@@ -29,18 +30,17 @@ impl Tally {
     pub fn accept(&mut self, entry: &Entry) {
         let draft = &entry.draft;
         let Some(run) = draft.run else { return };
-        if draft.kind == Kind::RunOpened {
-            let above = draft.data.get("delegation").and_then(Json::as_array).unwrap_or_default();
-            let id = |one: &Json| one.get("run").and_then(Json::as_str).and_then(RunId::parse);
-            let above: Vec<RunId> = above.iter().filter_map(id).collect();
+        if let Some(opened) = draft.get::<RunOpened>() {
+            let above = opened.delegation.iter().flat_map(|list| list.iter());
+            let above: Vec<RunId> = above.map(|one| one.run).collect();
             if !above.is_empty() {
-                let simulated = draft.data.get("mode").and_then(Json::as_str) == Some("simulate");
+                let simulated = opened.mode == "simulate";
                 let (calls, asked) = (BTreeSet::new(), BTreeMap::new());
                 self.below.insert(run, Below { above, simulated, calls, asked });
             }
             return;
         }
-        if draft.kind == Kind::RunSealed {
+        if draft.kind() == Kind::RunSealed {
             self.below.remove(&run);
             return;
         }
@@ -51,11 +51,11 @@ impl Tally {
                 self.used.entry(*above).or_default().spending.measured(tool, bytes, usage);
             }
         }
-        if !draft.kind.decides() {
+        if !draft.kind().decides() {
             return;
         }
         let first = below.calls.insert(call.clone());
-        let ran = draft.kind == Kind::CallAuthorized && !below.simulated;
+        let ran = draft.kind() == Kind::CallAuthorized && !below.simulated;
         let bytes = args_bytes(entry);
         if ran {
             below.asked.insert(call.clone(), bytes);

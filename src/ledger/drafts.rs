@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::entry::{Commitment, Draft, Kind};
 use super::hold::Hold;
 use super::permit::Finished;
 use super::store::PayloadRow;
@@ -14,12 +13,19 @@ use crate::domain::call::Auth;
 use crate::domain::commitment::commit;
 use crate::domain::decision::{Course, LayerDigest, Obligation, Reason};
 use crate::domain::digest::{Digest, Salt, call_digest};
-use crate::domain::json::Json;
-use crate::domain::outcome::{Observed, Outcome, Redaction, Usage};
+use crate::domain::outcome::{Observed, Outcome, Usage};
 use crate::domain::prepared::Prepared;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 use crate::policy::{Judged, Resumed, effect_digest, input};
+use crate::record::approval::{ApprovalGranted, ApprovalRefused};
+use crate::record::call::{
+    Absent, Allowed, BreakGlass, CallCancelled, CallCompleted, CallFailed, CallUnknown, Decided,
+    Executor, Layer, Refused, Release, Sort, Waiting,
+};
+use crate::record::{
+    self, Body, Commitment, Draft, HexDigest, List, Nonce, Role, TaggedDigest, Text, True,
+};
 
 /// Payloads up to this size commit in the same transaction as their entry.
 pub const INLINE_MAX: usize = 16 * 1024;
@@ -47,11 +53,23 @@ impl Written {
     }
 
     /// Commits to a payload of this role; over the stored limit it is committed to and not kept.
-    pub fn keep(&mut self, entropy: &dyn Entropy, role: &str, body: &[u8]) {
-        self.add(entropy, role, body);
+    pub fn keep(&mut self, entropy: &dyn Entropy, role: Role, body: &[u8]) {
+        let mut more = Payloads::default();
+        more.add(entropy, role, body);
+        self.draft.commit.append(&mut more.commit);
+        self.payloads.append(&mut more.rows);
     }
+}
 
-    fn add(&mut self, entropy: &dyn Entropy, role: &str, body: &[u8]) {
+/// Commitments of one entry, and the payloads that are kept.
+#[derive(Default)]
+struct Payloads {
+    commit: Vec<Commitment>,
+    rows: Vec<PayloadRow>,
+}
+
+impl Payloads {
+    fn add(&mut self, entropy: &dyn Entropy, role: Role, body: &[u8]) {
         self.commit(&random32(entropy), role, body, body.len() <= STORED_MAX);
     }
 
@@ -62,19 +80,30 @@ impl Written {
         let model = prepared.tool().is_some_and(|tool| tool.kind == "model");
         if model && call.sent() != call.canonical() {
             let keep = keep && call.sent().len() <= STORED_MAX;
-            self.commit(&random32(entropy), "raw", call.sent(), keep);
+            self.commit(&random32(entropy), Role::Raw, call.sent(), keep);
         }
     }
 
-    fn commit(&mut self, salt: &Salt, role: &str, body: &[u8], keep: bool) -> Digest {
+    /// What people signed about a call, besides its approvals.
+    fn signed_for(&mut self, entropy: &dyn Entropy, judged: &Judged) {
+        // With the first decision about it; later ones name it.
+        let first = judged.asked_by().filter(|_| judged.resumed().is_none());
+        if let Some(signed) = first.and_then(|by| by.signed.as_ref()) {
+            self.add(entropy, Role::Approval, &signed.bytes());
+        }
+        if let Some(open) = judged.break_glass() {
+            self.add(entropy, Role::Approval, &open.signed.bytes());
+        }
+    }
+
+    fn commit(&mut self, salt: &Salt, role: Role, body: &[u8], keep: bool) -> Digest {
         let c = commit(salt, body);
-        let len = u64::try_from(body.len()).unwrap_or(u64::MAX);
-        self.draft.commit.push(Commitment { c, len, role: role.to_owned() });
+        self.commit.push(Commitment { c: HexDigest(c), len: body.len().into(), role });
         if keep {
-            self.payloads.push(PayloadRow {
+            self.rows.push(PayloadRow {
                 commitment: c,
                 salt: *salt,
-                role: role.to_owned(),
+                role: role.as_str().to_owned(),
                 media_type: "application/json".to_owned(),
                 body: body.to_vec(),
             });
@@ -83,7 +112,7 @@ impl Written {
     }
 }
 
-/// The decision about a call, as it will stand on the books.
+/// The decision about a call as its entry will say it.
 #[must_use]
 pub fn decided(
     entropy: &dyn Entropy,
@@ -92,22 +121,9 @@ pub fn decided(
 ) -> Written {
     let (prepared, decision) = (judged.prepared(), judged.decision());
     let call = prepared.call();
-    let kind = match decision.course() {
-        Course::Run => Kind::CallAuthorized,
-        Course::Refuse => Kind::CallDenied,
-        Course::Wait => Kind::CallHeld,
-    };
+    let course = decision.course();
     let alarming = decision.alarm.map(|alarm| alarm.recorded(&decision.reasons));
     let recorded = alarming.as_deref().unwrap_or(&decision.reasons);
-    let mut written = Written::bare(Draft {
-        run: Some(*call.run()),
-        call: Some(call.id().clone()),
-        tool: Some(call.tool().clone()),
-        verdict: Some(decision.verdict),
-        rule: rule(recorded).or_else(|| decision.ground.as_deref().map(ground)),
-        policy: Some(decision.policy),
-        ..Draft::of(kind, Json::Null)
-    });
     // Arguments that hold a credential are committed to and never stored (I9): the gate says so, and no policy can.
     let keep = decision.alarm.is_none() && call.canonical().len() <= STORED_MAX;
     // A call that was held keeps its salt, and with it the digest its approvers signed; its arguments
@@ -115,171 +131,181 @@ pub fn decided(
     let resumed = judged.resumed();
     let salt = resumed.map_or_else(|| random32(entropy), |resumed| resumed.salt);
     let keep = keep && resumed.is_none();
-    let args = written.commit(&salt, "args", call.canonical(), keep);
+    let mut payloads = Payloads::default();
+    let args = payloads.commit(&salt, Role::Args, call.canonical(), keep);
     if let Some(input) = &decision.input {
-        written.add(entropy, "policy_input", input);
+        payloads.add(entropy, Role::PolicyInput, input);
     }
-    if kind != Kind::CallDenied && resumed.is_none() {
-        written.as_sent(entropy, prepared, keep);
+    if course != Course::Refuse && resumed.is_none() {
+        payloads.as_sent(entropy, prepared, keep);
     }
-    if let Some(pre_image) = prepared.pre_image().filter(|_| kind == Kind::CallAuthorized) {
-        written.add(entropy, "pre_image", pre_image);
+    if let Some(pre_image) = prepared.pre_image().filter(|_| course == Course::Run) {
+        payloads.add(entropy, Role::PreImage, pre_image);
     }
     let digest = call_digest(call.run(), call.id(), call.tool(), &args);
-    let tier = prepared.tool().map_or(Tier::T3, |tool| tool.tier);
-    let mut data = vec![
-        ("call_digest", Json::from(digest.hex())),
-        ("tier", Json::from(tier.as_str())),
-        ("reasons", reasons(recorded)),
-        ("obligations", obligations(&decision.obligations)),
-        ("layers", layers(&decision.layers)),
-        ("enforced", Json::from(decision.enforced)),
-        ("binding", Json::from(judged.binding())),
-        ("executor", Json::from("sidecar")),
-        ("after", Json::from(call.after())),
-        ("engine", Json::from(decision.engine.as_str())),
-        ("auth", auth(call.auth())),
-    ];
-    data.extend(decision.alarm.map(|alarm| ("args_withheld", Json::from(alarm.as_str()))));
-    data.extend(mark.map(|mark| ("mark", Json::from(mark.hex()))));
-    data.extend(prepared.tool().map(|t| ("definition", Json::from(t.definition.prefixed()))));
-    if prepared.is_ready() {
-        data.push(("effect", Json::from(effect_digest(&salt, prepared))));
-    }
-    data.extend(call.traceparent().map(|t| ("traceparent", Json::from(t))));
-    if kind == Kind::CallHeld {
-        data.push(("expires", Json::from(expires.to_string())));
-        data.push(("nonce", Json::from(hex::encode(random16(entropy)))));
-    }
-    data.extend(resumed.filter(|_| kind == Kind::CallAuthorized).and_then(approvals));
-    data.extend(signed_for(entropy, judged, &mut written));
-    written.draft.data = Json::object(data);
-    written
+    let effect = prepared.is_ready().then(|| HexDigest(effect_digest(&salt, prepared)));
+    let common = Common { judged, recorded, mark, digest, effect };
+    let nonce = (course == Course::Wait).then(|| Nonce(random16(entropy)));
+    payloads.signed_for(entropy, judged);
+    let body = match course {
+        Course::Run => {
+            let approvals = resumed.and_then(approvals);
+            let open = judged.break_glass();
+            common.body::<Allowed>((approvals, open.and_then(broken), Absent), None).into()
+        }
+        Course::Refuse => common.body::<Refused>((Absent, Absent, Absent), None).into(),
+        Course::Wait => common.body::<Waiting>((Absent, Absent, nonce), Some(expires)).into(),
+    };
+    let draft = Draft {
+        run: Some(*call.run()),
+        call: Some(call.id().clone()),
+        tool: Some(call.tool().clone()),
+        verdict: Some(decision.verdict),
+        rule: rule(recorded).or_else(|| decision.ground.as_deref().map(ground)),
+        policy: Some(decision.policy),
+        commit: payloads.commit,
+        body,
+    };
+    Written { draft, payloads: payloads.rows }
 }
 
-/// What people signed about a call, besides its approvals: members of its entry, and payloads.
-fn signed_for(
-    entropy: &dyn Entropy,
-    judged: &Judged,
-    written: &mut Written,
-) -> Vec<(&'static str, Json)> {
-    let mut data = Vec::new();
-    if let Some(by) = judged.asked_by() {
-        data.push(("asked_by", asked_by(by)));
-        // With the first decision about it; later ones name it.
-        if let Some(signed) = by.signed.as_ref().filter(|_| judged.resumed().is_none()) {
-            written.add(entropy, "approval", &signed.bytes());
+/// What every kind of decision says.
+struct Common<'a> {
+    judged: &'a Judged,
+    recorded: &'a [Reason],
+    mark: Option<Digest>,
+    digest: Digest,
+    effect: Option<HexDigest>,
+}
+
+impl Common<'_> {
+    fn body<S: Sort>(
+        self,
+        (approvals, break_glass, nonce): (S::Approvals, S::BreakGlass, S::Nonce),
+        expires: Option<Timestamp>,
+    ) -> Decided<S> {
+        let (prepared, decision) = (self.judged.prepared(), self.judged.decision());
+        let call = prepared.call();
+        let tool = prepared.tool();
+        Decided {
+            after: call.after().into(),
+            approvals,
+            args_withheld: decision.alarm,
+            asked_by: self.judged.asked_by().map(asked_by),
+            auth: call.auth().into(),
+            binding: self.judged.binding(),
+            break_glass,
+            call_digest: Some(HexDigest(self.digest)),
+            definition: tool.map(|tool| TaggedDigest(tool.definition)),
+            effect: self.effect,
+            enforced: decision.enforced,
+            engine: decision.engine.as_str().into(),
+            executor: Executor::Sidecar,
+            expires,
+            layers: layers(&decision.layers),
+            mark: self.mark.map(HexDigest),
+            nonce,
+            obligations: obligations(&decision.obligations),
+            reasons: reasons(self.recorded),
+            tier: Some(tool.map_or(Tier::T3, |tool| tool.tier)),
+            traceparent: call.traceparent().map(Text::from),
         }
     }
-    if let Some(open) = judged.break_glass() {
-        data.push(("break_glass", broken(open)));
-        written.add(entropy, "approval", &open.signed.bytes());
-    }
-    data
 }
 
-/// The approver who wrote a call's arguments, as its entries show it.
-fn asked_by(by: &Proposer) -> Json {
+/// The approver who wrote a call's arguments.
+fn asked_by(by: &Proposer) -> record::call::Proposer {
     let Proposer { approval: Approval { subject, roles, key }, signers, .. } = by;
-    let roles = roles.iter().map(|role| Json::from(role.as_str())).collect::<Vec<_>>();
-    let mut members = vec![
-        ("subject", Json::from(clip(subject, 256))),
-        ("roles", roles.into()),
-        ("key", Json::from(key.as_str())),
-    ];
-    members.extend(signers.map(|list| ("signers", Json::from(list.prefixed()))));
-    Json::object(members)
+    record::call::Proposer {
+        key: key.as_str().into(),
+        roles: roles.iter().map(|role| role.as_str().into()).collect(),
+        signers: signers.map(TaggedDigest),
+        subject: Text::clip(subject, 256),
+    }
 }
 
 /// The hold that approvals released, if any did.
-fn approvals(resumed: &Resumed) -> Option<(&'static str, Json)> {
-    let nonce = Json::from(resumed.nonce.as_str());
-    (!resumed.approvals.is_empty()).then(|| ("approvals", Json::from(vec![nonce])))
+fn approvals(resumed: &Resumed) -> Option<List<Nonce, 16, 1>> {
+    List::some((!resumed.approvals.is_empty()).then_some(resumed.nonce))
 }
 
-/// The break-glass order under which a call runs, as its entry shows it.
-fn broken(open: &Open) -> Json {
+/// The break-glass order under which a call runs.
+fn broken(open: &Open) -> Option<BreakGlass> {
     let input::Broken { nonce, until, by } = input::broken(open);
-    Json::object([
-        ("nonce", Json::from(nonce)),
-        ("until", Json::from(until.to_string())),
-        ("by", by.into_iter().map(|one| Json::from(clip(&one, 256))).collect::<Vec<_>>().into()),
-        ("signers", Json::from(open.signers.prefixed())),
-    ])
+    Some(BreakGlass {
+        by: List::some(by.into_iter().map(|one| Text::clip(&one, 256)))?,
+        nonce: Nonce::parse(&nonce)?,
+        signers: TaggedDigest(open.signers),
+        until,
+    })
 }
 
-/// The outcome of a permitted call, as it will stand on the books.
+/// The outcome of a permitted call as its entry will say it.
 #[must_use]
 pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> Written {
     let ended = finished.ended();
-    let us = ("us", Json::from(micros(ended.took)));
-    let attempts = ("attempts", Json::from(u64::from(ended.attempts)));
-    let (kind, mut data) = match &ended.outcome {
+    let us = micros(ended.took).into();
+    let attempts = ended.attempts.into();
+    let seen = finished.observed();
+    let observed = (!seen.is_empty()).then(|| observed(seen));
+    let body: Body = match &ended.outcome {
         Outcome::Completed { status, .. } => {
-            let status = ("status", Json::from(clip(status, 64)));
-            (Kind::CallCompleted, vec![us, attempts, status])
+            CallCompleted { attempts, observed, status: Text::clip(status, 64), us }.into()
         }
-        Outcome::Failed { class, started, message } => {
-            let class = ("class", Json::from(class.as_str()));
-            let started = ("started", Json::from(*started));
-            let message = ("message", Json::from(clip(message, 256)));
-            (Kind::CallFailed, vec![us, attempts, class, started, message])
+        Outcome::Failed { class, started, message } => CallFailed {
+            attempts,
+            class: class.as_str().into(),
+            message: Text::clip(message, 256),
+            observed,
+            started: *started,
+            us,
         }
+        .into(),
         Outcome::Unknown { cause } => {
-            (Kind::CallUnknown, vec![("cause", Json::from(clip(cause, 256)))])
+            CallUnknown { cause: Text::clip(cause, 256), observed }.into()
         }
         Outcome::Cancelled { reason } => {
-            (Kind::CallCancelled, vec![("reason", Json::from(clip(reason, 256)))])
+            CallCancelled { observed, reason: Text::clip(reason, 256) }.into()
         }
     };
-    if !finished.observed().is_empty() {
-        data.push(("observed", observed(finished.observed())));
-    }
     let mut written = Written::bare(Draft {
         run: Some(*finished.run()),
         call: Some(finished.call().clone()),
         tool: Some(finished.tool().clone()),
-        ..Draft::of(kind, Json::object(data))
+        ..Draft::of(body)
     });
     if let Outcome::Completed { result, .. } = &ended.outcome {
-        written.add(entropy, "result", result);
+        written.keep(entropy, Role::Result, result);
     }
     written
 }
 
-/// What an executor saw, as entries show it: nothing that it did not see.
-fn observed(seen: &Observed) -> Json {
-    let mut members = Vec::new();
-    members.extend(seen.sandbox.as_ref().map(|level| ("sandbox", Json::from(level.as_str()))));
-    members.extend(seen.cgroup.as_ref().map(|held| ("cgroup", Json::from(held.as_str()))));
-    if !seen.tables_queried.is_empty() {
-        let tables = seen.tables_queried.iter().take(TABLES_MAX);
-        let tables = tables.map(|table| Json::from(clip(table, 256))).collect::<Vec<_>>();
-        members.push(("tables_queried", tables.into()));
+/// What an executor saw: nothing that it did not see.
+fn observed(seen: &Observed) -> record::call::Observed {
+    let tables = seen.tables_queried.iter().take(TABLES_MAX).map(|table| Text::clip(table, 256));
+    record::call::Observed {
+        cgroup: seen.cgroup,
+        redaction: seen.redaction.as_ref().map(|done| record::call::Redaction {
+            masked: done.masked.into(),
+            unscanned: done.unscanned,
+        }),
+        sandbox: seen.sandbox,
+        tables_queried: (!seen.tables_queried.is_empty()).then(|| tables.collect()),
+        usage: seen.usage.as_ref().map(used),
     }
-    members.extend(seen.usage.as_ref().map(|usage| ("usage", used(usage))));
-    members.extend(seen.redaction.as_ref().map(|done| ("redaction", redaction(done))));
-    Json::object(members)
 }
 
-fn redaction(done: &Redaction) -> Json {
-    let mut members = vec![("masked", Json::from(done.masked))];
-    members.extend(done.unscanned.map(|why| ("unscanned", Json::from(why.as_str()))));
-    Json::object(members)
+fn used(usage: &Usage) -> record::call::Usage {
+    record::call::Usage {
+        cost_micro_usd: usage.cost_micro_usd.map(Into::into),
+        estimated: True::when(usage.estimated),
+        input_tokens: usage.input_tokens.into(),
+        output_tokens: usage.output_tokens.into(),
+        upstream: Text::clip(&usage.upstream, 256),
+    }
 }
 
-fn used(usage: &Usage) -> Json {
-    let mut members = vec![
-        ("upstream", Json::from(clip(&usage.upstream, 256))),
-        ("input_tokens", Json::from(usage.input_tokens)),
-        ("output_tokens", Json::from(usage.output_tokens)),
-    ];
-    members.extend(usage.cost_micro_usd.map(|cost| ("cost_micro_usd", Json::from(cost))));
-    members.extend(usage.estimated.then(|| ("estimated", Json::from(true))));
-    Json::object(members)
-}
-
-/// An approver's word about a held call, as it will stand on the books: what was signed is its payload.
+/// An approver's answer about a held call as its entry will say it: what was signed is its payload.
 #[must_use]
 pub fn word(
     entropy: &dyn Entropy,
@@ -287,103 +313,109 @@ pub fn word(
     (approval, word, signers): (&Approval, Word, Option<Digest>),
     signed: &Signed,
 ) -> Written {
-    let mut data = vec![
-        ("call_digest", Json::from(hold.call_digest.hex())),
-        ("nonce", Json::from(hold.nonce.as_str())),
-        ("subject", Json::from(clip(&approval.subject, 256))),
-        ("roles", approval.roles.iter().map(|r| Json::from(r.as_str())).collect::<Vec<_>>().into()),
-        ("key", Json::from(approval.key.as_str())),
-    ];
-    data.extend(signers.map(|list| ("signers", Json::from(list.prefixed()))));
-    let kind = match word {
+    let call_digest = HexDigest(hold.call_digest);
+    let (key, nonce) = (approval.key.as_str().into(), hold.nonce);
+    let roles = approval.roles.iter().map(|role| role.as_str().into()).collect();
+    let (reason, signers) = (None, signers.map(TaggedDigest));
+    let subject = Text::clip(&approval.subject, 256);
+    let body: Body = match word {
         Word::Approve => {
-            data.push(("expires", Json::from(hold.expires.to_string())));
-            Kind::ApprovalGranted
+            let expires = hold.expires;
+            ApprovalGranted { call_digest, expires, key, nonce, reason, roles, signers, subject }
+                .into()
         }
-        Word::Refuse => Kind::ApprovalRefused,
+        Word::Refuse => {
+            ApprovalRefused { call_digest, key, nonce, reason, roles, signers, subject }.into()
+        }
     };
     let mut written = Written::bare(Draft {
         run: Some(hold.run),
         call: Some(hold.call.clone()),
         tool: Some(hold.tool.clone()),
-        ..Draft::of(kind, Json::object(data))
+        ..Draft::of(body)
     });
-    written.add(entropy, "approval", &signed.bytes());
+    written.keep(entropy, Role::Approval, &signed.bytes());
     written
 }
 
-/// How a caller proved who it is, as entries show it.
-#[must_use]
-pub fn auth(auth: &Auth) -> Json {
-    let mut members = vec![("method", Json::from(auth.method.as_str()))];
-    members.extend(auth.uid.map(|uid| ("uid", Json::from(u64::from(uid)))));
-    let texts =
-        [("token", &auth.token), ("certificate", &auth.certificate), ("spiffe", &auth.spiffe)];
-    for (name, text) in texts {
-        members.extend(text.as_ref().map(|text| (name, Json::from(text.as_str()))));
+impl From<&Auth> for record::call::Auth {
+    fn from(auth: &Auth) -> Self {
+        Self {
+            certificate: auth.certificate.as_deref().and_then(TaggedDigest::parse),
+            method: auth.method.as_str().into(),
+            spiffe: auth.spiffe.as_deref().map(Text::from),
+            token: auth.token.as_deref().map(Text::from),
+            uid: auth.uid.map(Into::into),
+        }
     }
-    Json::object(members)
+}
+
+impl From<&record::call::Auth> for Auth {
+    fn from(auth: &record::call::Auth) -> Self {
+        Self {
+            method: auth.method.to_string(),
+            uid: auth.uid.and_then(|uid| u32::try_from(uid.get()).ok()),
+            token: auth.token.as_ref().map(ToString::to_string),
+            certificate: auth.certificate.map(|digest| digest.to_string()),
+            spiffe: auth.spiffe.as_ref().map(ToString::to_string),
+        }
+    }
 }
 
 /// The rule an entry names: that of the first reason.
 #[must_use]
-pub fn rule(reasons: &[Reason]) -> Option<String> {
-    reasons.first().map(|reason| clip(&reason.rule, 200))
+pub fn rule(reasons: &[Reason]) -> Option<Text> {
+    reasons.first().map(|reason| Text::clip(&reason.rule, 200))
 }
 
 /// The rule an entry names of an allow, which has no reasons.
 #[must_use]
-pub fn ground(rule: &str) -> String {
-    clip(rule, 200)
+pub fn ground(rule: &str) -> Text {
+    Text::clip(rule, 200)
 }
 
-/// The reasons of a decision, as entries show them.
+/// The reasons of a decision.
 #[must_use]
-pub fn reasons(list: &[Reason]) -> Json {
-    list.iter().take(REASONS_MAX).map(reason).collect::<Vec<_>>().into()
+pub fn reasons(list: &[Reason]) -> List<record::call::Reason> {
+    let one = |reason: &Reason| record::call::Reason {
+        code: reason.code.as_str().into(),
+        detail: Text::clip(&reason.detail, 128),
+        message: Text::clip(&reason.message, 512),
+        rule: Text::clip(&reason.rule, 200),
+    };
+    list.iter().take(REASONS_MAX).map(one).collect()
 }
 
-/// The obligations of a decision, as entries show them.
+/// The obligations of a decision.
 #[must_use]
-pub fn obligations(list: &[Obligation]) -> Json {
-    list.iter().map(obligation).collect::<Vec<_>>().into()
+pub fn obligations(list: &[Obligation]) -> List<record::call::Obligation> {
+    list.iter().map(obligation).collect()
 }
 
-/// The layers of a policy bundle, as entries show them.
-#[must_use]
-pub fn layers(list: &[LayerDigest]) -> Json {
-    list.iter().map(layer).collect::<Vec<_>>().into()
-}
-
-fn reason(reason: &Reason) -> Json {
-    Json::object([
-        ("code", Json::from(reason.code.as_str())),
-        ("detail", Json::from(clip(&reason.detail, 128))),
-        ("message", Json::from(clip(&reason.message, 512))),
-        ("rule", Json::from(clip(&reason.rule, 200))),
-    ])
-}
-
-fn obligation(obligation: &Obligation) -> Json {
+fn obligation(obligation: &Obligation) -> record::call::Obligation {
+    let r#type = obligation.name().into();
     match obligation {
-        Obligation::Redact { kinds, opaque } => {
-            let kinds = kinds.iter().map(|k| Json::from(k.as_str())).collect::<Vec<_>>();
-            let mut members =
-                vec![("type", Json::from(obligation.name())), ("kinds", kinds.into())];
-            members.extend(opaque.then(|| ("opaque", Json::from("allow"))));
-            Json::object(members)
-        }
+        Obligation::Redact { kinds, opaque } => record::call::Obligation {
+            bytes: None,
+            kinds: Some(kinds.iter().map(|kind| kind.as_str().into()).collect()),
+            opaque: opaque.then_some(Release::Allow),
+            r#type,
+        },
         Obligation::CapBytes { bytes } => {
-            Json::object([("type", Json::from(obligation.name())), ("bytes", Json::from(*bytes))])
+            let bytes = Some((*bytes).into());
+            record::call::Obligation { bytes, kinds: None, opaque: None, r#type }
         }
     }
 }
 
-fn layer(layer: &LayerDigest) -> Json {
-    Json::object([
-        ("layer", Json::from(layer.layer.as_str())),
-        ("digest", Json::from(layer.digest.prefixed())),
-    ])
+/// The layers of a policy bundle.
+#[must_use]
+pub fn layers(list: &[LayerDigest]) -> List<Layer> {
+    let one = |layer: &LayerDigest| Layer {
+        digest: TaggedDigest(layer.digest),
+        layer: layer.layer.as_str().into(),
+    };
+    list.iter().map(one).collect()
 }
 
 /// The first `most` bytes, cut at a character.

@@ -15,6 +15,7 @@ use crate::crypto::dsse;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
+use crate::record;
 
 /// DSSE payload type of a request.
 pub const REQUEST_TYPE: &str = "application/vnd.wicketgate.enrolment-request.v1+json";
@@ -24,8 +25,8 @@ pub const REQUEST_TYPE: &str = "application/vnd.wicketgate.enrolment-request.v1+
 pub struct Issued {
     /// What it says.
     pub certificate: Certificate,
-    /// `{body, keyid, sig}`.
-    pub json: Json,
+    /// What certifies it.
+    pub issued: record::chain::Certificate,
 }
 
 /// Certifies epoch keys.
@@ -61,8 +62,8 @@ impl Certifier for Local {
     }
 
     async fn certify(&self, wanted: Certificate, _key: &WriterKey) -> Result<Issued, String> {
-        let json = wanted.issue(&*self.0)?;
-        Ok(Issued { certificate: wanted, json })
+        let issued = wanted.issue(&*self.0)?;
+        Ok(Issued { certificate: wanted, issued })
     }
 }
 
@@ -73,8 +74,8 @@ impl Certifier for SecretKey {
     }
 
     async fn certify(&self, wanted: Certificate, _key: &WriterKey) -> Result<Issued, String> {
-        let json = wanted.issue(self)?;
-        Ok(Issued { certificate: wanted, json })
+        let issued = wanted.issue(self)?;
+        Ok(Issued { certificate: wanted, issued })
     }
 }
 

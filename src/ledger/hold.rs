@@ -2,7 +2,6 @@
 //!
 //! It is always read from there, never kept in memory, so that it is the same after a restart.
 
-use super::entry::{Entry, Kind};
 #[cfg(feature = "gate")]
 use super::{Error, Ledger};
 use crate::approval::Approval;
@@ -13,6 +12,15 @@ use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
+use crate::record;
+use crate::record::Nonce;
+use crate::record::Role;
+use crate::record::Text;
+use crate::record::approval::ApprovalGranted;
+use crate::record::approval::ApprovalRefused;
+use crate::record::call::CallHeld;
+use crate::record::call::Layer;
+use crate::record::{Entry, Kind};
 
 /// One call that waits for an approval.
 #[derive(Clone, PartialEq, Debug)]
@@ -30,11 +38,11 @@ pub struct Hold {
     /// What the tool was.
     pub definition: Option<Digest>,
     /// What the call would have touched, keyed with `salt`.
-    pub effect: Option<String>,
+    pub effect: Option<Digest>,
     /// The layers of the policy bundle that held it.
     pub layers: Vec<(String, Digest)>,
-    /// Drawn for this hold: 32 hex digits.
-    pub nonce: String,
+    /// Drawn for this hold.
+    pub nonce: Nonce,
     /// When it stops waiting.
     pub expires: Timestamp,
     /// Highest `run_seq` released to the run when the call arrived.
@@ -62,78 +70,67 @@ impl Hold {
     /// is not held, or not any more.
     #[must_use]
     pub fn read(entries: &[Entry], args: Vec<u8>, salt: Salt) -> Option<Self> {
-        let first = entries.first().filter(|first| first.draft.kind == Kind::CallHeld)?;
+        let first = entries.first().filter(|first| first.draft.kind() == Kind::CallHeld)?;
         let waits = [Kind::CallHeld, Kind::ApprovalGranted, Kind::ApprovalRefused];
-        let over = |entry: &Entry| !waits.contains(&entry.draft.kind);
+        let over = |entry: &Entry| !waits.contains(&entry.draft.kind());
         if entries.iter().any(over) {
             return None;
         }
-        let data = &first.draft.data;
-        let text = |name: &str| data.get(name).and_then(Json::as_str);
-        let digest = |name: &str| text(name).and_then(Digest::parse);
+        let held = first.draft.get::<CallHeld>()?;
         Some(Self {
             run: first.draft.run?,
             call: first.draft.call.clone()?,
             tool: first.draft.tool.clone()?,
-            tier: Tier::parse(text("tier")?)?,
-            call_digest: digest("call_digest")?,
-            definition: digest("definition"),
-            effect: text("effect").map(str::to_owned),
-            layers: layers(data)?,
-            nonce: text("nonce")?.to_owned(),
-            expires: Timestamp::parse(text("expires")?)?,
-            after: data.get("after").and_then(Json::as_u64)?,
-            auth: Auth::read(data.get("auth")?)?,
-            traceparent: text("traceparent").map(str::to_owned),
+            tier: held.tier?,
+            call_digest: held.call_digest?.0,
+            definition: held.definition.map(|digest| digest.0),
+            effect: held.effect.map(|digest| digest.0),
+            layers: layers(&held.layers),
+            nonce: held.nonce?,
+            expires: held.expires?,
+            after: held.after.get(),
+            auth: Auth::from(&held.auth),
+            traceparent: held.traceparent.as_ref().map(ToString::to_string),
             args,
             sent: None,
             salt,
-            granted: entries.iter().filter_map(|e| said(e, Kind::ApprovalGranted)).collect(),
-            refused: entries.iter().find_map(|e| said(e, Kind::ApprovalRefused)),
-            asked_by: match data.get("asked_by") {
-                // What cannot be read is no call of the agent's either.
-                Some(_) => Some(asked_by(data)?),
-                None => None,
-            },
+            granted: entries.iter().filter_map(granted).collect(),
+            refused: entries.iter().find_map(refused),
+            asked_by: held.asked_by.as_ref().map(proposer),
         })
     }
 }
 
-/// Whose word an entry of this kind records.
+/// The approval that an entry records, if it records one.
 #[must_use]
-pub fn said(entry: &Entry, kind: Kind) -> Option<Approval> {
-    let data = &entry.draft.data;
-    let text = |name: &str| data.get(name).and_then(Json::as_str).map(str::to_owned);
-    let roles = || data.get("roles").and_then(Json::as_array).unwrap_or_default();
-    (entry.draft.kind == kind).then_some(())?;
-    Some(Approval {
-        subject: text("subject")?,
-        roles: roles().iter().filter_map(Json::as_str).map(str::to_owned).collect(),
-        key: text("key")?,
-    })
+pub fn granted(entry: &Entry) -> Option<Approval> {
+    let ApprovalGranted { subject, roles, key, .. } = entry.draft.get()?;
+    Some(approval(subject, roles, key))
 }
 
-/// The approver who wrote the arguments of a call, as an entry about it says; `None` if it names nobody.
+/// The refusal that an entry records, if it records one.
 #[must_use]
-pub fn asked_by(data: &Json) -> Option<Proposer> {
-    let said = data.get("asked_by")?;
-    let text = |name: &str| said.get(name).and_then(Json::as_str);
-    let roles = said.get("roles").and_then(Json::as_array)?.iter();
-    let roles = roles.filter_map(Json::as_str).map(str::to_owned).collect();
-    let (subject, key) = (text("subject")?.to_owned(), text("key")?.to_owned());
-    let signers = text("signers").and_then(Digest::parse);
-    Some(Proposer { approval: Approval { subject, roles, key }, signers, signed: None })
+pub fn refused(entry: &Entry) -> Option<Approval> {
+    let ApprovalRefused { subject, roles, key, .. } = entry.draft.get()?;
+    Some(approval(subject, roles, key))
 }
 
-/// Name and digest of each layer that an entry names.
+fn approval(subject: &str, roles: &[Text], key: &str) -> Approval {
+    let roles = roles.iter().map(ToString::to_string).collect();
+    Approval { subject: subject.to_owned(), roles, key: key.to_owned() }
+}
+
+/// The approver who wrote the arguments of a call.
 #[must_use]
-pub fn layers(data: &Json) -> Option<Vec<(String, Digest)>> {
-    let one = |item: &Json| {
-        let layer = item.get("layer").and_then(Json::as_str)?;
-        let digest = item.get("digest").and_then(Json::as_str).and_then(Digest::parse)?;
-        Some((layer.to_owned(), digest))
-    };
-    data.get("layers")?.as_array()?.iter().map(one).collect()
+pub fn proposer(by: &record::call::Proposer) -> Proposer {
+    let signers = by.signers.map(|digest| digest.0);
+    Proposer { approval: approval(&by.subject, &by.roles, &by.key), signers, signed: None }
+}
+
+/// Name and digest of each layer.
+#[must_use]
+pub fn layers(list: &[Layer]) -> Vec<(String, Digest)> {
+    list.iter().map(|layer| (layer.layer.to_string(), layer.digest.0)).collect()
 }
 
 #[cfg(feature = "gate")]
@@ -149,15 +146,15 @@ impl Ledger {
             rows.iter().map(|row| Entry::parse(&row.body)).collect();
         let entries = entries.map_err(|e| Error::Unavailable(e.to_string()))?;
         let Some(first) = entries.first() else { return Ok(None) };
-        let Some(args) = first.draft.committed("args") else {
+        let Some(args) = first.draft.committed(Role::Args) else {
             return Ok(None);
         };
-        let opened = self.payload_row(&args.c).await?;
+        let opened = self.payload_row(&args.c.0).await?;
         let opened =
             opened.ok_or_else(|| Error::Unavailable("the arguments are not kept".into()))?;
         let mut hold = Hold::read(&entries, opened.body, opened.salt);
-        if let (Some(hold), Some(raw)) = (&mut hold, first.draft.committed("raw")) {
-            let sent = self.payload_row(&raw.c).await?;
+        if let (Some(hold), Some(raw)) = (&mut hold, first.draft.committed(Role::Raw)) {
+            let sent = self.payload_row(&raw.c.0).await?;
             let sent = sent.ok_or_else(|| {
                 Error::Unavailable("the arguments as they were sent are not kept".into())
             })?;

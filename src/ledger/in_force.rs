@@ -1,13 +1,16 @@
 //! Which policy bundle the chain itself says is in force.
 
+use crate::record::chain::ManifestBound;
+use crate::record::chain::PolicyActivated;
+use crate::record::chain::SignersBound;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::entry::{Entry, Kind};
 use super::store::{EntryRow, LedgerReader, StoreError};
 use super::{Error, Ledger};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::domain::json::Json;
+use crate::record::{Entry, Kind};
 
 /// Entries that are read at once.
 const PAGE: u32 = 1000;
@@ -28,9 +31,9 @@ pub struct Activated {
 
 impl Activated {
     fn of(entry: &Entry) -> Option<Self> {
-        let text = |name| entry.draft.data.get(name).and_then(Json::as_str).map(str::to_owned);
-        let version = text("version").unwrap_or_default();
-        Some(Self { bundle: entry.draft.policy?, name: text("name")?, version })
+        let PolicyActivated { name, version, .. } = entry.draft.get()?;
+        let (name, version) = (name.to_string(), version.to_string());
+        Some(Self { bundle: entry.draft.policy?, name, version })
     }
 }
 
@@ -48,18 +51,15 @@ pub struct Marks {
 impl Marks {
     /// Takes up an entry that stands before all that were taken up so far.
     fn take_up(&mut self, entry: &Entry) -> Option<()> {
-        let text = |name| entry.draft.data.get(name).and_then(Json::as_str);
-        let kind = entry.draft.kind;
-        if kind == Kind::PolicyActivated && self.bundle.is_none() {
+        if entry.draft.kind() == Kind::PolicyActivated && self.bundle.is_none() {
             self.bundle = Some(Activated::of(entry)?);
-        } else if kind == Kind::ManifestBound {
-            let (agent, version) = (text("agent")?, semver::Version::parse(text("version")?).ok()?);
-            let digest = text("digest").and_then(Digest::parse)?;
-            self.manifests.entry(agent.to_owned()).or_insert((version, digest));
-        } else if kind == Kind::SignersBound {
-            let version = entry.draft.data.get("version").and_then(Json::as_u64)?;
-            let digest = text("digest").and_then(Digest::parse)?;
-            self.lists.entry(text("list")?.to_owned()).or_insert((version, digest));
+        } else if let Some(bound) = entry.draft.get::<ManifestBound>() {
+            let version = semver::Version::parse(&bound.version).ok()?;
+            let marks = self.manifests.entry(bound.agent.to_string());
+            marks.or_insert((version, bound.digest.0));
+        } else if let Some(bound) = entry.draft.get::<SignersBound>() {
+            let marks = self.lists.entry(bound.list.to_string());
+            marks.or_insert((bound.version.get(), bound.digest.0));
         }
         Some(())
     }

@@ -44,7 +44,6 @@ mod delegated;
 pub mod drafts;
 #[cfg(feature = "gate")]
 pub mod enrolment;
-pub mod entry;
 #[cfg(feature = "gate")]
 pub mod fleet;
 pub mod fuse;
@@ -80,7 +79,6 @@ pub mod recover;
 mod recovered;
 #[cfg(feature = "gate")]
 pub mod retention;
-pub mod schema;
 #[cfg(feature = "gate")]
 pub mod sequencer;
 #[cfg(feature = "gate")]

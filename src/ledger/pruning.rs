@@ -1,8 +1,12 @@
 //! What may be pruned: old enough, held by nobody, of runs that are over, and not the newest.
 
+use crate::domain::digest::Digest;
+use crate::record::HexDigest;
+use crate::record::payload::HoldLifted;
+use crate::record::payload::HoldPlaced;
+use crate::record::payload::RetentionPruned;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::entry::{Draft, Entry, Kind};
 use super::store::{ChainRow, LedgerReader, StoreError};
 use super::verify::Line;
 use super::verify::fleet::is_fleet;
@@ -10,6 +14,7 @@ use crate::crypto::tiles::WIDTH;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
+use crate::record::{Draft, Entry, Kind};
 
 /// Rows read at a time.
 const PAGE: u32 = 1000;
@@ -101,7 +106,7 @@ pub async fn still_free(
 /// What the fleet logs of the tenant say of this chain.
 struct Said {
     /// Runs under hold, `None` for the whole chain.
-    holds: Vec<Option<String>>,
+    holds: Vec<Option<RunId>>,
     pruned: Seq,
     last: Option<(ChainId, Seq, Seq, Seq)>,
 }
@@ -116,7 +121,7 @@ impl Said {
             for entry in reader.entries_of(&fleet.chain, &words).await? {
                 let read = Line::read(&entry.body);
                 let line = read.or_else(|e| refused(format!("the fleet log is damaged: {e}")))?;
-                if line.text("log") == Some(row.origin.as_str()) {
+                if line.log() == Some(row.origin.as_str()) {
                     said.line(&fleet.chain, &line);
                 }
             }
@@ -125,14 +130,12 @@ impl Said {
     }
 
     fn line(&mut self, fleet: &ChainId, line: &Line) {
-        let run = line.text("run").map(str::to_owned);
-        let number = |name| line.entry.draft.data.get(name).and_then(Json::as_u64).unwrap_or(0);
-        if line.is(Kind::HoldPlaced) {
-            self.holds.push(run);
-        } else if line.is(Kind::HoldLifted) {
-            self.holds.retain(|held| *held != run);
-        } else {
-            let (from, to) = (number("from"), number("to"));
+        if let Some(placed) = line.get::<HoldPlaced>() {
+            self.holds.push(placed.run);
+        } else if let Some(lifted) = line.get::<HoldLifted>() {
+            self.holds.retain(|held| *held != lifted.run);
+        } else if let Some(pruned) = line.get::<RetentionPruned>() {
+            let (from, to) = (pruned.from.get(), pruned.to.get());
             self.pruned = self.pruned.max(to);
             self.last = Some((*fleet, line.entry.seq, from, to));
         }
@@ -144,10 +147,7 @@ impl Said {
             return refused("the chain is under legal hold");
         }
         for run in self.holds.iter().flatten() {
-            let Some(id) = RunId::parse(run) else {
-                return refused(format!("a hold names run `{run}`"));
-            };
-            let rows = reader.run_entries(&row.chain, &id).await?;
+            let rows = reader.run_entries(&row.chain, run).await?;
             if rows.iter().any(|row| row.seq < to) {
                 return refused(format!("run {run} is under legal hold"));
             }
@@ -221,13 +221,8 @@ impl Scan {
 
 /// The entry that records a pruning.
 #[must_use]
-pub fn draft(log: &str, plan: &Plan, root: &str, by: &str) -> Draft {
-    let data = Json::object([
-        ("log", Json::from(log)),
-        ("from", Json::from(plan.from)),
-        ("to", Json::from(plan.to)),
-        ("root", Json::from(root)),
-        ("by", Json::from(by)),
-    ]);
-    Draft::of(Kind::RetentionPruned, data)
+pub fn draft(log: &str, plan: &Plan, root: Digest, by: &str) -> Draft {
+    let (from, to) = (plan.from.into(), plan.to.into());
+    let (by, log) = (by.into(), log.into());
+    Draft::of(RetentionPruned { by, from, log, root: HexDigest(root), to })
 }

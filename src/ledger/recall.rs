@@ -1,6 +1,5 @@
 //! What the books say of a call that was asked for before.
 
-use super::entry::{Entry, Kind};
 use super::permit::{Recalled, RecalledState, Receipt};
 use super::store::{PayloadRow, StoreError};
 use super::{Error, Ledger, vault};
@@ -14,6 +13,18 @@ use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
+use crate::record;
+use crate::record::Body;
+use crate::record::Role;
+use crate::record::call::CallAuthorized;
+use crate::record::call::CallCancelled;
+use crate::record::call::CallCompleted;
+use crate::record::call::CallDenied;
+use crate::record::call::CallExpired;
+use crate::record::call::CallFailed;
+use crate::record::call::CallHeld;
+use crate::record::call::CallUnknown;
+use crate::record::{Entry, Kind};
 
 /// A recalled call with what was asked for, to compare a retry with.
 #[derive(Clone, PartialEq, Debug)]
@@ -92,17 +103,17 @@ impl Ledger {
         }
         // Who approved it says nothing about how far the call is.
         let last =
-            entries.iter().rfind(|(entry, _)| entry.draft.kind.as_str().starts_with("call."));
+            entries.iter().rfind(|(entry, _)| entry.draft.kind().as_str().starts_with("call."));
         let (Some((first, _)), Some((last, leaf))) = (entries.first(), last) else {
             return Ok(None);
         };
         // What decided the call says it, not what ended it.
-        let binding =
-            first.draft.data.get("binding").and_then(Json::as_str).and_then(Binding::parse);
+        let decision = first.draft.body.decision();
+        let binding = decision.map(|decision| decision.binding);
         let receipt = Receipt { binding, ..self.receipt(last, *leaf) };
-        let args = self.opening(first, "args").await?;
-        let mark = first.draft.data.get("mark").and_then(Json::as_str).and_then(Digest::parse);
-        let result = self.opening(last, "result").await?;
+        let args = self.opening(first, Role::Args).await?;
+        let mark = decision.and_then(|decision| decision.mark);
+        let result = self.opening(last, Role::Result).await?;
         let state =
             state(last, result).ok_or_else(|| Error::Unavailable("entry not understood".into()))?;
         let recalled = Recalled::mint(call.clone(), state, receipt);
@@ -118,7 +129,7 @@ impl Ledger {
         let rows = self.shared.store.run_entries(self.key()?, run).await.map_err(unread)?;
         let row = rows.last().ok_or(Error::RunNotOpen)?;
         let last = Entry::parse(&row.body).map_err(|e| Error::Unavailable(e.to_string()))?;
-        if last.draft.kind == Kind::RunSealed {
+        if last.draft.kind() == Kind::RunSealed {
             Ok(self.receipt(&last, row.leaf))
         } else {
             Err(Error::RunNotOpen)
@@ -138,9 +149,9 @@ impl Ledger {
     }
 
     /// The payload an entry commits to in this role, if it is there and opens the commitment.
-    async fn opening(&self, entry: &Entry, role: &str) -> Result<Option<Vec<u8>>, Error> {
+    async fn opening(&self, entry: &Entry, role: Role) -> Result<Option<Vec<u8>>, Error> {
         let Some(c) = entry.draft.committed(role) else { return Ok(None) };
-        self.payload(&c.c).await
+        self.payload(&c.c.0).await
     }
 
     async fn payload(&self, c: &Digest) -> Result<Option<Vec<u8>>, Error> {
@@ -160,130 +171,54 @@ impl Ledger {
 }
 
 fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
-    let data = &entry.draft.data;
-    let text = |name: &str| data.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
-    Some(match entry.draft.kind {
-        Kind::CallAuthorized => RecalledState::Running,
-        Kind::CallDenied => {
-            let alarm = Alarm::parse(&text("args_withheld"));
-            let recorded = reasons(data);
-            RecalledState::Denied(match alarm {
-                Some(alarm) => alarm.told(recorded),
-                None => recorded,
-            })
-        }
-        Kind::CallHeld => RecalledState::Held(reasons(data), Timestamp::parse(&text("expires"))?),
-        Kind::CallCompleted => result.map_or(RecalledState::ResultUnavailable, |result| {
-            RecalledState::Ended(Outcome::Completed { result, status: text("status") })
-        }),
-        Kind::CallFailed => RecalledState::Ended(Outcome::Failed {
-            class: FailureClass::parse(&text("class"))?,
-            started: data.get("started").and_then(Json::as_bool).unwrap_or(true),
-            message: text("message"),
-        }),
-        Kind::CallUnknown => RecalledState::Ended(Outcome::Unknown { cause: text("cause") }),
-        Kind::CallExpired => RecalledState::Expired,
-        Kind::CallCancelled => RecalledState::Cancelled(text("reason")),
-        Kind::ChainGenesis
-        | Kind::WriterStarted
-        | Kind::WriterStopped
-        | Kind::Heartbeat
-        | Kind::ClockStep
-        | Kind::PolicyActivated
-        | Kind::ManifestBound
-        | Kind::ManifestRefused
-        | Kind::SignersBound
-        | Kind::ConfigChanged
-        | Kind::RequestRejected
-        | Kind::HealthChanged
-        | Kind::RunOpened
-        | Kind::RunSealed
-        | Kind::LedgerRecovered
-        | Kind::ChainEnrolled
-        | Kind::ChainCheckpoint
-        | Kind::ChainRetired
-        | Kind::KeyRotated
-        | Kind::KeyRevoked
-        | Kind::AnchorObserved
-        | Kind::EvidenceExported
-        | Kind::PayloadErased
-        | Kind::HoldPlaced
-        | Kind::HoldLifted
-        | Kind::RetentionPruned
-        | Kind::ApprovalGranted
-        | Kind::ApprovalRefused
-        | Kind::ControlSet
-        | Kind::ControlApplied
-        | Kind::ControlRefused
-        | Kind::AmendmentProposed
-        | Kind::AmendmentApproved
-        | Kind::AmendmentRefused
-        | Kind::EnforcementTested
-        | Kind::WriterEnrolled
-        | Kind::PostureObserved => return None,
-    })
-}
-
-fn reasons(data: &Json) -> Vec<Reason> {
-    let list = data.get("reasons").and_then(Json::as_array).unwrap_or_default();
-    list.iter()
-        .map(|reason| {
-            let text = |name| reason.get(name).and_then(Json::as_str).unwrap_or_default();
-            Reason {
-                code: Code::parse(text("code")).unwrap_or(Code::PolicyDenied),
-                detail: text("detail").to_owned(),
-                message: text("message").to_owned(),
-                rule: text("rule").to_owned(),
-            }
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::id::ChainId;
-
-    #[test]
-    fn what_is_not_known_is_never_the_same() {
-        let tool = |name: &str| ToolName::parse(name).unwrap();
-        let (a, b) = (Digest::of(&[b"a"]), Digest::of(&[b"b"]));
-        let receipt = || Receipt {
-            origin: "".into(),
-            chain: ChainId::from_bytes([0; 16]),
-            seq: 0,
-            leaf: a,
-            run_seq: 0,
-            binding: None,
-        };
-        let known = |tool: Option<ToolName>, args: Option<&[u8]>, mark| Remembered {
-            recalled: Recalled::mint(
-                CallId::parse("c").unwrap(),
-                RecalledState::Running,
-                receipt(),
-            ),
-            tool,
-            args: args.map(<[u8]>::to_vec),
-            mark,
-        };
-        let t = || Some(tool("t"));
-        let none: Option<&[u8]> = None;
-        for (known, mark, wanted) in [
-            (known(t(), Some(b"{}"), None), None, Likeness::Same),
-            (known(t(), Some(b"{}"), Some(b)), Some(a), Likeness::Same),
-            (known(t(), Some(b"[]"), Some(a)), Some(a), Likeness::Other),
-            (known(t(), none, Some(a)), Some(a), Likeness::Same),
-            (known(t(), none, Some(b)), Some(a), Likeness::Other),
-            (known(t(), none, Some(a)), None, Likeness::Unknown),
-            (known(t(), none, None), Some(a), Likeness::Unknown),
-            (known(t(), none, None), None, Likeness::Unknown),
-            (known(None, Some(b"{}"), None), None, Likeness::Unknown),
-            (known(None, Some(b"{}"), Some(a)), Some(a), Likeness::Same),
-            (known(None, Some(b"[]"), None), None, Likeness::Other),
-            (known(None, none, None), Some(a), Likeness::Unknown),
-            (known(Some(tool("u")), Some(b"{}"), Some(a)), Some(a), Likeness::Other),
-        ] {
-            assert_eq!(known.likeness(&tool("t"), b"{}", mark), wanted, "{known:?}");
-        }
+    let body = &entry.draft.body;
+    if let Some(denied) = body.get::<CallDenied>() {
+        let recorded = reasons(&denied.reasons);
+        let shown = denied.args_withheld.map(|alarm| alarm.told(recorded.clone()));
+        return Some(RecalledState::Denied(shown.unwrap_or(recorded)));
     }
+    if let Some(held) = body.get::<CallHeld>() {
+        return Some(RecalledState::Held(reasons(&held.reasons), held.expires?));
+    }
+    if let Some(cancelled) = body.get::<CallCancelled>() {
+        return Some(RecalledState::Cancelled(cancelled.reason.to_string()));
+    }
+    if body.get::<CallAuthorized>().is_some() {
+        return Some(RecalledState::Running);
+    }
+    if body.get::<CallExpired>().is_some() {
+        return Some(RecalledState::Expired);
+    }
+    if body.get::<CallCompleted>().is_some() && result.is_none() {
+        return Some(RecalledState::ResultUnavailable);
+    }
+    ended(body, result).map(RecalledState::Ended)
+}
+
+/// How a call ended, as its last entry and its opened result say.
+#[must_use]
+pub fn ended(body: &Body, result: Option<Vec<u8>>) -> Option<Outcome> {
+    if let Some(completed) = body.get::<CallCompleted>() {
+        let status = completed.status.to_string();
+        return Some(Outcome::Completed { result: result?, status });
+    }
+    if let Some(failed) = body.get::<CallFailed>() {
+        let class = FailureClass::parse(&failed.class)?;
+        let message = failed.message.to_string();
+        return Some(Outcome::Failed { class, started: failed.started, message });
+    }
+    let unknown = body.get::<CallUnknown>()?;
+    Some(Outcome::Unknown { cause: unknown.cause.to_string() })
+}
+
+/// The reasons that an entry records.
+#[must_use]
+pub fn reasons(list: &[record::call::Reason]) -> Vec<Reason> {
+    let one = |reason: &record::call::Reason| Reason {
+        code: Code::parse(&reason.code).unwrap_or(Code::PolicyDenied),
+        detail: reason.detail.to_string(),
+        message: reason.message.to_string(),
+        rule: reason.rule.to_string(),
+    };
+    list.iter().map(one).collect()
 }

@@ -2,6 +2,17 @@
 //!
 //! Whatever cannot be explained is a refusal to serve. Nothing is ever run again.
 
+use crate::record::Base64;
+use crate::record::Boot;
+use crate::record::HexDigest;
+use crate::record::Millis;
+use crate::record::chain::ChainGenesis;
+use crate::record::chain::ClockStep;
+use crate::record::chain::LedgerRecovered;
+use crate::record::chain::Watermark;
+use crate::record::chain::WriterStarted;
+use crate::record::run::RunOpened;
+use crate::record::run::Setting;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -12,7 +23,6 @@ use super::closing::close;
 use super::delegated::Tally;
 use super::drafts::Written;
 use super::enrolment::Issued;
-use super::entry::{Draft, Entry, Kind};
 use super::fleet::seen;
 use super::sequencer::{Ending, Sequencer, Writer};
 use super::store::{EntryRow, Head, LeaseRequest, Leased, StoreError};
@@ -26,6 +36,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
+use crate::record::{Draft, Entry, Kind};
 
 /// Entries at the end of the chain that are checked before it is extended.
 const TAIL_CHECKED: u64 = 1000;
@@ -95,8 +106,9 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
     let now = shared.clock.now();
     let mut boot = [0_u8; 4];
     shared.entropy.fill(&mut boot);
-    let mut chain = Chain::resume(leased.key.chain, leased.key.epoch, hex::encode(boot), &head)
-        .ok_or_else(|| broken("the stored frontier does not fit the size of the chain"))?;
+    let mut chain =
+        Chain::resume(leased.key.chain, leased.key.epoch, Boot::from_random(boot), &head)
+            .ok_or_else(|| broken("the stored frontier does not fit the size of the chain"))?;
     let checkpoint_root = stored_root(&head)?;
     if checkpoint_root.is_some_and(|root| root != chain.root()) {
         return Err(broken("the stored checkpoint does not cover the stored tree"));
@@ -209,7 +221,7 @@ async fn withdraw(writer: &mut Writer, leased: &Leased) -> Result<(), Refused> {
     let rows = writer.shared.store.tail(&leased.key, first.seq, 1).await?;
     let Some(row) = rows.first().filter(|row| row.seq == first.seq) else { return Ok(()) };
     let Ok(entry) = Entry::parse(&row.body) else { return Ok(()) };
-    let begins = [Kind::WriterStarted, Kind::ChainGenesis].contains(&entry.draft.kind);
+    let begins = [Kind::WriterStarted, Kind::ChainGenesis].contains(&entry.draft.kind());
     let later = batch.signed_in().is_some_and(|epoch| entry.epoch > epoch);
     if row.leaf != first.leaf && row.prev == first.prev && begins && later {
         tracing::warn!(
@@ -339,7 +351,9 @@ async fn delegated(
     leased: &Leased,
     runs: &mut [RecoveredRun],
 ) -> Result<(), Refused> {
-    let may = runs.iter().filter(|run| run.opened.draft.data.get("delegates").is_some());
+    let may = runs.iter().filter(|run| {
+        run.opened.draft.get::<RunOpened>().is_some_and(|run| run.delegates.is_some())
+    });
     let Some(mut from) = may.map(|run| run.opened.seq).min() else { return Ok(()) };
     let mut tally = Tally::default();
     loop {
@@ -380,12 +394,11 @@ fn opening(
     let (mark, healed) = (found.mark, found.healed);
     let mut opening = Vec::new();
     if leased.head.size == 0 && healed.is_none() {
-        let key = STANDARD.encode(writer.signer.public().to_bytes());
-        let data = Json::object([
-            ("origin", Json::from(leased.origin.as_str())),
-            ("enrolment_key", Json::from(key)),
-        ]);
-        opening.push(Written::bare(Draft::of(Kind::ChainGenesis, data)));
+        opening.push(Written::bare(Draft::of(ChainGenesis {
+            continues: None,
+            enrolment_key: Base64(writer.signer.public().to_bytes()),
+            origin: leased.origin.as_str().into(),
+        })));
     }
     // How long nothing may be written: a verifier holds the pauses between entries to it.
     let cadence = ("heartbeat_ms".to_owned(), settings.heartbeat.as_millis().to_string());
@@ -408,18 +421,14 @@ fn opening(
             .cloned()
             .collect(),
     });
-    opening.push(Written::bare(Draft::of(Kind::WriterStarted, data)));
+    opening.push(Written::bare(Draft::of(data)));
     if let Some(behind) = behind {
-        let data = Json::object([("delta_ms", Json::from(format!("-{behind}")))]);
-        opening.push(Written::bare(Draft::of(Kind::ClockStep, data)));
+        let delta_ms = Millis(behind.saturating_neg());
+        opening.push(Written::bare(Draft::of(ClockStep { delta_ms })));
     }
     if let Some((from, to)) = healed {
-        let data = Json::object([
-            ("from", Json::from(from)),
-            ("to", Json::from(to)),
-            ("source", Json::from("spool")),
-        ]);
-        opening.push(Written::bare(Draft::of(Kind::LedgerRecovered, data)));
+        let (from, to, source) = (from.into(), to.into(), "spool".into());
+        opening.push(Written::bare(Draft::of(LedgerRecovered { from, source, to })));
     }
     opening
 }
@@ -434,24 +443,19 @@ pub(super) struct Started<'a> {
     pub settings: Vec<(String, String)>,
 }
 
-/// The data of a `writer.started`.
-pub(super) fn started(of: &Started<'_>) -> Json {
-    let settings = of
-        .settings
-        .iter()
-        .map(|(k, v)| Json::object([("k", Json::from(k.as_str())), ("v", Json::from(v.as_str()))]));
-    let root = of.mark.and_then(|(_, root)| root);
+/// The first entry of an epoch.
+pub(super) fn started(of: &Started<'_>) -> WriterStarted {
     let certificate = &of.issued.certificate;
-    Json::object([
-        ("version", Json::from(of.version)),
-        ("image", Json::from(certificate.image_digest.as_str())),
-        ("pod", Json::from(certificate.pod.as_str())),
-        ("writer_key", Json::from(certificate.key.base64())),
-        ("certificate", of.issued.json.clone()),
-        ("prev_epoch", Json::from(certificate.epoch.saturating_sub(1))),
-        ("watermark_size", Json::from(of.mark.map_or(0, |(size, _)| size))),
-        ("watermark_root", Json::from(root.map_or_else(String::new, |root| root.hex()))),
-        ("reason", Json::from(of.reason)),
-        ("settings", settings.collect::<Vec<_>>().into()),
-    ])
+    WriterStarted {
+        certificate: of.issued.issued.clone(),
+        image: certificate.image_digest.as_str().into(),
+        pod: certificate.pod.as_str().into(),
+        prev_epoch: certificate.epoch.saturating_sub(1).into(),
+        reason: of.reason.into(),
+        settings: of.settings.iter().map(|(k, v)| Setting::of(k, v)).collect(),
+        version: of.version.into(),
+        watermark_root: Watermark(of.mark.and_then(|(_, root)| root).map(HexDigest)),
+        watermark_size: of.mark.map_or(0, |(size, _)| size).into(),
+        writer_key: Base64(certificate.key.to_bytes()),
+    }
 }

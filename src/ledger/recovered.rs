@@ -1,12 +1,17 @@
 //! A run that outlived its writer: what its entries tell whoever takes it up.
 
+use crate::record::Int;
+use crate::record::Role;
+use crate::record::call::CallCompleted;
+use crate::record::call::CallDenied;
+use crate::record::call::Usage;
 use std::collections::{BTreeMap, VecDeque};
 
-use super::entry::{Entry, Kind};
 use super::tail::Phase;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
+use crate::record::{Entry, Kind};
 
 /// A run that was open when the last writer ended, as its entries tell it.
 #[derive(Clone, Debug)]
@@ -52,7 +57,8 @@ impl Past {
         let mut asked = BTreeMap::new();
         for entry in entries {
             let draft = &entry.draft;
-            if let (Kind::CallHeld, Some(call), Some(tool)) = (draft.kind, &draft.call, &draft.tool)
+            if let (Kind::CallHeld, Some(call), Some(tool)) =
+                (draft.kind(), &draft.call, &draft.tool)
             {
                 past.held.insert(call.clone(), tool.clone());
             }
@@ -62,26 +68,27 @@ impl Past {
                 past.spending.measured(tool, bytes, usage);
             }
             // An MCP tool tells that it failed inside a result that arrived.
-            let status = draft.data.get("status").and_then(Json::as_str);
-            let failed = matches!(draft.kind, Kind::CallFailed | Kind::CallUnknown)
-                || (draft.kind == Kind::CallCompleted && status == Some("error"));
+            let status = draft.get::<CallCompleted>().map(|call| call.status.as_str());
+            let failed = matches!(draft.kind(), Kind::CallFailed | Kind::CallUnknown)
+                || (draft.kind() == Kind::CallCompleted && status == Some("error"));
             if failed {
                 past.errors_in_row = past.errors_in_row.saturating_add(1);
-            } else if draft.kind == Kind::CallCompleted {
+            } else if draft.kind() == Kind::CallCompleted {
                 past.errors_in_row = 0;
-            } else if draft.kind == Kind::CallDenied {
+            } else if draft.kind() == Kind::CallDenied {
                 if let Some(tool) = &draft.tool {
                     let times = past.denied.entry(tool.clone()).or_default();
                     *times = times.saturating_add(1);
                 }
-                if draft.data.get("args_withheld").is_some() {
+                let withheld = draft.get::<CallDenied>().and_then(|call| call.args_withheld);
+                if withheld.is_some() {
                     past.alarmed = past.alarmed.max(Some(entry.ts));
                 }
                 past.denials.push_back(entry.ts);
                 if past.denials.len() > Self::DENIALS {
                     past.denials.pop_front();
                 }
-            } else if let (Kind::CallAuthorized, Some(tool)) = (draft.kind, &draft.tool) {
+            } else if let (Kind::CallAuthorized, Some(tool)) = (draft.kind(), &draft.tool) {
                 let bytes = args_bytes(entry);
                 past.spending.authorized(tool, bytes);
                 asked.extend(draft.call.clone().map(|call| (call, bytes)));
@@ -130,26 +137,26 @@ impl PastSpending {
     }
 
     /// What one of those calls used: `usage` is the member of its last entry.
-    pub(super) fn measured(&mut self, tool: &ToolName, args_bytes: u64, usage: &Json) {
+    pub(super) fn measured(&mut self, tool: &ToolName, args_bytes: u64, usage: &Usage) {
         if let Some(calls) = self.unmeasured.get_mut(tool) {
             calls.calls = calls.calls.saturating_sub(1);
             calls.args_bytes = calls.args_bytes.saturating_sub(args_bytes);
         }
-        let number = |name: &str| usage.get(name).and_then(Json::as_u64).unwrap_or_default();
-        let tokens = number("input_tokens").saturating_add(number("output_tokens"));
+        let cost = usage.cost_micro_usd.map_or(0, Int::get);
+        let tokens = usage.input_tokens.get().saturating_add(usage.output_tokens.get());
         self.tokens = self.tokens.saturating_add(tokens);
-        self.cost_micro_usd = self.cost_micro_usd.saturating_add(number("cost_micro_usd"));
+        self.cost_micro_usd = self.cost_micro_usd.saturating_add(cost);
     }
 }
 
 /// Bytes of the arguments a decision's entry commits to.
 pub(super) fn args_bytes(entry: &Entry) -> u64 {
-    entry.draft.committed("args").map_or(0, |c| c.len)
+    entry.draft.committed(Role::Args).map_or(0, |c| c.len.get())
 }
 
 /// What a model used, if this is the last entry of a call that measured it.
-pub(super) fn usage(entry: &Entry) -> Option<&Json> {
-    entry.draft.data.get("observed").and_then(|observed| observed.get("usage"))
+pub(super) fn usage(entry: &Entry) -> Option<&Usage> {
+    entry.draft.body.observed()?.usage.as_ref()
 }
 
 impl RecoveredRun {

@@ -4,12 +4,20 @@
 //! two leaves rows that the log already calls erased; whoever erases next finishes them first. Holds
 //! stand in the same log and stop both clocks and erasing.
 
+use crate::record::HexDigest;
+use crate::record::List;
+use crate::record::Text;
+use crate::record::payload::HoldLifted;
+use crate::record::payload::HoldPlaced;
+use crate::record::payload::PayloadErased;
+use crate::record::payload::SignedOrder;
+use crate::record::payload::Term;
+use crate::record::payload::Terms;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::entry::{BY_CLOCK, Draft, Entry, Kind};
 use super::store::{ChainRow, EntryRow, LedgerReader, StoreError};
 use super::verify::fleet::is_fleet;
 use crate::approval::order::Loosening;
@@ -17,6 +25,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
+use crate::record::{BY_CLOCK, Draft, Entry, Kind};
 
 /// Commitments that one `payload.erased` names at most.
 pub const ERASED_MAX: usize = 200;
@@ -99,14 +108,11 @@ impl Clocks {
         self.0.get(role).copied().unwrap_or(days)
     }
 
-    /// Seconds by role and of all others, as `payload.erased` has them.
-    fn to_json(&self) -> Json {
-        let seconds = |role: &str| Json::from(self.term(role).as_secs());
-        let term = |role: &String| {
-            Json::object([("role", Json::from(role.as_str())), ("seconds", seconds(role))])
-        };
-        let roles = self.0.keys().map(term).collect::<Vec<_>>();
-        Json::object([("roles", roles.into()), ("other", seconds(""))])
+    /// The terms as `payload.erased` has them.
+    fn recorded(&self) -> Terms {
+        let seconds = |role: &str| self.term(role).as_secs().into();
+        let term = |role: &String| Term { role: role.into(), seconds: seconds(role) };
+        Terms { other: seconds(""), roles: self.0.keys().map(term).collect() }
     }
 }
 
@@ -187,35 +193,32 @@ impl Records {
     fn accept(&mut self, origin: &str, row: &EntryRow) -> Result<(), StoreError> {
         let odd = |why: &str| StoreError::Broken(format!("entry {} of {origin}: {why}", row.seq));
         let entry = Entry::parse(&row.body).map_err(|e| odd(&e.to_string()))?;
-        let data = &entry.draft.data;
-        let text = |name| data.get(name).and_then(Json::as_str);
-        let log = text("log").ok_or_else(|| odd("no log"))?.to_owned();
-        let order = data.get("order");
-        let said = |name| order.and_then(|order| order.get(name)).and_then(Json::as_str);
-        self.used.extend(said("statement").map(|statement| Digest::of(&[statement.as_bytes()])));
-        let version = order.and_then(|order| order.get("version")).and_then(Json::as_u64);
-        self.version = self.version.max(version.unwrap_or_default());
-        if entry.draft.kind == Kind::PayloadErased {
-            for c in data.get("c").and_then(Json::as_array).unwrap_or_default() {
-                let c = c.as_str().and_then(Digest::parse).ok_or_else(|| odd("no commitment"))?;
-                let place = Erasure { fleet: origin.to_owned(), seq: row.seq };
-                self.erased.entry((log.clone(), c)).or_insert(place);
-            }
-            return Ok(());
-        }
-        let run = text("run").map(|run| RunId::parse(run).ok_or_else(|| odd("no run")));
-        let run = run.transpose()?;
-        let word = |name| text(name).unwrap_or_default().to_owned();
+        let body = &entry.draft.body;
         let fleet = origin.to_owned();
-        let hold = Hold { log, run, reason: word("reason"), by: word("by"), fleet, seq: row.seq };
-        if entry.draft.kind == Kind::HoldLifted {
-            self.holds.retain(|one| one.log != hold.log || one.run != hold.run);
-            let signer = said("subject").unwrap_or_default().to_owned();
-            self.lifted.push(Lifted { hold, signer });
-        } else {
-            self.holds.push(hold);
+        if let Some(erased) = body.get::<PayloadErased>() {
+            self.obeyed(erased.order.as_ref());
+            for c in erased.c.iter() {
+                let place = Erasure { fleet: fleet.clone(), seq: row.seq };
+                self.erased.entry((erased.log.to_string(), c.0)).or_insert(place);
+            }
+        } else if let Some(HoldPlaced { by, log, reason, run }) = body.get::<HoldPlaced>() {
+            let (by, log, reason) = (by.to_string(), log.to_string(), reason.to_string());
+            self.holds.push(Hold { log, run: *run, reason, by, fleet, seq: row.seq });
+        } else if let Some(HoldLifted { by, log, order, reason, run }) = body.get::<HoldLifted>() {
+            self.obeyed(Some(order));
+            let (by, log, reason) = (by.to_string(), log.to_string(), reason.to_string());
+            self.holds.retain(|one| one.log != log || one.run != *run);
+            let hold = Hold { log, run: *run, reason, by, fleet, seq: row.seq };
+            self.lifted.push(Lifted { hold, signer: order.subject.to_string() });
         }
         Ok(())
+    }
+
+    /// The order that an entry carries counts once, by a list no older than this one.
+    fn obeyed(&mut self, order: Option<&SignedOrder>) {
+        let Some(order) = order else { return };
+        self.used.insert(Digest::of(&[order.statement.as_bytes()]));
+        self.version = self.version.max(order.version.get());
     }
 
     /// The hold that keeps this run, or all of this log.
@@ -288,7 +291,8 @@ pub async fn commitments_of(
     for row in reader.run_entries(chain, run).await? {
         let entry = Entry::parse(&row.body)
             .map_err(|e| StoreError::Broken(format!("entry {}: {e}", row.seq)))?;
-        list.extend(entry.draft.commit.into_iter().map(|said| (said.c, said.role)));
+        let own = entry.draft.commit.into_iter();
+        list.extend(own.map(|one| (one.c.0, one.role.to_string())));
     }
     Ok(list)
 }
@@ -313,29 +317,27 @@ pub enum Warrant {
     Clock(Clocks),
 }
 
-/// `payload.erased` for at most [`ERASED_MAX`] payloads of one log.
+/// `payload.erased` for at most [`ERASED_MAX`] payloads of one log; `None` for none.
 #[must_use]
-pub fn erased(log: &str, list: &[Digest], grounds: &Grounds) -> Draft {
-    let c: Vec<Json> = list.iter().map(|c| Json::from(c.hex())).collect();
-    let mut data = vec![
-        ("log", Json::from(log)),
-        ("c", c.into()),
-        ("by", Json::from(grounds.by.as_str())),
-        ("backups_expire_by", Json::from(grounds.backups_expire_by.to_string())),
-    ];
-    match &grounds.warrant {
+pub fn erased(log: &str, list: &[Digest], grounds: &Grounds) -> Option<Draft> {
+    let (basis, order, request, terms) = match &grounds.warrant {
         Warrant::Order(order) => {
             let said = order.statement();
-            data.push(("basis", Json::from(said.reason.as_str())));
-            data.extend(said.request.as_deref().map(|request| ("request", Json::from(request))));
-            data.push(("order", order.to_json()));
+            let request = said.request.as_ref().map(Text::from);
+            (said.reason.as_str().into(), Some(order.recorded()), request, None)
         }
-        Warrant::Clock(clocks) => {
-            data.push(("basis", Json::from(BY_CLOCK)));
-            data.push(("terms", clocks.to_json()));
-        }
-    }
-    Draft::of(Kind::PayloadErased, Json::object(data))
+        Warrant::Clock(clocks) => (BY_CLOCK.into(), None, None, Some(clocks.recorded())),
+    };
+    Some(Draft::of(PayloadErased {
+        backups_expire_by: grounds.backups_expire_by,
+        basis,
+        by: grounds.by.as_str().into(),
+        c: List::some(list.iter().copied().map(HexDigest))?,
+        log: log.into(),
+        order,
+        request,
+        terms,
+    }))
 }
 
 /// What a hold is on: a log, and the run of it, unless it is the whole log.
@@ -343,21 +345,19 @@ pub type HeldOn<'a> = (&'a str, Option<&'a RunId>);
 
 /// `hold.placed`.
 #[must_use]
-pub fn placed(on: HeldOn<'_>, reason: &str, by: &str) -> Draft {
-    Draft::of(Kind::HoldPlaced, Json::object(held_members(on, reason, by)))
+pub fn placed((log, run): HeldOn<'_>, reason: &str, by: &str) -> Draft {
+    let (by, log, reason) = (by.into(), log.into(), reason.into());
+    Draft::of(HoldPlaced { by, log, reason, run: run.copied() })
 }
 
 /// `hold.lifted`, by an operator's signed order.
 #[must_use]
-pub fn lifted(on: HeldOn<'_>, by: &str, order: &Loosening) -> Draft {
-    let mut data = held_members(on, &order.statement().reason, by);
-    data.push(("order", order.to_json()));
-    Draft::of(Kind::HoldLifted, Json::object(data))
-}
-
-fn held_members((log, run): HeldOn<'_>, reason: &str, by: &str) -> Vec<(&'static str, Json)> {
-    let mut data =
-        vec![("log", Json::from(log)), ("reason", Json::from(reason)), ("by", Json::from(by))];
-    data.extend(run.map(|run| ("run", Json::from(run.to_string()))));
-    data
+pub fn lifted((log, run): HeldOn<'_>, by: &str, order: &Loosening) -> Draft {
+    Draft::of(HoldLifted {
+        by: by.into(),
+        log: log.into(),
+        order: order.recorded(),
+        reason: order.statement().reason.as_str().into(),
+        run: run.copied(),
+    })
 }

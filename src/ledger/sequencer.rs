@@ -1,5 +1,7 @@
 //! The one task that owns the chain: takes what queued, links, signs, commits, answers.
 
+use crate::record::chain::Heartbeat;
+use crate::record::chain::WriterStopped;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use super::chain::{Chain, Moment, Placed};
 use super::drafts::{self, Written};
 use super::enrolment::Certifier;
-use super::entry::{Draft, Kind};
 use super::item::{Claim, Done, Item};
 use super::later::Lanes;
 use super::permit::{Committed, Receipt, Settled};
@@ -23,6 +24,7 @@ use super::{Error, Parts, RecoveredRun, Shared, Status, closing, recover};
 use crate::domain::id::Epoch;
 use crate::domain::json::Json;
 use crate::domain::tier::Binding;
+use crate::record::{Draft, Kind};
 
 /// Entries of one batch at most.
 const BATCH_ENTRIES: usize = 1024;
@@ -197,15 +199,13 @@ impl Sequencer {
     }
 
     fn heartbeat(&self) -> Item {
-        let open = u64::try_from(self.chain.tails().len()).unwrap_or(u64::MAX);
-        let data = Json::object([("open_runs", Json::from(open))]);
-        event(Written::bare(Draft::of(Kind::Heartbeat, data)))
+        let open_runs = self.chain.tails().len().into();
+        event(Written::bare(Draft::of(Heartbeat { open_runs, rejected: None })))
     }
 
     /// The last entry of an orderly end, and the slot given back.
     async fn finish(&mut self) -> Ending {
-        let data = Json::object([("reason", Json::from("stopped"))]);
-        let last = event(Written::bare(Draft::of(Kind::WriterStopped, data)));
+        let last = event(Written::bare(Draft::of(WriterStopped { reason: "stopped".into() })));
         let built = match self.build(vec![last]) {
             Ok(built) => built,
             Err(ending) => return ending,
@@ -393,7 +393,7 @@ impl Sequencer {
     fn answer(&mut self, waiting: Vec<(Done, Placed)>) {
         for (done, placed) in waiting {
             let binding = match &done {
-                Done::Judged { judged, .. } => Binding::parse(judged.binding()),
+                Done::Judged { judged, .. } => Some(judged.binding()),
                 Done::Finished { finished, .. } => finished.binding(),
                 Done::Event { .. } => None,
             };

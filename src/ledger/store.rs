@@ -212,7 +212,7 @@ impl Batch {
     #[must_use]
     pub fn signed_in(&self) -> Option<Epoch> {
         let last = self.entries.last()?;
-        super::entry::Entry::parse(&last.body).ok().map(|entry| entry.epoch)
+        crate::record::Entry::parse(&last.body).ok().map(|entry| entry.epoch)
     }
 
     /// Checks that the batch continues `expected`: gapless, linked, hashed, and ending in its head.

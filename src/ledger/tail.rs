@@ -1,13 +1,16 @@
 //! Where each open run stands, and which entry may follow: the call automaton on the writing side.
 
+use crate::record::call::CallAuthorized;
+use crate::record::call::CallHeld;
+use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 
 use super::chain::Counts;
-use super::entry::{Draft, Entry, Kind};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
+use crate::record::{Draft, Entry, Kind};
 
 /// How far a call is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,7 +64,7 @@ impl RunTail {
         let run = entries.first()?.0.draft.run?;
         for (i, (entry, leaf)) in entries.iter().enumerate() {
             // Its parent is not among its entries; that it was open is for whoever admitted the first.
-            if i > 0 || entry.draft.kind != Kind::RunOpened {
+            if i > 0 || entry.draft.kind() != Kind::RunOpened {
                 tails.admit(&entry.draft).ok()?;
             }
             tails.advance(&entry.draft, *leaf);
@@ -109,7 +112,7 @@ pub struct Tails {
 
 /// The run that delegated to the one that this draft opens.
 fn parent(draft: &Draft) -> Option<RunId> {
-    draft.data.get("parent").and_then(Json::as_str).and_then(RunId::parse)
+    draft.get::<RunOpened>().and_then(|opened| opened.parent)
 }
 
 impl Tails {
@@ -155,7 +158,7 @@ impl Tails {
     pub(super) fn admit(&self, draft: &Draft) -> Result<(), TailError> {
         let Some(run) = draft.run else { return Ok(()) };
         let tail = self.runs.get(&run);
-        if draft.kind == Kind::RunOpened {
+        if draft.kind() == Kind::RunOpened {
             let orphan = parent(draft).is_some_and(|parent| !self.runs.contains_key(&parent));
             return match tail {
                 Some(_) => Err(TailError::RunOpen),
@@ -164,7 +167,7 @@ impl Tails {
             };
         }
         let tail = tail.ok_or(TailError::RunNotOpen)?;
-        if draft.kind == Kind::RunSealed {
+        if draft.kind() == Kind::RunSealed {
             let open = tail.calls.values().any(|phase| !matches!(phase, Phase::Over(_)));
             return match open {
                 true => Err(TailError::CallsOpen),
@@ -175,11 +178,11 @@ impl Tails {
         let Some(call) = &draft.call else { return Ok(()) };
         let phase = tail.calls.get(call);
         // Under break-glass nobody has to have approved it.
-        let broken = draft.data.get("break_glass").is_some();
-        if broken && draft.kind == Kind::CallAuthorized && matches!(phase, Some(Phase::Held(_))) {
+        let broken = draft.get::<CallAuthorized>().is_some_and(|call| call.break_glass.is_some());
+        if broken && matches!(phase, Some(Phase::Held(_))) {
             return Ok(());
         }
-        Self::follows(draft.kind, phase)
+        Self::follows(draft.kind(), phase)
     }
 
     /// Whether an entry of this kind may follow where its call is.
@@ -255,36 +258,34 @@ impl Tails {
     /// Moves the run's end past an admitted entry.
     pub(super) fn advance(&mut self, draft: &Draft, leaf: Digest) {
         let Some(run) = draft.run else { return };
-        if draft.kind == Kind::RunSealed {
+        if draft.kind() == Kind::RunSealed {
             let sealed = self.runs.remove(&run);
             self.leave(sealed.and_then(|tail| tail.parent));
             return;
         }
-        let parent = (draft.kind == Kind::RunOpened).then(|| parent(draft)).flatten();
+        let parent = (draft.kind() == Kind::RunOpened).then(|| parent(draft)).flatten();
         self.lodge(parent);
         let fresh = RunTail { next_seq: 0, prev: leaf, calls: BTreeMap::new(), parent };
         let tail = self.runs.entry(run).or_insert(fresh);
         tail.next_seq = tail.next_seq.saturating_add(1);
         tail.prev = leaf;
         if let Some(call) = &draft.call {
-            if draft.kind == Kind::CallAuthorized {
+            if draft.kind() == Kind::CallAuthorized {
                 tail.calls.insert(call.clone(), Phase::Authorized);
-            } else if draft.kind == Kind::CallHeld {
-                let expires = draft.data.get("expires").and_then(|e| e.as_str());
-                let expires = expires.and_then(Timestamp::parse);
-                // An expiry that cannot be read has passed.
-                let expires = expires.unwrap_or(Timestamp::from_millis(0));
+            } else if let Some(held) = draft.get::<CallHeld>() {
+                // A hold without an end has ended.
+                let expires = held.expires.unwrap_or(Timestamp::from_millis(0));
                 tail.calls.insert(call.clone(), Phase::Held(expires));
             } else if let Some(Phase::Held(expires) | Phase::Approved(expires)) =
                 tail.calls.get(call).copied()
-                && matches!(draft.kind, Kind::ApprovalGranted | Kind::ApprovalRefused)
+                && matches!(draft.kind(), Kind::ApprovalGranted | Kind::ApprovalRefused)
             {
-                let granted = draft.kind == Kind::ApprovalGranted;
+                let granted = draft.kind() == Kind::ApprovalGranted;
                 let phase =
                     if granted { Phase::Approved(expires) } else { Phase::Refused(expires) };
                 tail.calls.insert(call.clone(), phase);
-            } else if draft.kind.ends_call() {
-                tail.calls.insert(call.clone(), Phase::Over(draft.kind));
+            } else if draft.kind().ends_call() {
+                tail.calls.insert(call.clone(), Phase::Over(draft.kind()));
             }
         }
     }
@@ -293,12 +294,17 @@ impl Tails {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::json::Json;
+    use crate::record::oracle::body;
 
     fn draft(kind: Kind, call: Option<&str>) -> Draft {
         Draft {
             run: Some(RunId::from_random([7; 16])),
             call: call.and_then(CallId::parse),
-            ..Draft::of(kind, Json::object([("expires", Json::from("2026-11-21T20:05:03.123Z"))]))
+            ..Draft::of(match kind {
+                Kind::CallHeld => body(kind, [("expires", "2026-11-21T20:05:03.123Z".into())]),
+                _ => body(kind, []),
+            })
         }
     }
 
@@ -349,12 +355,9 @@ mod tests {
         let run = |n: u8| RunId::from_random([n; 16]);
         let opened = |n: u8, parent: Option<u8>| {
             let parent = parent.map(|n| ("parent", Json::from(run(n).to_string())));
-            Draft { run: Some(run(n)), ..Draft::of(Kind::RunOpened, Json::object(parent)) }
+            Draft { run: Some(run(n)), ..Draft::of(body(Kind::RunOpened, parent)) }
         };
-        let sealed = |n: u8| Draft {
-            run: Some(run(n)),
-            ..Draft::of(Kind::RunSealed, Json::object::<&str>([]))
-        };
+        let sealed = |n: u8| Draft { run: Some(run(n)), ..Draft::of(body(Kind::RunSealed, [])) };
         let leaf = Digest::of(&[b"leaf"]);
         let mut tails = Tails::default();
         assert_eq!(tails.admit(&opened(2, Some(1))), Err(TailError::RunNotOpen));

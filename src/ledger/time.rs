@@ -3,18 +3,19 @@
 //! Every window of the gate (bundle, manifest, approvers, orders, holds, runs) is judged by it, so that a clock that is
 //! set back revives nothing that had ended, also over a restart: the newest entry is on the chain.
 
+use crate::record::chain::ClockStep;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::Shared;
-use super::entry::{Entry, Kind};
 use super::recover::{Refused, broken};
 use super::store::Leased;
 use crate::clock::Clock;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
+use crate::record::{Entry, Kind};
 
 /// A clock this far behind the last entry needs somebody to say that it is right.
 const CLOCK_STEP_MAX_MS: i64 = 24 * 3600 * 1000;
@@ -97,10 +98,9 @@ async fn accepted_step(shared: &Shared, leased: &Leased, size: Seq) -> Result<i6
         let kinds = [Kind::ClockStep.as_str(), Kind::WriterStarted.as_str()];
         let found = rows.iter().rfind(|row| row.seq < end && kinds.contains(&row.kind.as_str()));
         if let Some(row) = found {
-            let entry = Entry::parse(&row.body).ok().map(|entry| entry.draft.data);
-            let delta = entry.as_ref().and_then(|data| data.get("delta_ms")).and_then(Json::as_str);
-            let delta = delta.and_then(|text| text.strip_prefix('-')?.parse().ok());
-            return Ok(delta.unwrap_or(0));
+            let entry = Entry::parse(&row.body).ok();
+            let delta = entry.and_then(|entry| Some(entry.draft.get::<ClockStep>()?.delta_ms.0));
+            return Ok(delta.filter(|delta| *delta < 0).map_or(0, i64::saturating_neg));
         }
         end = from;
     }

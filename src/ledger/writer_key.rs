@@ -15,6 +15,8 @@ use crate::domain::canonical;
 use crate::domain::id::Epoch;
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
+use crate::record::fleet::WriterEnrolled;
+use crate::record::{self, Base64, HexDigest};
 
 /// DSSE payload type of a writer's certificate.
 pub const CERTIFICATE_TYPE: &str = "application/vnd.wicketgate.writer-certificate.v1+json";
@@ -55,8 +57,8 @@ impl Certificate {
         ]
     }
 
-    /// Reads these members; what else stands there is not looked at.
-    pub(crate) fn of(fields: &Json) -> Option<Self> {
+    /// Reads these members.
+    pub(super) fn of(fields: &Json) -> Option<Self> {
         let text = |name| fields.get(name).and_then(Json::as_str);
         let key = <[u8; 32]>::try_from(STANDARD.decode(text("key")?).ok()?).ok()?;
         Some(Self {
@@ -69,28 +71,39 @@ impl Certificate {
         })
     }
 
+    /// The certificate that a `writer.enrolled` is about.
+    #[must_use]
+    pub fn enrolled(entry: &WriterEnrolled) -> Option<Self> {
+        Some(Self {
+            slot: entry.slot.to_string(),
+            epoch: entry.epoch.get(),
+            key: PublicKey::from_bytes(&entry.key.0)?,
+            pod: entry.pod.to_string(),
+            image_digest: entry.image_digest.to_string(),
+            not_after: entry.not_after,
+        })
+    }
+
     /// The certificate as it stands in `writer.started`.
     ///
     /// # Errors
     /// The signer's.
-    pub fn issue(&self, signer: &dyn Signer) -> Result<Json, String> {
+    pub fn issue(&self, signer: &dyn Signer) -> Result<record::chain::Certificate, String> {
         let body = self.body();
         let signature = signer.sign(&dsse::pae(CERTIFICATE_TYPE, &body))?;
-        Ok(Json::object([
-            ("body", Json::from(STANDARD.encode(&body))),
-            ("keyid", Json::from(signer.public().id())),
-            ("sig", Json::from(STANDARD.encode(signature))),
-        ]))
+        Ok(record::chain::Certificate {
+            body: STANDARD.encode(&body).into(),
+            keyid: HexDigest::parse(&signer.public().id()).ok_or("a key id is no digest")?,
+            sig: Base64(signature),
+        })
     }
 
     /// Reads a certificate and checks that this enrolment key signed it.
     #[must_use]
-    pub fn open(json: &Json, enrolment: &PublicKey) -> Option<Self> {
-        let text = |name| json.get(name).and_then(Json::as_str);
-        let body = STANDARD.decode(text("body")?).ok()?;
-        let signature = <[u8; 64]>::try_from(STANDARD.decode(text("sig")?).ok()?).ok()?;
-        let signed = text("keyid")? == enrolment.id()
-            && enrolment.verifies(&dsse::pae(CERTIFICATE_TYPE, &body), &signature);
+    pub fn open(issued: &record::chain::Certificate, enrolment: &PublicKey) -> Option<Self> {
+        let body = STANDARD.decode(issued.body.as_str()).ok()?;
+        let signed = issued.keyid.to_string() == enrolment.id()
+            && enrolment.verifies(&dsse::pae(CERTIFICATE_TYPE, &body), &issued.sig.0);
         if !signed {
             return None;
         }

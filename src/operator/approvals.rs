@@ -1,5 +1,9 @@
 //! Held calls: which there are, all about one, and the words operators give about it.
 
+use crate::domain::tier::Tier;
+use crate::record;
+use crate::record::Role;
+use crate::record::run::Setting;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -16,7 +20,6 @@ use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::{Json, Limits};
-use crate::ledger::hold::asked_by;
 use crate::ledger::store::PayloadRow;
 use crate::serve::problem::Problem;
 
@@ -61,7 +64,7 @@ impl Office {
         let mut groups: Vec<_> = groups.into_values().collect();
         let first = |group: &Vec<Asked<'_>>| {
             let hold = group.first().map(|(_, _, hold)| *hold);
-            let tier = hold.and_then(|hold| hold.text("tier")).unwrap_or("T3").to_owned();
+            let tier = hold.and_then(|hold| hold.held.tier).unwrap_or(Tier::T3).to_string();
             (std::cmp::Reverse(tier), hold.map(Hold::expires))
         };
         for group in &mut groups {
@@ -242,16 +245,16 @@ impl Office {
             .chains()
             .flat_map(|chain| chain.runs.iter().map(move |(id, run)| (chain, id, run)))
             .collect();
-        runs.sort_by_key(|(_, id, run)| (std::cmp::Reverse(run.held.len()), run.opened.ts, **id));
+        runs.sort_by_key(|(_, id, run)| (std::cmp::Reverse(run.held.len()), run.at, **id));
         let all = runs.len();
         let shown = runs.into_iter().take(most.min(SHOWN_MAX)).map(|(chain, id, run)| {
             json!({
                 "run": id.to_string(),
                 "origin": chain.origin,
-                "agent": run.text("agent"),
-                "version": run.text("version"),
-                "manifest": run.text("manifest"),
-                "opened": run.opened.ts.to_string(),
+                "agent": run.opened.agent,
+                "version": run.opened.version,
+                "manifest": run.opened.manifest,
+                "opened": run.at,
                 "calls": run.calls.len(),
                 "in_flight": run.in_flight.len(),
                 "held": run.held.len(),
@@ -269,25 +272,25 @@ impl Office {
 fn ask(group: &[Asked<'_>]) -> Option<Value> {
     let (run, call, hold) = group.first()?;
     let digest = hold.call_digest();
-    let codes = hold.entry.draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default();
-    let reasons = codes.iter().filter_map(|reason| reason.get("message")?.as_str());
+    let held = &hold.held;
+    let reasons = held.reasons.iter().map(|reason| &reason.message);
     Some(json!({
         "run": hold.entry.draft.run.map(|run| run.to_string()),
         "call": call.as_str(),
         "count": group.len(),
         "calls": group.iter().map(|(_, call, _)| call.as_str()).collect::<Vec<_>>(),
         "tool": hold.entry.draft.tool.as_ref().map(ToString::to_string),
-        "tier": hold.text("tier"),
-        "agent": run.text("agent"),
-        "version": run.text("version"),
+        "tier": held.tier,
+        "agent": run.opened.agent,
+        "version": run.opened.version,
         "held": hold.entry.ts.to_string(),
-        "expires": hold.text("expires"),
-        "bytes": hold.payload("args").map(|(_, len)| len),
+        "expires": held.expires,
+        "bytes": hold.payload(Role::Args).map(|(_, len)| len),
         "reasons": reasons.collect::<Vec<_>>(),
         "digest": digest.map(|digest| digest.hex()),
         "words": digest.map(|digest| words(&digest)),
         "approvals": hold.granted.len(),
-        "asked_by": asked_by(&hold.entry.draft.data).map(|by| by.approval.subject),
+        "asked_by": held.asked_by.as_ref().map(|by| &by.subject),
     }))
 }
 
@@ -295,68 +298,65 @@ fn ask(group: &[Asked<'_>]) -> Option<Value> {
 fn find(desk: &Desk, run: &RunId, call: &CallId) -> Option<Found> {
     let (id, chain, open) = desk.run(run)?;
     let hold = open.held.get(call)?;
-    let data = &hold.entry.draft.data;
-    let text = |name: &str| hold.text(name).unwrap_or_default().to_owned();
-    let list = |name: &str| data.get(name).and_then(Json::as_array).unwrap_or_default();
-    let part = |item: &Json, name: &str| {
-        item.get(name).and_then(Json::as_str).unwrap_or_default().to_owned()
+    let (held, opened) = (&hold.held, &open.opened);
+    let layer = |one: &record::call::Layer| Layer {
+        layer: one.layer.to_string(),
+        digest: one.digest.to_string(),
     };
-    let layer = |item: &Json| Layer { layer: part(item, "layer"), digest: part(item, "digest") };
-    let reason = |item: &Json| Reason {
-        code: part(item, "code"),
-        detail: part(item, "detail"),
-        message: part(item, "message"),
-        rule: part(item, "rule"),
+    let reason = |one: &record::call::Reason| Reason {
+        code: one.code.to_string(),
+        detail: one.detail.to_string(),
+        message: one.message.to_string(),
+        rule: one.rule.to_string(),
     };
+    let text = |value: Option<String>| value.unwrap_or_default();
     let approved =
         |(subject, key): &(String, String)| Approved { subject: subject.clone(), key: key.clone() };
     let facts = Facts {
         run: run.to_string(),
         call: call.to_string(),
         tool: hold.entry.draft.tool.as_ref()?.to_string(),
-        tier: text("tier"),
+        tier: text(held.tier.map(|tier| tier.to_string())),
         effect: String::new(),
         effect_digest: String::new(),
         arguments: String::new(),
         salt: String::new(),
-        call_digest: text("call_digest"),
-        definition: hold.text("definition").map(str::to_owned),
-        layers: list("layers").iter().map(layer).collect(),
-        reasons: list("reasons").iter().map(reason).collect(),
-        manifest: open.text("manifest").to_owned(),
-        agent: open.text("agent").to_owned(),
-        version: open.text("version").to_owned(),
-        binding: text("binding"),
+        call_digest: text(held.call_digest.map(|digest| digest.to_string())),
+        definition: held.definition.map(|digest| digest.to_string()),
+        layers: held.layers.iter().map(layer).collect(),
+        reasons: held.reasons.iter().map(reason).collect(),
+        manifest: opened.manifest.to_string(),
+        agent: opened.agent.to_string(),
+        version: opened.version.to_string(),
+        binding: held.binding.to_string(),
         held: hold.entry.ts.to_string(),
-        expires: text("expires"),
-        nonce: text("nonce"),
+        expires: text(held.expires.map(|at| at.to_string())),
+        nonce: text(held.nonce.map(|nonce| nonce.to_string())),
         approvals: hold.granted.iter().map(approved).collect(),
-        asked_by: asked_by(data).map(|by| approved(&(by.approval.subject, by.approval.key))),
+        asked_by: held
+            .asked_by
+            .as_ref()
+            .map(|by| approved(&(by.subject.to_string(), by.key.to_string()))),
         claims: claims(open),
     };
     Some(Found {
         chain: id,
         origin: chain.origin.clone(),
         facts,
-        input: hold.payload("policy_input").map(|(c, _)| c),
-        effect: hold.text("effect").map(str::to_owned),
-        args: hold.payload("args")?,
+        input: hold.payload(Role::PolicyInput).map(|(c, _)| c),
+        effect: held.effect.map(|digest| digest.to_string()),
+        args: hold.payload(Role::Args)?,
     })
 }
 
 /// What the agent said about itself when it opened the run.
 fn claims(run: &Run) -> Vec<Claim> {
-    let data = &run.opened.draft.data;
-    let labels = data.get("labels").and_then(Json::as_array).unwrap_or_default();
-    let part = |item: &Json, name: &str| {
-        item.get(name).and_then(Json::as_str).unwrap_or_default().to_owned()
-    };
     let label =
-        |item: &Json| Claim { name: format!("label {}", part(item, "k")), value: part(item, "v") };
-    let mut claims: Vec<Claim> = labels.iter().map(label).collect();
-    let model = run.text("model");
+        |one: &Setting| Claim { name: format!("label {}", one.k), value: one.v.to_string() };
+    let mut claims: Vec<Claim> = run.opened.labels.iter().map(label).collect();
+    let model = &run.opened.model;
     if !model.is_empty() {
-        claims.push(Claim { name: "model".to_owned(), value: model.to_owned() });
+        claims.push(Claim { name: "model".to_owned(), value: model.to_string() });
     }
     claims
 }

@@ -3,15 +3,19 @@
 //! A projection that can be thrown away at any time: the first look reads the open runs of each chain,
 //! later ones only what was added since.
 
+use crate::record::Role;
+use crate::record::approval::ApprovalGranted;
+use crate::record::call::CallHeld;
+use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::ledger::entry::{Entry, Kind};
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError};
 use crate::ledger::vault::{self, Vault};
+use crate::record::{Entry, Kind};
 
 /// Entries that are read at once.
 const BATCH: u32 = 512;
@@ -38,7 +42,9 @@ pub struct Chain {
 #[derive(Debug)]
 pub struct Run {
     /// Its `run.opened`.
-    pub opened: Entry,
+    pub opened: RunOpened,
+    /// When it was opened.
+    pub at: Timestamp,
     /// Calls it asked for, denied ones included.
     pub calls: BTreeSet<CallId>,
     /// Calls that may be at their tool.
@@ -51,7 +57,9 @@ pub struct Run {
 /// One held call.
 #[derive(Debug)]
 pub struct Hold {
-    /// Its `call.held`.
+    /// What its `call.held` says.
+    pub held: CallHeld,
+    /// The whole entry.
     pub entry: Entry,
     /// Words that are on the books: subject and key.
     pub granted: Vec<(String, String)>,
@@ -60,23 +68,17 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// When it ends; one that cannot be read has passed.
+    /// When it ends; one without an end has ended.
     #[must_use]
     pub fn expires(&self) -> Timestamp {
-        self.text("expires").and_then(Timestamp::parse).unwrap_or(Timestamp::from_millis(0))
-    }
-
-    /// A text out of the entry.
-    #[must_use]
-    pub fn text(&self, name: &str) -> Option<&str> {
-        self.entry.draft.data.get(name).and_then(Json::as_str)
+        self.held.expires.unwrap_or(Timestamp::from_millis(0))
     }
 
     /// The commitment to its payload of this role, and how long that is.
     #[must_use]
-    pub fn payload(&self, role: &str) -> Option<(Digest, u64)> {
+    pub fn payload(&self, role: Role) -> Option<(Digest, u64)> {
         let found = self.entry.draft.committed(role);
-        found.map(|commitment| (commitment.c, commitment.len))
+        found.map(|commitment| (commitment.c.0, commitment.len.get()))
     }
 
     /// The digest of the call, made again of what the entry says; `None` if it says something else.
@@ -84,8 +86,8 @@ impl Hold {
     pub fn call_digest(&self) -> Option<Digest> {
         let draft = &self.entry.draft;
         let (run, call, tool) = (draft.run?, draft.call.as_ref()?, draft.tool.as_ref()?);
-        let digest = call_digest(&run, call, tool, &self.payload("args")?.0);
-        let said = Digest::parse(self.text("call_digest")?)?;
+        let digest = call_digest(&run, call, tool, &self.payload(Role::Args)?.0);
+        let said = self.held.call_digest?.0;
         (said == digest).then_some(digest)
     }
 }
@@ -151,7 +153,7 @@ impl Desk {
                 if hold.ask.is_some() {
                     continue;
                 }
-                let Some((c, _)) = hold.payload("args") else { continue };
+                let Some((c, _)) = hold.payload(Role::Args) else { continue };
                 let read = payload(reader, vault, id, &c).await?;
                 // What cannot be read is like nothing else.
                 let known = read.map_or(c, |row| Digest::of(&[&row.body]));
@@ -228,10 +230,10 @@ impl Chain {
         let Ok(entry) = Entry::parse(&row.body) else { return };
         let Some(link) = &entry.run else { return };
         let (id, seq) = (link.run, link.seq);
-        if entry.draft.kind == Kind::RunSealed {
+        if entry.draft.kind() == Kind::RunSealed {
             self.runs.remove(&id);
-        } else if entry.draft.kind == Kind::RunOpened {
-            self.runs.entry(id).or_insert_with(|| Run::of(entry));
+        } else if let Some(opened) = entry.draft.get::<RunOpened>() {
+            self.runs.entry(id).or_insert_with(|| Run::of(opened.clone(), entry.ts));
         } else if let Some(run) = self.runs.get_mut(&id)
             && seq > run.last
         {
@@ -242,26 +244,19 @@ impl Chain {
 }
 
 impl Run {
-    fn of(opened: Entry) -> Self {
+    fn of(opened: RunOpened, at: Timestamp) -> Self {
         let (calls, in_flight, held) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
-        Self { opened, calls, in_flight, held, last: 0 }
-    }
-
-    /// A text out of `run.opened`.
-    #[must_use]
-    pub fn text(&self, name: &str) -> &str {
-        self.opened.draft.data.get(name).and_then(Json::as_str).unwrap_or_default()
+        Self { opened, at, calls, in_flight, held, last: 0 }
     }
 
     fn apply(&mut self, entry: Entry) {
-        let kind = entry.draft.kind;
+        let kind = entry.draft.kind();
         let Some(call) = entry.draft.call.clone() else { return };
         self.calls.insert(call.clone());
-        if kind == Kind::CallHeld {
-            self.held.insert(call, Hold { entry, granted: Vec::new(), ask: None });
-        } else if kind == Kind::ApprovalGranted {
-            let said = |name| entry.draft.data.get(name).and_then(Json::as_str).unwrap_or_default();
-            let word = (said("subject").to_owned(), said("key").to_owned());
+        if let Some(held) = entry.draft.get::<CallHeld>().cloned() {
+            self.held.insert(call, Hold { held, entry, granted: Vec::new(), ask: None });
+        } else if let Some(said) = entry.draft.get::<ApprovalGranted>() {
+            let word = (said.subject.to_string(), said.key.to_string());
             self.held.entry(call).and_modify(|hold| hold.granted.push(word));
         } else if kind == Kind::CallAuthorized {
             self.held.remove(&call);

@@ -4,6 +4,8 @@
 //! service account, and proves that it holds the key it names. It is certified for the epoch its slot is in now, once: the same request again has the same answer, and
 //! another key for that epoch is refused. Each certificate is on the books of the hub before it is given.
 
+use crate::record::Base64;
+use crate::record::fleet::WriterEnrolled;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,9 +30,9 @@ use crate::identity::callers::read_token;
 use crate::ledger::Ledger;
 use crate::ledger::drafts::Written;
 use crate::ledger::enrolment::Request;
-use crate::ledger::entry::{Draft, Entry, Kind};
 use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
 use crate::ledger::writer_key::{Certificate, Signer};
+use crate::record::{Draft, Entry, Kind};
 use crate::serve::problem::Problem;
 
 /// The pool of the hubs' own slots, whose chains tell what was enrolled. Nobody is enrolled into it.
@@ -258,7 +260,7 @@ impl Registrar {
             return self.issue(before);
         }
         let certificate = self.bounded(wanted)?;
-        let entry = Written::bare(Draft::of(Kind::WriterEnrolled, data(who, &log, &certificate)));
+        let entry = Written::bare(Draft::of(enrolled(who, &log, &certificate)));
         self.parts.books.record(entry).await.map_err(|error| {
             let message = format!("the enrolment cannot be recorded: {error}");
             self.refuse(Problem::new(Code::LedgerUnavailable, "", message))
@@ -288,7 +290,7 @@ impl Registrar {
             let message = "the enrolment key cannot sign now";
             self.refuse(Problem::new(Code::NotReady, "enrolment.key", message))
         })?;
-        Ok(json!({"certificate": issued.to_serde()}))
+        Ok(json!({"certificate": issued}))
     }
 }
 
@@ -322,13 +324,9 @@ impl Known {
     /// Takes an entry, if it enrols somebody. The first one of an epoch counts.
     fn take(&mut self, body: &[u8]) {
         let Ok(entry) = Entry::parse(body) else { return };
-        if entry.draft.kind != Kind::WriterEnrolled {
-            return;
-        }
-        let data = &entry.draft.data;
-        let log = data.get("log").and_then(Json::as_str);
-        if let (Some(log), Some(certificate)) = (log, Certificate::of(data)) {
-            self.note(log.to_owned(), certificate);
+        let Some(enrolled) = entry.draft.get::<WriterEnrolled>() else { return };
+        if let Some(certificate) = Certificate::enrolled(enrolled) {
+            self.note(enrolled.log.to_string(), certificate);
         }
     }
 
@@ -340,13 +338,19 @@ impl Known {
     }
 }
 
-/// The data of `writer.enrolled`.
-fn data(who: &Admitted, log: &str, certificate: &Certificate) -> Json {
-    let mut members = certificate.members();
-    members.push(("log", Json::from(log)));
-    members.push(("pool", Json::from(who.pool.as_str())));
-    members.push(("auth", Json::from(if who.pod.is_some() { "kubernetes" } else { "token" })));
-    Json::object(members)
+/// The entry of an enrolment.
+fn enrolled(who: &Admitted, log: &str, certificate: &Certificate) -> WriterEnrolled {
+    WriterEnrolled {
+        auth: if who.pod.is_some() { "kubernetes" } else { "token" }.into(),
+        epoch: certificate.epoch.into(),
+        image_digest: certificate.image_digest.as_str().into(),
+        key: Base64(certificate.key.to_bytes()),
+        log: log.into(),
+        not_after: certificate.not_after,
+        pod: certificate.pod.as_str().into(),
+        pool: who.pool.as_str().into(),
+        slot: certificate.slot.as_str().into(),
+    }
 }
 
 /// The log that is written in a slot now, and its epoch: the one with the highest number at the end of its

@@ -3,6 +3,7 @@
 //! Who erases does not hold, who holds does not erase, and whoever gave a word about a call of a run does not
 //! erase the run: roles say the first, the ledger the second.
 
+use crate::record::payload::PayloadErased;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -22,10 +23,10 @@ use crate::evidence::erasure::{
     Asked, Change, Error, Found, HoldSet, Recorded, Shelf, newest, set_hold,
 };
 use crate::evidence::receipt::{self, Told};
-use crate::ledger::entry::{Entry, Kind};
 use crate::ledger::fleet::Fleet;
 use crate::ledger::retention::{Grounds, Records, Warrant, fleet_logs};
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
+use crate::record::{Entry, Kind};
 use crate::serve::problem::Problem;
 
 /// Erasures that are shown at once, the newest first.
@@ -317,14 +318,12 @@ async fn chains(reader: &dyn LedgerReader) -> Result<Chains, Problem> {
 async fn gone(reader: &dyn LedgerReader, tenant: &str, row: &EntryRow) -> Result<u64, Problem> {
     let chains = reader.chains().await.map_err(|error| unavailable(&error))?;
     let Ok(entry) = Entry::parse(&row.body) else { return Ok(0) };
-    let data = &entry.draft.data;
-    let log = data.get("log").and_then(Json::as_str);
-    let chain = chains.iter().find(|c| c.tenant == tenant && Some(c.origin.as_str()) == log);
-    let Some(chain) = chain else { return Ok(0) };
-    let named = data.get("c").and_then(Json::as_array).unwrap_or_default();
+    let Some(erased) = entry.draft.get::<PayloadErased>() else { return Ok(0) };
+    let ours = |c: &&ChainRow| c.tenant == tenant && erased.log == c.origin.as_str();
+    let Some(chain) = chains.iter().find(ours) else { return Ok(0) };
     let mut gone = 0_u64;
-    for c in named.iter().filter_map(|c| c.as_str().and_then(Digest::parse)) {
-        let stored = reader.payload(&chain.chain, &c).await.map_err(|e| unavailable(&e))?;
+    for c in erased.c.iter() {
+        let stored = reader.payload(&chain.chain, c).await.map_err(|e| unavailable(&e))?;
         gone = gone.saturating_add(u64::from(stored.is_none()));
     }
     Ok(gone)
@@ -335,14 +334,13 @@ fn shown(chain: &ChainRow, row: &EntryRow) -> Value {
     let Ok(entry) = Entry::parse(&row.body) else {
         return json!({"fleet": chain.origin, "entry": row.seq});
     };
-    let data = &entry.draft.data;
-    let text = |name: &str| data.get(name).and_then(Json::as_str);
+    let Some(erased) = entry.draft.get::<PayloadErased>() else { return Value::Null };
     json!({
-        "fleet": chain.origin, "entry": row.seq, "at": entry.ts.to_string(), "log": text("log"),
-        "payloads": data.get("c").and_then(Json::as_array).map_or(0, <[Json]>::len),
-        "basis": text("basis"), "by": text("by"), "request": text("request"),
-        "signed_by": data.get("order").and_then(|order| order.get("subject")).and_then(Json::as_str),
-        "backups_expire_by": text("backups_expire_by"),
+        "fleet": chain.origin, "entry": row.seq, "at": entry.ts, "log": erased.log,
+        "payloads": erased.c.len(),
+        "basis": erased.basis, "by": erased.by, "request": erased.request,
+        "signed_by": erased.order.as_ref().map(|order| &order.subject),
+        "backups_expire_by": erased.backups_expire_by,
     })
 }
 

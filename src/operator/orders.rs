@@ -1,5 +1,9 @@
 //! Orders: put on the list, recorded, and answered with what really became of them.
 
+use crate::record::Text;
+use crate::record::control::Action;
+use crate::record::control::ControlSet;
+use crate::record::control::TargetKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -17,8 +21,8 @@ use crate::domain::code::Code;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::ledger::drafts::{Written, clip};
-use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::{Status, permit::Receipt};
+use crate::record::{Draft, Kind};
 use crate::serve::problem::Problem;
 
 /// Rows that are shown at once.
@@ -124,7 +128,7 @@ impl Office {
         };
         let put = self.orders.put(self.clock.now(), &given, order).await;
         let seq = put.map_err(|error| unavailable(&error))?;
-        let entry = Written::bare(Draft::of(Kind::ControlSet, entry(seq, &given, order)));
+        let entry = Written::bare(Draft::of(entry(seq, &given, order)));
         let receipt = match self.books.record(entry).await {
             Ok(receipt) => Some(receipt),
             Err(error) => {
@@ -337,38 +341,41 @@ fn loosened(statement: &str) -> Option<Target> {
 }
 
 /// `data` of `control.set`.
-fn entry(seq: u64, given: &Given, order: &Order) -> Json {
+fn entry(seq: u64, given: &Given, order: &Order) -> ControlSet {
     let (action, target, name, note) = match order {
         Order::Switch { action, target } => {
-            (action.as_str(), target.kind(), target.name(), String::new())
+            ((*action).into(), target.recorded(), target.name(), String::new())
         }
         Order::Loosen(signed) => {
             let said = loosened(&signed.statement);
             let (target, name) =
-                said.map_or(("all", String::new()), |target| (target.kind(), target.name()));
-            ("reinstate", target, name, String::new())
+                said.map_or((TargetKind::All, String::new()), |t| (t.recorded(), t.name()));
+            (Action::Reinstate, target, name, String::new())
         }
-        Order::Word { run, call, statement, .. } => {
-            ("note", "run", run.to_string(), format!("{} call {call}", verdict(statement)))
-        }
+        Order::Word { run, call, statement, .. } => (
+            Action::Note,
+            TargetKind::Run,
+            run.to_string(),
+            format!("{} call {call}", verdict(statement)),
+        ),
         Order::Modify { run, call, .. } => {
-            ("note", "run", run.to_string(), format!("modify call {call}"))
+            (Action::Note, TargetKind::Run, run.to_string(), format!("modify call {call}"))
         }
         Order::BreakGlass(signed) => {
             let (agent, note) = super::break_glass::summary(signed);
-            ("break_glass", "agent", agent, note)
+            (Action::BreakGlass, TargetKind::Agent, agent, note)
         }
         Order::CloseGlass { nonce } => {
-            ("note", "all", String::new(), format!("close break-glass {nonce}"))
+            (Action::Note, TargetKind::All, String::new(), format!("close break-glass {nonce}"))
         }
         Order::ReviewGlass { nonce } => {
-            ("note", "all", String::new(), format!("review break-glass {nonce}"))
+            (Action::Note, TargetKind::All, String::new(), format!("review break-glass {nonce}"))
         }
         Order::Propose { bundle, .. }
         | Order::Publish { bundle, .. }
         | Order::Activate { bundle } => {
             let note = format!("{} policy {}", order.kind(), bundle.prefixed());
-            ("note", "all", String::new(), note)
+            (Action::Note, TargetKind::All, String::new(), note)
         }
     };
     let reason = match (note.is_empty(), given.reason.is_empty()) {
@@ -376,21 +383,17 @@ fn entry(seq: u64, given: &Given, order: &Order) -> Json {
         (false, true) => note,
         (false, false) => format!("{note}: {}", given.reason),
     };
-    let mut members = vec![
-        ("seq", Json::from(seq)),
-        ("action", Json::from(action)),
-        ("target", Json::from(target)),
-        ("name", Json::from(name)),
-        ("subject", Json::from(given.subject.as_str())),
-        (
-            "roles",
-            given.roles.iter().map(|role| Json::from(role.as_str())).collect::<Vec<_>>().into(),
-        ),
-        ("auth", Json::from(given.auth.as_str())),
-        ("reason", Json::from(reason)),
-    ];
-    members.extend(given.expires.map(|at| ("expires", Json::from(at.to_string()))));
-    Json::object(members)
+    ControlSet {
+        action,
+        auth: given.auth.as_str().into(),
+        expires: given.expires,
+        name: name.into(),
+        reason: reason.into(),
+        roles: given.roles.iter().map(Text::from).collect(),
+        seq: seq.into(),
+        subject: given.subject.as_str().into(),
+        target,
+    }
 }
 
 /// A row, without the arguments of a modified call: who may see rows may not see arguments.

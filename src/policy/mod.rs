@@ -14,7 +14,7 @@ use crate::domain::code::Code;
 use crate::domain::decision::{Course, Decision, LayerDigest, Obligation, Reason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::prepared::Prepared;
-use crate::domain::tier::Tier;
+use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 
 #[cfg(feature = "gate")]
@@ -150,7 +150,7 @@ pub trait PolicyEngine: Send + Sync + fmt::Debug + 'static {
 pub struct Judged {
     prepared: Prepared,
     decision: Decision,
-    binding: &'static str,
+    binding: Binding,
     resumed: Option<Resumed>,
     break_glass: Option<Arc<Open>>,
     asked_by: Option<Arc<Proposer>>,
@@ -170,7 +170,7 @@ impl Judged {
 
     /// `unclaimed`, `claimed` or `observed`.
     #[must_use]
-    pub const fn binding(&self) -> &'static str {
+    pub const fn binding(&self) -> Binding {
         self.binding
     }
 
@@ -238,7 +238,7 @@ impl fmt::Debug for Room<'_> {
 
 /// Decides about one prepared call. Total: every doubt is a denial.
 pub fn judge(bench: &Bench<'_>, prepared: Prepared) -> Judged {
-    let binding = bench.agent.binding.as_str();
+    let binding = bench.agent.binding;
     let (mut decision, used) = decide(bench, &prepared);
     if let (Some(engine), Some(input)) = (bench.engine, &decision.input)
         && decision.verdict == Verdict::Allow

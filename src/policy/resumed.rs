@@ -9,6 +9,7 @@ use crate::domain::digest::{Digest, Salt};
 use crate::domain::prepared::Prepared;
 
 use super::Bench;
+use crate::record::Nonce;
 
 /// The hold of a call, as it stands on the books, and who approved it since.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,7 +17,7 @@ pub struct Resumed {
     /// The salt of the arguments: with it the call has the same digest as when it was held.
     pub salt: Salt,
     /// Drawn when it was held; used up by the authorisation.
-    pub nonce: String,
+    pub nonce: Nonce,
     /// The layers of the policy bundle that held it.
     pub layers: Vec<(String, Digest)>,
     /// The manifest of its run.
@@ -24,16 +25,17 @@ pub struct Resumed {
     /// What its tool was.
     pub definition: Option<Digest>,
     /// What it would have touched: [`effect_digest`].
-    pub effect: Option<String>,
+    pub effect: Option<Digest>,
     /// Who approved it, each subject once.
     pub approvals: Vec<Approval>,
 }
 
 /// What a call touches, keyed with the salt of its arguments: it is made of them, so its digest must not
-/// outlive them. 64 hex digits.
+/// outlive them.
 #[must_use]
-pub fn effect_digest(salt: &Salt, prepared: &Prepared) -> String {
-    hex::encode(derived(salt, &[b"effect:", &canonical::bytes(&prepared.effect().to_json())]))
+pub fn effect_digest(salt: &Salt, prepared: &Prepared) -> Digest {
+    let effect = canonical::bytes(&prepared.effect().to_json());
+    Digest::from_bytes(derived(salt, &[b"effect:", &effect]))
 }
 
 impl Resumed {

@@ -39,11 +39,11 @@ impl Player {
         let layers: Vec<_> = layers.into_iter().map(|layer| (layer.layer, layer.digest)).collect();
         let resumed = step.approved.as_ref().map(|approved| Resumed {
             salt: approved.salt,
-            nonce: approved.nonce.clone(),
+            nonce: approved.nonce,
             layers,
             manifest: self.manifest(step),
             definition: self.definitions.get(&step.tool).copied(),
-            effect: approved.effect.clone(),
+            effect: approved.effect,
             approvals: approved.by.clone(),
         });
         let refused = step.lapsed() || step.input.is_none();
@@ -123,8 +123,8 @@ impl Rehearsal for Player {
         let now = Json::object([
             ("verdict", Json::from(decision.verdict.as_str())),
             ("enforced", Json::from(decision.enforced)),
-            ("reasons", codes(Some(&drafts::reasons(&decision.reasons)))),
-            ("obligations", drafts::obligations(&decision.obligations)),
+            ("reasons", codes(Some(&Json::of(&drafts::reasons(&decision.reasons))))),
+            ("obligations", Json::of(&drafts::obligations(&decision.obligations))),
             ("break_glass", nonce(judged.break_glass().map(|open| open.statement.nonce.as_str()))),
         ]);
         let of = |name: &str| step.decided(name).cloned().unwrap_or(Json::Null);

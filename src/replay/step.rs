@@ -1,5 +1,6 @@
 //! One recorded call, read from its line and held against what its entries commit to.
 
+use crate::record::Nonce;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::line::Members;
@@ -50,11 +51,11 @@ pub struct Approved {
     /// Who approved it.
     pub by: Vec<Approval>,
     /// The nonce of the hold.
-    pub nonce: String,
+    pub nonce: Nonce,
     /// The salt of its arguments.
     pub salt: Salt,
     /// The keyed digest of its effect.
-    pub effect: Option<String>,
+    pub effect: Option<Digest>,
 }
 
 /// The break-glass order of one call, as its entry and its payloads have it.
@@ -201,9 +202,9 @@ impl Approved {
         });
         Ok(Self {
             by: by.collect::<Result<_, String>>()?,
-            nonce: members.text("nonce")?.to_owned(),
+            nonce: Nonce::parse(members.text("nonce")?).ok_or("`nonce` is malformed")?,
             salt: members.salt("salt")?,
-            effect: members.maybe("effect").map(str::to_owned),
+            effect: members.maybe("effect").and_then(Digest::parse),
         })
     }
 }

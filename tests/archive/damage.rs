@@ -2,7 +2,7 @@
 
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::json::Json;
-use wicketgate::ledger::entry::{Draft, Entry, Kind};
+use wicketgate::record::{Draft, Entry, Kind};
 
 use crate::books::{Books, ORIGIN, key, run_id};
 use crate::desk::{ENROLMENT, Ledger, State, chain, run, state, trust, verify, words};

@@ -17,7 +17,6 @@ use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::{ChainId, RunId};
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::domain::time::Timestamp;
-use wicketgate::ledger::entry::{Draft, Entry};
 use wicketgate::ledger::fleet::{Fleet, FleetParts};
 use wicketgate::ledger::postgres::{Options, Postgres};
 use wicketgate::ledger::spool::NoJournal;
@@ -25,6 +24,7 @@ use wicketgate::ledger::sqlite::Sqlite;
 use wicketgate::ledger::store::{
     Batch, EntryRow, Head, LeaseKey, LeaseRequest, LedgerStore, PayloadRow,
 };
+use wicketgate::record::{Draft, Entry};
 
 use crate::books::{Books, ORIGIN, key, run_id};
 use crate::support::pg::{Pg, TestDb};

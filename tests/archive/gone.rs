@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use wicketgate::domain::id::RunId;
-use wicketgate::ledger::entry::Entry;
+use wicketgate::record::Entry;
 
 use crate::books::{ORIGIN, key, run_id};
 use crate::desk::{ENROLMENT, FLEET, Ledger, Said, trust, words};

@@ -8,8 +8,8 @@ use wicketgate::approval::{Approvers, Signed};
 use wicketgate::crypto::ssh::SshKey;
 use wicketgate::domain::id::RunId;
 use wicketgate::domain::time::Timestamp;
-use wicketgate::ledger::entry::Draft;
 use wicketgate::ledger::retention;
+use wicketgate::record::Draft;
 
 use crate::books::{ORIGIN, key};
 

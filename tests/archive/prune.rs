@@ -4,7 +4,7 @@ use std::path::Path;
 
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::json::{Json, Limits};
-use wicketgate::ledger::entry::{Draft, Kind};
+use wicketgate::record::{Draft, Kind};
 
 use crate::books::{Books, ORIGIN, key, run_id};
 use crate::desk::{ENROLMENT, FLEET, Ledger, Said, State, chain, run, trust, verify, words};

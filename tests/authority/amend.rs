@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use wicketgate::domain::json::Json;
-use wicketgate::ledger::entry::Kind;
 use wicketgate::ledger::sqlite::SqliteReader;
 use wicketgate::ledger::store::LedgerReader as _;
 use wicketgate::ledger::verify::Line;
 use wicketgate::ledger::verify::amended::Amendments;
+use wicketgate::record::Kind;
 
 use crate::checker::{check, kinds};
 use crate::people::People;

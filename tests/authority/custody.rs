@@ -5,10 +5,10 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use wicketgate::domain::json::Json;
-use wicketgate::ledger::entry::{Entry, Kind};
 use wicketgate::ledger::postgres::{Login, PostgresReader, migrate};
 use wicketgate::ledger::sqlite::SqliteReader;
 use wicketgate::ledger::store::LedgerReader;
+use wicketgate::record::{Entry, Kind};
 
 use crate::agent::Agent;
 use crate::checker::check;

@@ -1,7 +1,7 @@
 //! Other arguments for a held call: signed, by somebody who never is the second person, through the built program.
 
 use serde_json::Value;
-use wicketgate::ledger::entry::Kind;
+use wicketgate::record::Kind;
 
 use crate::agent::Agent;
 use crate::checker::check;

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use wicketgate::domain::id::ChainId;
-use wicketgate::ledger::entry::Kind;
 use wicketgate::ledger::postgres::PostgresReader;
 use wicketgate::ledger::store::{ChainRow, EntryRow, LedgerReader as _};
+use wicketgate::record::Kind;
 
 use crate::checker::{calls, check, check_running, kinds};
 use crate::hub::Hub;

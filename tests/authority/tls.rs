@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use wicketgate::ledger::entry::{Entry, Kind};
 use wicketgate::ledger::postgres::PostgresReader;
 use wicketgate::ledger::store::LedgerReader as _;
+use wicketgate::record::{Entry, Kind};
 
 use crate::ca::Ca;
 use crate::hub::Hub;

@@ -10,10 +10,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wicketgate::clock::{Clock as _, SystemClock, SystemEntropy, random16, random32};
 use wicketgate::domain::id::ChainId;
 use wicketgate::ledger::enrolment::Request;
-use wicketgate::ledger::entry::{Entry, Kind};
 use wicketgate::ledger::postgres::{Login, Options, Postgres, PostgresReader, migrate};
 use wicketgate::ledger::store::{LeaseRequest, Leased, LedgerReader as _, LedgerStore as _};
 use wicketgate::ledger::writer_key::{Certificate, WriterKey};
+use wicketgate::record::{Entry, Kind};
 
 use crate::ca::Ca;
 use crate::hub::{Change, Hub};

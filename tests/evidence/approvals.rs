@@ -11,7 +11,7 @@ use wicketgate::domain::time::Timestamp;
 use wicketgate::evidence::bundle::{APPROVERS, Files};
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
-use wicketgate::ledger::entry::Kind;
+use wicketgate::record::Kind;
 
 use crate::books::{Books, json, key, run_id};
 use crate::desk::*;

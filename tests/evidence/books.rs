@@ -17,9 +17,9 @@ use wicketgate::domain::digest::{Digest, call_digest};
 use wicketgate::domain::id::{CallId, ChainId, Epoch, RunId, Seq, ToolName};
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::domain::time::Timestamp;
-use wicketgate::ledger::entry::{Commitment, Draft, Entry, Kind, RunLink};
 use wicketgate::ledger::store::{ChainRow, EntryRow, Head, LedgerReader, PayloadRow, StoreError};
 use wicketgate::policy::rego::ENGINE;
+use wicketgate::record::{Commitment, Draft, Entry, Kind, RunLink};
 
 pub const ORIGIN: &str = "wicketgate.dev/default/local/0/0";
 pub const TAR: &[u8] = b"a deterministic tar of policies";
@@ -250,7 +250,7 @@ impl Books {
             leaf,
             run: entry.run.as_ref().map(|link| link.run),
             call: entry.draft.call.clone(),
-            kind: entry.draft.kind.as_str().into(),
+            kind: entry.draft.kind().as_str().into(),
             body,
         });
         self.frontier.push(leaf);

@@ -5,8 +5,8 @@ use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::CallId;
 use wicketgate::domain::json::{Json, Limits};
-use wicketgate::ledger::entry::{Entry, Kind};
 use wicketgate::ledger::verify::{Report, chain_of};
+use wicketgate::record::{Entry, Kind};
 
 use crate::books::{Books, key, run_id};
 use crate::desk::{ENROLMENT, books};

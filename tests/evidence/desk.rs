@@ -24,8 +24,8 @@ use wicketgate::evidence::scope::Scope;
 use wicketgate::evidence::statement::{Exporter, PAYLOAD_TYPE, statement};
 use wicketgate::evidence::trust::{PinnedHead, Trust};
 use wicketgate::evidence::verify::{Report, verify_files};
-use wicketgate::ledger::entry::Draft;
 use wicketgate::ledger::store::LedgerReader;
+use wicketgate::record::Draft;
 
 use crate::books::{Books, ORIGIN, TAR, YAML, key, run_id};
 

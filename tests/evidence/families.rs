@@ -7,7 +7,7 @@ use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::id::CallId;
 use wicketgate::evidence::trust::{PinnedHead, Trust};
 use wicketgate::evidence::verify::{Outcome, verify_files};
-use wicketgate::ledger::entry::{Draft, Kind};
+use wicketgate::record::{Draft, Kind};
 
 use crate::books::{Books, json, key, run_id};
 use crate::desk::*;

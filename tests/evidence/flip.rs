@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use wicketgate::domain::decision::Verdict;
 use wicketgate::evidence::bundle::{CONTROLS, Files, GUIDE, PAGE, SCHEMA};
 use wicketgate::evidence::verify::{verify, verify_files};
-use wicketgate::ledger::entry::Kind;
+use wicketgate::record::Kind;
 
 use crate::books::{Books, key, run_id};
 use crate::desk::*;

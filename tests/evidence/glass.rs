@@ -14,7 +14,7 @@ use wicketgate::evidence::bundle::Files;
 use wicketgate::evidence::query::Query;
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
-use wicketgate::ledger::entry::{Draft, Kind};
+use wicketgate::record::{Draft, Kind};
 
 use crate::books::{Books, json, key, run_id};
 use crate::desk::*;

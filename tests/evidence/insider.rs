@@ -7,7 +7,7 @@ use wicketgate::domain::id::ChainId;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Report, verify_files};
-use wicketgate::ledger::entry::{Draft, Kind};
+use wicketgate::record::{Draft, Kind};
 
 use crate::books::{Books, json, key, run_id};
 use crate::desk::*;

@@ -7,7 +7,7 @@ use wicketgate::domain::json::{Json, Limits};
 use wicketgate::evidence::bundle::*;
 use wicketgate::evidence::guide::GUIDE as TEXT;
 use wicketgate::evidence::verify::{Outcome, TITLES, verify_files};
-use wicketgate::ledger::entry::Kind;
+use wicketgate::record::Kind;
 
 use crate::books::{Books, key, run_id};
 use crate::desk::*;

@@ -8,8 +8,8 @@ use wicketgate::domain::json::Json;
 use wicketgate::evidence::bundle::{AGENT_RUN, DECISION, Files, PAGE, POLICY};
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
-use wicketgate::ledger::entry::{Draft, Kind};
 use wicketgate::policy::bundle::Bundle;
+use wicketgate::record::{Draft, Kind};
 
 use crate::books::{Books, json, key, run_id};
 use crate::desk::*;

@@ -17,7 +17,7 @@ use wicketgate::evidence::scope::Span;
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::report::Outcome;
 use wicketgate::evidence::verify::verify_files;
-use wicketgate::ledger::entry::{Draft, Kind};
+use wicketgate::record::{Draft, Kind};
 
 use crate::books::{Books, ORIGIN, json, key, run_id};
 use crate::desk::*;

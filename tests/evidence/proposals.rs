@@ -3,7 +3,7 @@
 use wicketgate::approval::Word;
 use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::Digest;
-use wicketgate::ledger::entry::Kind;
+use wicketgate::record::Kind;
 
 use crate::books::json;
 use crate::desk::caught;

@@ -12,10 +12,10 @@ use wicketgate::evidence::bundle::{PAGE, POLICY};
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
 use wicketgate::ledger::drafts;
-use wicketgate::ledger::entry::{Draft, Kind};
 use wicketgate::policy::bundle::Bundle;
 use wicketgate::policy::rego::{ENGINE, RegoEngine};
 use wicketgate::policy::{self, Answer, PolicyEngine as _, input};
+use wicketgate::record::{Draft, Kind};
 
 use crate::books::{Books, YAML, json, key, run_id};
 use crate::desk::*;
@@ -136,9 +136,9 @@ fn rule(engine: &RegoEngine, asked: &Json, answer: &Answer) -> Option<String> {
 /// The last word about a call, whatever was decided.
 fn finish(books: &mut Books, draft: &Draft) {
     let id = draft.call.as_ref().unwrap().as_str().to_owned();
-    if draft.kind == Kind::CallAuthorized {
+    if draft.kind() == Kind::CallAuthorized {
         books.complete(run_id(1), &id);
-    } else if draft.kind == Kind::CallHeld {
+    } else if draft.kind() == Kind::CallHeld {
         books.end(run_id(1), &id, Kind::CallCancelled, r#"{"reason":"sealed"}"#);
     }
 }
@@ -194,7 +194,7 @@ fn honest_decisions_of_every_kind_are_made_again_and_counted() {
     let report = replayed(&bundle, |books| {
         let calls = [("c1", READ), ("c2", SECRET), ("c3", LARGE), ("c4", FAULTY)];
         let drafts = calls.map(|(id, args)| decided(books, &bundle, &asked(id, args, "[]")));
-        let kinds = drafts.each_ref().map(|draft| draft.kind);
+        let kinds = drafts.each_ref().map(|draft| draft.kind());
         let refused = Kind::CallDenied;
         assert_eq!(kinds, [Kind::CallAuthorized, refused, Kind::CallHeld, refused]);
         drafts.into()
@@ -219,7 +219,7 @@ fn what_only_observed_is_made_again_as_such_and_irreversible_calls_are_not_obser
     let bundle = policies(RULES, OBSERVED);
     let report = replayed(&bundle, |books| {
         let draft = decided(books, &bundle, &asked("c1", SECRET, r#"["agent"]"#));
-        assert_eq!((draft.kind, draft.verdict), (Kind::CallAuthorized, Some(Verdict::Deny)));
+        assert_eq!((draft.kind(), draft.verdict), (Kind::CallAuthorized, Some(Verdict::Deny)));
         vec![draft]
     });
     assert_eq!(report.exit_code(), 0, "{}", report.to_text());
@@ -442,7 +442,7 @@ fn what_was_refused_before_any_policy_is_told_apart_and_only_refusals_may_be() {
     let before = |books: &mut Books, code: &str, kind: Kind, verdict: Verdict| {
         let mut draft = decided(books, &bundle, &asked("c2", SECRET, "[]"));
         draft.commit.truncate(1);
-        draft.kind = kind;
+        draft.kind() = kind;
         draft.verdict = Some(verdict);
         let reason = format!(r#"[{{"code":"{code}","detail":"","message":"m","rule":"limits"}}]"#);
         set(&mut draft, "reasons", &reason);

@@ -13,8 +13,8 @@ use wicketgate::evidence::query::{Filter, Query};
 use wicketgate::evidence::scope::Span;
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
-use wicketgate::ledger::entry::{Draft, Kind};
 use wicketgate::ledger::store::LedgerReader;
+use wicketgate::record::{Draft, Kind};
 
 use crate::books::{Books, Library, ORIGIN, json, key, run_id};
 use crate::desk::*;
@@ -358,13 +358,13 @@ fn an_export_is_recorded_with_what_was_asked_by_whom_and_the_digest_of_its_list(
     let exported = ask(&books(), &range(5, 12), &[], &dir, &noted).unwrap();
     let drafts = noted.0.lock();
     let [draft] = drafts.as_slice() else { panic!("{drafts:?}") };
-    assert_eq!(draft.kind, Kind::EvidenceExported);
+    assert_eq!(draft.kind(), Kind::EvidenceExported);
     let text = |name| draft.data.get(name).and_then(Json::as_str).unwrap();
     assert_eq!((text("scope"), text("requester")), ("range", "uid:7"));
     assert_eq!(text("manifest"), exported.manifest.hex());
     let manifest = std::fs::read(exported.dir.join(MANIFEST)).unwrap();
     assert_eq!(wicketgate::domain::digest::Digest::of(&[&manifest]), exported.manifest);
-    assert_eq!(wicketgate::ledger::schema::check(draft.kind, &draft.data), Ok(()));
+    assert_eq!(wicketgate::record::schema::check(draft.kind(), &draft.data), Ok(()));
 }
 
 /// A recorder after which the world ends: the caller never hears of it again.

@@ -7,11 +7,11 @@ use wicketgate::domain::id::ChainId;
 use wicketgate::domain::json::Json;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::ledger::chain::{Chain, Moment};
-use wicketgate::ledger::entry::{Draft, Entry, Kind};
 use wicketgate::ledger::store::{
     AnchorRow, Batch, FleetView, Head, LeaseKey, LeaseRequest, Leased, LedgerStore, Restart,
     StoreError,
 };
+use wicketgate::record::{Draft, Entry, Kind};
 
 use super::books::{LONG, batch, beats, call, lease, payload, request, run};
 use super::rig::Rig;

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 use wicketgate::domain::code::Code;
-use wicketgate::ledger::entry::Kind;
 use wicketgate::operator::http::ROUTES;
 use wicketgate::operator::staff::Right;
+use wicketgate::record::Kind;
 
 use crate::hall::{Hall, ask, run_id, token};
 

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use wicketgate::approval::Word;
 use wicketgate::control::Order;
-use wicketgate::ledger::entry::Kind;
 use wicketgate::operator::view::Facts;
+use wicketgate::record::Kind;
 
 use crate::hall::{ARMOR, Ask, GATE, Hall, ask, canonical_args, run_id};
 

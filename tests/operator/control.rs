@@ -6,7 +6,7 @@ use serde_json::json;
 use wicketgate::clock::{Clock as _, SystemClock};
 use wicketgate::control::{Action, Order, Target};
 use wicketgate::domain::time::Timestamp;
-use wicketgate::ledger::entry::Kind;
+use wicketgate::record::Kind;
 
 use crate::hall::{GATE, Hall, show, show_at};
 

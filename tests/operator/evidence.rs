@@ -17,13 +17,13 @@ use wicketgate::approval::Approvers;
 use wicketgate::clock::{SystemClock, SystemEntropy};
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::evidence::artifacts::Artifacts;
-use wicketgate::ledger::entry::Kind;
 use wicketgate::ledger::fleet::FleetParts;
 use wicketgate::ledger::retention::PayloadKeeper;
 use wicketgate::ledger::spool::NoJournal;
 use wicketgate::ledger::sqlite::{Sqlite, SqliteKeeper, SqliteReader};
 use wicketgate::ledger::store::{LedgerReader, StoreError};
 use wicketgate::operator::evidence::{Archive, Evidence};
+use wicketgate::record::Kind;
 
 use crate::hall::{Hall, run_id, token};
 

@@ -12,10 +12,10 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 use tonic_types::StatusExt as _;
 use wicketgate::control::Order;
-use wicketgate::ledger::entry::Kind;
 use wicketgate::operator::grpc::{METHODS, right};
 use wicketgate::operator::http::ROUTES;
 use wicketgate::operator::staff::Right;
+use wicketgate::record::Kind;
 use wicketgate::serve::pb;
 use wicketgate::serve::pb::approvals_client::ApprovalsClient;
 

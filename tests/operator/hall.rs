@@ -24,13 +24,13 @@ use wicketgate::domain::digest::{Digest, call_digest};
 use wicketgate::domain::id::{CallId, RunId, ToolName};
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::ledger::drafts::Written;
-use wicketgate::ledger::entry::{Commitment, Draft, Entry, Kind};
 use wicketgate::ledger::spool::NoJournal;
 use wicketgate::ledger::sqlite::{Sqlite, SqliteReader};
 use wicketgate::ledger::store::{LedgerReader as _, PayloadRow};
 use wicketgate::ledger::{self, Ledger, Status};
 use wicketgate::operator::staff::{Member, Role, Staff};
 use wicketgate::operator::{Office, Parts};
+use wicketgate::record::{Commitment, Draft, Entry, Kind};
 use wicketgate::serve::Readiness;
 use wicketgate::serve::operator::{self, Running, Settings, View};
 use wicketgate::telemetry::metrics::Metrics;
@@ -273,7 +273,7 @@ impl Hall {
         for chain in chains {
             let rows = reader.entries(&chain.chain, 0, 10_000).await.unwrap();
             let entries = rows.iter().map(|row| Entry::parse(&row.body).unwrap());
-            found.extend(entries.filter(|e| e.draft.kind == kind).map(|e| e.draft.data));
+            found.extend(entries.filter(|e| e.draft.kind() == kind).map(|e| e.draft.data));
         }
         found
     }

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
-use wicketgate::ledger::entry::{Entry, Kind};
 use wicketgate::ledger::postgres::PostgresReader;
 use wicketgate::ledger::store::LedgerReader as _;
+use wicketgate::record::{Entry, Kind};
 
 use crate::hall::token;
 use crate::support::pg::{Pg, TestDb};
@@ -126,7 +126,7 @@ async fn the_hub_takes_orders_for_a_tenant_and_records_them_in_a_chain_of_its_ow
     let chains = reader.chains().await.unwrap();
     let own = chains.iter().find(|chain| chain.slot == "hub/0").unwrap();
     let rows = reader.entries(&own.chain, 0, 100).await.unwrap();
-    let kinds = rows.iter().map(|row| Entry::parse(&row.body).unwrap().draft.kind);
+    let kinds = rows.iter().map(|row| Entry::parse(&row.body).unwrap().draft.kind());
     assert_eq!(kinds.filter(|kind| *kind == Kind::ControlSet).count(), 1);
 }
 

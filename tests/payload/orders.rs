@@ -17,11 +17,11 @@ use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::RunId;
 use wicketgate::domain::json::Json;
 use wicketgate::domain::time::Timestamp;
-use wicketgate::ledger::entry::Draft;
 use wicketgate::ledger::fleet::{Fleet, FleetParts};
 use wicketgate::ledger::retention::{self, Clocks, Grounds, Warrant};
 use wicketgate::ledger::spool::NoJournal;
 use wicketgate::ledger::sqlite::Sqlite;
+use wicketgate::record::Draft;
 
 use crate::desk::{Desk, Ended, olga, otto, outcome};
 
@@ -267,7 +267,7 @@ fn with(draft: &Draft, path: &[&str], value: Option<Json>) -> Draft {
         }
         Json::Object(members)
     }
-    Draft::of(draft.kind, set(&draft.data, path, value))
+    Draft::of(draft.kind(), set(&draft.data, path, value))
 }
 
 /// A run that is sealed, and what it stored.

@@ -1,7 +1,7 @@
 //! Whether every entry the writer made is one that the product's own verifier accepts.
 
-use wicketgate::ledger::entry::Entry;
-use wicketgate::ledger::schema;
+use wicketgate::record::Entry;
+use wicketgate::record::schema;
 
 use crate::checks::Shadow;
 
@@ -10,7 +10,7 @@ pub fn closed(shadow: &Shadow) -> Vec<String> {
     let links = shadow.chains.values().flatten();
     let wrong = links.filter_map(|link| {
         let why = match Entry::parse(&link.body) {
-            Ok(entry) => schema::check(entry.draft.kind, &entry.draft.data)
+            Ok(entry) => schema::check(entry.draft.kind(), &entry.draft.data)
                 .and_then(|()| schema::header(&entry))
                 .err()?,
             Err(error) => error.to_string(),

@@ -92,7 +92,7 @@ pub fn order(tree: &[Source]) -> Vec<String> {
 #[test]
 fn left_may_not_know_right() {
     let broken = [
-        ("src/domain/a.rs", "use crate::ledger::entry::Entry;"),
+        ("src/domain/a.rs", "use crate::record::Entry;"),
         ("src/policy/a.rs", "fn f() { crate::serve::g(); }"),
         ("src/ledger/a.rs", "use crate::{domain::id, tool::run};"),
         ("src/ledger/a.rs", "use crate::{domain::{id, time}, tool};"),
@@ -109,11 +109,11 @@ fn left_may_not_know_right() {
     let fine = [
         (
             "src/ledger/a.rs",
-            "use crate::domain::id; use super::entry; use crate::{policy, clock::Clock};",
+            "use crate::domain::id; use crate::record; use crate::{policy, clock::Clock};",
         ),
         ("src/ledger/sqlite/a.rs", "use super::super::store::X; use super::b;"),
         ("src/domain/a.rs", "/// See [`crate::ledger`].\nfn f() {}"),
-        ("src/domain/a.rs", "#[cfg(test)]\nmod tests {\n    use crate::ledger::entry;\n}\n"),
+        ("src/domain/a.rs", "#[cfg(test)]\nmod tests {\n    use crate::record;\n}\n"),
         ("src/catalog/mod.rs", "use crate::limits::Pool;"),
     ];
     for (path, text) in fine {

@@ -13,7 +13,7 @@ use wicketgate::domain::time::Timestamp;
 use wicketgate::evidence::bundle::Files;
 use wicketgate::evidence::trust::{PinnedHead, Revoked, Trust, Use};
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
-use wicketgate::ledger::entry::{Draft, Entry, Kind};
+use wicketgate::record::{Draft, Entry, Kind};
 
 use crate::books::{Books, ORIGIN, key, run_id};
 use crate::desk::{self, ENROLMENT, EVIDENCE, books, export_of, resign};

@@ -1,5 +1,7 @@
 //! What an amendment would change: layers, the agents they bind, and what speaks against it.
 
+use crate::record::List;
+use crate::record::Text;
 use std::collections::BTreeSet;
 
 use super::Constitution;
@@ -43,14 +45,13 @@ impl Effect {
     }
 
     /// The agents an entry names.
-    pub fn agent_list(&self) -> Json {
-        list(self.agents.iter().map(String::as_str))
+    pub fn agent_list(&self) -> List<Text> {
+        self.agents.iter().take(NAMED_MAX).map(Text::from).collect()
     }
 
     /// The findings an entry names, each on one line.
-    pub fn finding_list(&self) -> Json {
-        let lines: Vec<String> = self.findings.iter().map(line).collect();
-        list(lines.iter().map(String::as_str))
+    pub fn finding_list(&self) -> List<Text> {
+        self.findings.iter().take(NAMED_MAX).map(line).collect()
     }
 
     /// For the report.
@@ -60,8 +61,8 @@ impl Effect {
             ("bundle", Json::from(bundle.prefixed())),
             ("version", Json::from(version)),
             ("changed", list(self.changed.iter().map(String::as_str))),
-            ("agents", self.agent_list()),
-            ("findings", self.finding_list()),
+            ("agents", Json::of(&self.agent_list())),
+            ("findings", Json::of(&self.finding_list())),
         ])
     }
 }
@@ -70,13 +71,13 @@ fn list<'a>(all: impl Iterator<Item = &'a str>) -> Json {
     all.take(NAMED_MAX).map(Json::from).collect::<Vec<_>>().into()
 }
 
-fn line(finding: &Finding) -> String {
+fn line(finding: &Finding) -> Text {
     let level = match finding.level {
         Level::Error => "error",
         Level::Warning => "warning",
     };
     let Finding { code, message, place, .. } = finding;
-    clip(&format!("{level} {code} at {place}: {message}"), FINDING_MAX)
+    Text::clip(&format!("{level} {code} at {place}: {message}"), FINDING_MAX)
 }
 
 /// Names of layers that differ, one that is in only one of the two included.

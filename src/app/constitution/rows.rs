@@ -13,6 +13,7 @@ use crate::policy::activation::{self, InForce};
 use crate::policy::bundle::Bundle;
 use crate::policy::carried::Carried;
 use crate::policy::lint::Finding;
+use crate::record::approval::Step;
 
 /// Why a row is not obeyed.
 #[derive(Debug)]
@@ -65,9 +66,9 @@ impl Constitution {
     /// Obeys a row; what was done, or why it was not, is on the books when this returns.
     pub(super) async fn obey(&self, inner: &mut Inner, row: &Row) -> Json {
         let (step, done) = match &row.order {
-            Some(Order::Propose { .. }) => ("proposal", self.propose(inner, row).await),
-            Some(Order::Publish { .. }) => ("approval", self.hear(inner, row).await),
-            Some(Order::Activate { .. }) => ("activation", self.activate(inner, row).await),
+            Some(Order::Propose { .. }) => (Step::Proposal, self.propose(inner, row).await),
+            Some(Order::Publish { .. }) => (Step::Approval, self.hear(inner, row).await),
+            Some(Order::Activate { .. }) => (Step::Activation, self.activate(inner, row).await),
             Some(
                 Order::Switch { .. }
                 | Order::Loosen(_)
@@ -87,7 +88,7 @@ impl Constitution {
         match done {
             Ok(done) => done,
             Err(refusal) => {
-                tracing::warn!(order = row.seq, step, code = %refusal.code, why = %refusal.message, "an amendment was refused");
+                tracing::warn!(order = row.seq, %step, code = %refusal.code, why = %refusal.message, "an amendment was refused");
                 self.record_refusal(row, step, &refusal).await;
                 Json::object([
                     ("error", Json::from(refusal.message.as_str())),

@@ -11,29 +11,57 @@ use crate::control::amendments::Proposal;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::ledger::drafts::{Written, clip, layers};
-use crate::ledger::entry::{Draft, Kind};
 use crate::policy::bundle::Bundle;
+use crate::record::Body;
+use crate::record::Nonce;
+use crate::record::TaggedDigest;
+use crate::record::Text;
+use crate::record::approval::AmendmentApproved;
+use crate::record::approval::AmendmentProposed;
+use crate::record::approval::AmendmentRefused;
+use crate::record::approval::Step;
+use crate::record::{Draft, Kind};
 
 /// Bytes of a text in an entry.
 const TEXT_MAX: usize = 1024;
 
-type Members = Vec<(&'static str, Json)>;
+/// What a publisher signed, and how it may be checked later.
+fn approved(
+    pending: &Pending,
+    approval: &Approval,
+    (list, signature): (&Digest, &str),
+) -> AmendmentApproved {
+    AmendmentApproved {
+        author: Some(pending.author.as_str().into()),
+        base: Some(TaggedDigest(pending.base)),
+        bundle: TaggedDigest(pending.bundle),
+        expires: Some(pending.expires),
+        key: approval.key.as_str().into(),
+        nonce: Nonce::parse(&pending.nonce),
+        roles: approval.roles.iter().map(Text::from).collect(),
+        signature: Some(signature.into()),
+        signers: Some(TaggedDigest(*list)),
+        subject: approval.subject.as_str().into(),
+    }
+}
 
-/// What a publisher signed, apart from the verdict, and how it may be checked later.
-fn signed(pending: &Pending, approval: &Approval, (list, signature): (&Digest, &str)) -> Members {
-    let roles = approval.roles.iter().map(|role| Json::from(role.as_str()));
-    vec![
-        ("bundle", Json::from(pending.bundle.prefixed())),
-        ("base", Json::from(pending.base.prefixed())),
-        ("author", Json::from(pending.author.as_str())),
-        ("nonce", Json::from(pending.nonce.as_str())),
-        ("expires", Json::from(pending.expires.to_string())),
-        ("subject", Json::from(approval.subject.as_str())),
-        ("roles", roles.collect::<Vec<_>>().into()),
-        ("key", Json::from(approval.key.as_str())),
-        ("signers", Json::from(list.prefixed())),
-        ("signature", Json::from(signature)),
-    ]
+/// The same of a publisher who refused.
+fn refused(said: AmendmentApproved) -> AmendmentRefused {
+    AmendmentRefused {
+        author: said.author,
+        base: said.base,
+        bundle: said.bundle,
+        code: "amendment.refused".into(),
+        expires: said.expires,
+        key: Some(said.key),
+        message: "a publisher refused it".into(),
+        nonce: said.nonce,
+        roles: Some(said.roles),
+        signature: said.signature,
+        signers: said.signers,
+        step: Step::Approval,
+        subject: said.subject,
+    }
 }
 
 impl Constitution {
@@ -43,21 +71,20 @@ impl Constitution {
         bundle: &Bundle,
         effect: &Effect,
     ) -> Result<(), Refusal> {
-        let mut data = vec![
-            ("bundle", Json::from(proposal.bundle.prefixed())),
-            ("base", Json::from(proposal.base.prefixed())),
-            ("version", Json::from(clip(&bundle.version().to_string(), 64))),
-            ("layers", layers(bundle.layers())),
-            ("subject", Json::from(proposal.author.as_str())),
-            ("agents", effect.agent_list()),
-            ("findings", effect.finding_list()),
-            ("nonce", Json::from(proposal.nonce.as_str())),
-            ("expires", Json::from(proposal.expires.to_string())),
-        ];
-        if !proposal.reason.is_empty() {
-            data.push(("reason", Json::from(clip(&proposal.reason, TEXT_MAX))));
-        }
-        self.record(Kind::AmendmentProposed, data).await
+        let reason = (!proposal.reason.is_empty()).then(|| Text::clip(&proposal.reason, TEXT_MAX));
+        self.record(AmendmentProposed {
+            agents: effect.agent_list(),
+            base: Some(TaggedDigest(proposal.base)),
+            bundle: TaggedDigest(proposal.bundle),
+            expires: Some(proposal.expires),
+            findings: effect.finding_list(),
+            layers: layers(bundle.layers()),
+            nonce: Nonce::parse(&proposal.nonce),
+            reason,
+            subject: proposal.author.as_str().into(),
+            version: Text::clip(&bundle.version().to_string(), 64),
+        })
+        .await
     }
 
     pub(super) async fn record_word(
@@ -66,37 +93,39 @@ impl Constitution {
         (approval, word): (&Approval, Word),
         by: (&Digest, &str),
     ) -> Result<(), Refusal> {
-        let mut data = signed(pending, approval, by);
-        let kind = match word {
-            Word::Approve => Kind::AmendmentApproved,
-            Word::Refuse => {
-                data.push(("step", Json::from("approval")));
-                data.push(("code", Json::from("amendment.refused")));
-                data.push(("message", Json::from("a publisher refused it")));
-                Kind::AmendmentRefused
-            }
-        };
-        self.record(kind, data).await
+        let said = approved(pending, approval, by);
+        match word {
+            Word::Approve => self.record(said).await,
+            Word::Refuse => self.record(refused(said)).await,
+        }
     }
 
     /// That a row was not obeyed, and why. What cannot be recorded is in the log and in the report.
-    pub(super) async fn record_refusal(&self, row: &Row, step: &'static str, why: &Refusal) {
+    pub(super) async fn record_refusal(&self, row: &Row, step: Step, why: &Refusal) {
         let Some(bundle) = row.order.as_ref().and_then(Order::amends) else { return };
-        let data = vec![
-            ("bundle", Json::from(bundle.prefixed())),
-            ("step", Json::from(step)),
-            ("subject", Json::from(row.given.subject.as_str())),
-            ("code", Json::from(why.code.as_str())),
-            ("message", Json::from(clip(&why.message, TEXT_MAX))),
-        ];
-        if let Err(lost) = self.record(Kind::AmendmentRefused, data).await {
+        let refused = AmendmentRefused {
+            author: None,
+            base: None,
+            bundle: TaggedDigest(*bundle),
+            code: why.code.as_str().into(),
+            expires: None,
+            key: None,
+            message: Text::clip(&why.message, TEXT_MAX),
+            nonce: None,
+            roles: None,
+            signature: None,
+            signers: None,
+            step,
+            subject: row.given.subject.as_str().into(),
+        };
+        if let Err(lost) = self.record(refused).await {
             tracing::error!(order = row.seq, why = %lost.message, "a refused amendment is not recorded");
         }
     }
 
     /// For as long as it takes: what follows from it must not come before it.
-    async fn record(&self, kind: Kind, data: Members) -> Result<(), Refusal> {
-        let written = Written::bare(Draft::of(kind, Json::object(data)));
+    async fn record(&self, body: impl Into<Body>) -> Result<(), Refusal> {
+        let written = Written::bare(Draft::of(body));
         match self.ledger.owe(written).await {
             Ok(_) => Ok(()),
             Err(error) => refuse("ledger.unavailable", error.to_string()),

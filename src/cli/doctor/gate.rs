@@ -169,7 +169,7 @@ impl Gate {
         let probes = probes.iter().map(|probe| PostureProbe {
             probe: probe.probe.clone(),
             target: probe.target.clone(),
-            outcome: probe.outcome.word().to_owned(),
+            outcome: probe.outcome.as_str().to_owned(),
             detail: probe.detail.clone(),
         });
         let request = ReportPostureRequest {

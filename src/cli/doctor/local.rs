@@ -11,8 +11,9 @@ use rustix::thread::UnshareFlags;
 
 use super::gate::Surroundings;
 use super::targets::TOKENS;
-use crate::enforce::posture::{Outcome, Probe};
+use crate::enforce::posture::Probe;
 use crate::ledger::drafts::clip;
+use crate::record::chain::Attempt;
 
 /// Bytes of a target or detail, as the gate takes them.
 const TEXT_BYTES_MAX: usize = 128;
@@ -22,14 +23,14 @@ const FILES_NAMED_MAX: usize = 16;
 const STICKY: u32 = 0o1000;
 
 /// One attempt and what came of it.
-pub fn probe(name: &str, target: &str, (outcome, detail): (Outcome, String)) -> Probe {
+pub fn probe(name: &str, target: &str, (outcome, detail): (Attempt, String)) -> Probe {
     let (target, detail) = (clip(target, TEXT_BYTES_MAX), clip(&detail, TEXT_BYTES_MAX));
     Probe { probe: name.to_owned(), target, outcome, detail }
 }
 
 /// What nobody can tell without the gate.
 pub fn no_gate(name: &str) -> Probe {
-    probe(name, "gate", (Outcome::Unknown, "no gate was asked".to_owned()))
+    probe(name, "gate", (Attempt::Unknown, "no gate was asked".to_owned()))
 }
 
 /// Tries everything; `namespaces`: whether one could be made.
@@ -50,8 +51,8 @@ pub fn all(around: Option<&Surroundings>, namespaces: Result<bool, String>) -> V
     probes
 }
 
-fn open_if(open: bool, yes: &str, no: &str) -> (Outcome, String) {
-    let (outcome, detail) = if open { (Outcome::Open, yes) } else { (Outcome::Blocked, no) };
+fn open_if(open: bool, yes: &str, no: &str) -> (Attempt, String) {
+    let (outcome, detail) = if open { (Attempt::Open, yes) } else { (Attempt::Blocked, no) };
     (outcome, detail.to_owned())
 }
 
@@ -65,8 +66,8 @@ fn raw() -> Vec<Probe> {
     let one = |(target, family, protocol)| {
         let made = rustix::net::socket(family, SocketType::RAW, protocol);
         let found = match made {
-            Ok(_) => (Outcome::Open, "made".to_owned()),
-            Err(error) => (Outcome::Blocked, io::Error::from(error).to_string()),
+            Ok(_) => (Attempt::Open, "made".to_owned()),
+            Err(error) => (Attempt::Blocked, io::Error::from(error).to_string()),
         };
         probe("socket.raw", target, found)
     };
@@ -74,21 +75,21 @@ fn raw() -> Vec<Probe> {
 }
 
 /// Whether a file or directory can be opened.
-fn opened(path: &Path) -> (Outcome, String) {
+fn opened(path: &Path) -> (Attempt, String) {
     let opened =
         if path.is_dir() { fs::read_dir(path).map(drop) } else { File::open(path).map(drop) };
     reached(opened, "can be read")
 }
 
-fn reached(tried: io::Result<()>, yes: &str) -> (Outcome, String) {
+fn reached(tried: io::Result<()>, yes: &str) -> (Attempt, String) {
     match tried {
-        Ok(()) => (Outcome::Open, yes.to_owned()),
+        Ok(()) => (Attempt::Open, yes.to_owned()),
         Err(error) => shut(&error),
     }
 }
 
 /// What an error of a path means: nothing is there, nobody answers there, or it may not be used.
-pub(super) fn shut(error: &io::Error) -> (Outcome, String) {
+pub(super) fn shut(error: &io::Error) -> (Attempt, String) {
     let blocked = matches!(
         error.kind(),
         io::ErrorKind::NotFound
@@ -97,33 +98,33 @@ pub(super) fn shut(error: &io::Error) -> (Outcome, String) {
             | io::ErrorKind::NotADirectory
             | io::ErrorKind::ReadOnlyFilesystem
     );
-    (if blocked { Outcome::Blocked } else { Outcome::Unknown }, error.to_string())
+    (if blocked { Attempt::Blocked } else { Attempt::Unknown }, error.to_string())
 }
 
-fn capabilities() -> (Outcome, String) {
+fn capabilities() -> (Attempt, String) {
     if rustix::process::geteuid().is_root() || rustix::process::getuid().is_root() {
-        return (Outcome::Open, "this is root".to_owned());
+        return (Attempt::Open, "this is root".to_owned());
     }
     match rustix::thread::capabilities(None) {
         Ok(sets) => {
             let all = sets.permitted | sets.effective | sets.inheritable;
             open_if(!all.is_empty(), &format!("{all:?}"), "none")
         }
-        Err(error) => (Outcome::Unknown, error.to_string()),
+        Err(error) => (Attempt::Unknown, error.to_string()),
     }
 }
 
-fn escalation() -> (Outcome, String) {
+fn escalation() -> (Attempt, String) {
     match rustix::thread::no_new_privs() {
         Ok(none) => open_if(!none, "no_new_privs is not set", "no_new_privs is set"),
-        Err(error) => (Outcome::Unknown, error.to_string()),
+        Err(error) => (Attempt::Unknown, error.to_string()),
     }
 }
 
-fn made(namespaces: Result<bool, String>) -> (Outcome, String) {
+fn made(namespaces: Result<bool, String>) -> (Attempt, String) {
     match namespaces {
         Ok(made) => open_if(made, "made", "not permitted"),
-        Err(why) => (Outcome::Unknown, why),
+        Err(why) => (Attempt::Unknown, why),
     }
 }
 
@@ -138,7 +139,7 @@ pub fn makes_namespaces() -> bool {
 }
 
 /// Keys of other users that the kernel shows.
-fn keys() -> (Outcome, String) {
+fn keys() -> (Attempt, String) {
     let text = match fs::read_to_string("/proc/keys") {
         Ok(text) => text,
         Err(error) => return reached(Err(error), ""),
@@ -156,7 +157,7 @@ fn keys() -> (Outcome, String) {
 /// What the kernel shows of the gate: memory stands for tracing, which asks for the same right.
 fn process(pid: Option<i32>) -> Vec<Probe> {
     let Some(pid) = pid.filter(|pid| Path::new(&format!("/proc/{pid}")).exists()) else {
-        let hidden = (Outcome::Blocked, "the gate's process is not seen from here".to_owned());
+        let hidden = (Attempt::Blocked, "the gate's process is not seen from here".to_owned());
         return vec![probe("gate.process", "/proc", hidden)];
     };
     let names = ["environ", "mem", "maps", "fd", "root", "ns/net"];
@@ -173,12 +174,12 @@ fn files(around: &Surroundings) -> Vec<Probe> {
         let parent = path.parent().is_some_and(replaceable);
         let why = if writable(path) { "can be changed" } else { "can be replaced" };
         (writable(path) || parent)
-            .then(|| probe("gate.files", &path.display().to_string(), (Outcome::Open, why.into())))
+            .then(|| probe("gate.files", &path.display().to_string(), (Attempt::Open, why.into())))
     });
     let open: Vec<Probe> = open.take(FILES_NAMED_MAX).collect();
     if open.is_empty() {
         let count = format!("{} paths", around.paths.len());
-        return vec![probe("gate.files", &count, (Outcome::Blocked, "cannot be changed".into()))];
+        return vec![probe("gate.files", &count, (Attempt::Blocked, "cannot be changed".into()))];
     }
     open
 }

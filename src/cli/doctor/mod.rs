@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Exit, block_on, complain, say};
-use crate::enforce::posture::{Outcome, Probe};
+use crate::enforce::posture::Probe;
+use crate::record::chain::Attempt;
 
 mod gate;
 mod local;
@@ -141,9 +142,9 @@ type Told = Result<(Vec<String>, u64), String>;
 fn exit(probes: &[Probe], told: Option<&Told>) -> Exit {
     let any = |outcome| probes.iter().any(|probe| probe.outcome == outcome);
     match told {
-        _ if any(Outcome::Open) => Exit::Invalid,
+        _ if any(Attempt::Open) => Exit::Invalid,
         Some(Err(_)) => Exit::Unverifiable,
-        Some(Ok(_)) | None if any(Outcome::Unknown) => Exit::Unverifiable,
+        Some(Ok(_)) | None if any(Attempt::Unknown) => Exit::Unverifiable,
         // The gate sees what the agent cannot: whose uid it has.
         Some(Ok((reasons, _))) if !reasons.is_empty() => Exit::Invalid,
         Some(Ok(_)) | None => Exit::Ok,
@@ -152,10 +153,10 @@ fn exit(probes: &[Probe], told: Option<&Told>) -> Exit {
 
 fn print(probes: &[Probe], told: Option<&Told>) {
     for Probe { probe, target, outcome, detail } in probes {
-        say(format!("{:<8} {probe:<24} {target}: {detail}", outcome.word()));
+        say(format!("{:<8} {probe:<24} {target}: {detail}", outcome.as_str()));
     }
     let count = |outcome| probes.iter().filter(|probe| probe.outcome == outcome).count();
-    let [blocked, open, unknown] = [Outcome::Blocked, Outcome::Open, Outcome::Unknown].map(count);
+    let [blocked, open, unknown] = [Attempt::Blocked, Attempt::Open, Attempt::Unknown].map(count);
     say(format!("{blocked} blocked, {open} open, {unknown} unknown"));
     match told {
         None => say("no gate was told: --socket or --gate"),
@@ -172,7 +173,7 @@ fn shown(probes: &[Probe], told: Option<&Told>) -> Value {
     let probes: Vec<Value> = probes
         .iter()
         .map(|Probe { probe, target, outcome, detail }| {
-            json!({"probe": probe, "target": target, "outcome": outcome.word(), "detail": detail})
+            json!({"probe": probe, "target": target, "outcome": outcome.as_str(), "detail": detail})
         })
         .collect();
     let told = told.map(|told| match told {

@@ -12,7 +12,8 @@ use tokio::task::JoinSet;
 use super::gate::{Behind, Surroundings};
 use super::local::{no_gate, probe, shut};
 use super::targets::{DNS, ECHO, SOCKETS, TCP, Target, resolvers};
-use crate::enforce::posture::{BACKEND, Outcome, Probe};
+use crate::enforce::posture::{BACKEND, Probe};
+use crate::record::chain::Attempt;
 
 /// How long one attempt may take.
 const WITHIN: Duration = Duration::from_secs(1);
@@ -37,7 +38,7 @@ const PING: [u8; 8] = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
 const NO_WAY: [i32; 5] =
     [libc::EPERM, libc::EACCES, libc::ENETUNREACH, libc::ENETDOWN, libc::EAFNOSUPPORT];
 
-type Found = (Outcome, String);
+type Found = (Attempt, String);
 
 /// Tries everything at once.
 pub async fn all(around: Option<&Surroundings>, asked: &[Target]) -> Vec<Probe> {
@@ -83,7 +84,7 @@ fn gate(around: &Surroundings, tries: &mut JoinSet<Probe>) {
     tries.spawn(async move {
         match operators {
             Some(at) => found("gate.operators", at, tcp(at).await),
-            None => probe("gate.operators", "none", (Outcome::Blocked, "not served".to_owned())),
+            None => probe("gate.operators", "none", (Attempt::Blocked, "not served".to_owned())),
         }
     });
     for at in addresses.into_iter().chain(operators) {
@@ -98,23 +99,23 @@ fn gate(around: &Surroundings, tries: &mut JoinSet<Probe>) {
 /// whether something would: it is kept from here if the gate gets there.
 async fn behind(one: &Behind) -> Found {
     let Some(address) = one.address else {
-        return (Outcome::Unknown, "the gate finds no address for it".to_owned());
+        return (Attempt::Unknown, "the gate finds no address for it".to_owned());
     };
     let why = match tokio::time::timeout(WITHIN, TcpStream::connect(address)).await {
-        Ok(Ok(_)) => return (Outcome::Open, "connected".to_owned()),
+        Ok(Ok(_)) => return (Attempt::Open, "connected".to_owned()),
         Ok(Err(error)) if error.raw_os_error().is_some_and(|code| NO_WAY.contains(&code)) => {
-            return (Outcome::Blocked, error.to_string());
+            return (Attempt::Blocked, error.to_string());
         }
         Ok(Err(error)) => match refused(address, &error) {
-            (Outcome::Open, why) => return (Outcome::Open, why),
-            (Outcome::Blocked | Outcome::Unknown, why) => why,
+            (Attempt::Open, why) => return (Attempt::Open, why),
+            (Attempt::Blocked | Attempt::Unknown, why) => why,
         },
         Err(_late) => "no answer".to_owned(),
     };
     if one.reached {
-        (Outcome::Blocked, format!("{why}; the gate gets there"))
+        (Attempt::Blocked, format!("{why}; the gate gets there"))
     } else {
-        (Outcome::Unknown, format!("{why}; the gate does not get there either"))
+        (Attempt::Unknown, format!("{why}; the gate does not get there either"))
     }
 }
 
@@ -132,14 +133,14 @@ fn found(name: &str, address: SocketAddr, found: Found) -> Probe {
 /// Whether a connection comes about.
 async fn tcp(address: SocketAddr) -> Found {
     match tokio::time::timeout(WITHIN, TcpStream::connect(address)).await {
-        Ok(Ok(_)) => (Outcome::Open, "connected".to_owned()),
+        Ok(Ok(_)) => (Attempt::Open, "connected".to_owned()),
         Ok(Err(error)) => refused(address, &error),
         Err(_late) => silence(),
     }
 }
 
 fn silence() -> Found {
-    (Outcome::Blocked, format!("no answer within {} s", WITHIN.as_secs()))
+    (Attempt::Blocked, format!("no answer within {} s", WITHIN.as_secs()))
 }
 
 /// What an error says about the way there: whoever refuses was reached, unless it is this machine.
@@ -147,17 +148,17 @@ fn refused(address: SocketAddr, error: &io::Error) -> Found {
     let refused = error.kind() == io::ErrorKind::ConnectionRefused;
     let reset = error.kind() == io::ErrorKind::ConnectionReset;
     if refused && address.ip().is_loopback() {
-        return (Outcome::Blocked, "nothing answers here".to_owned());
+        return (Attempt::Blocked, "nothing answers here".to_owned());
     }
     if refused || reset {
-        return (Outcome::Open, "reached: it refused".to_owned());
+        return (Attempt::Open, "reached: it refused".to_owned());
     }
     by_error(error)
 }
 
 fn by_error(error: &io::Error) -> Found {
     let known = error.raw_os_error().is_some_and(|code| BLOCKED.contains(&code));
-    (if known { Outcome::Blocked } else { Outcome::Unknown }, error.to_string())
+    (if known { Attempt::Blocked } else { Attempt::Unknown }, error.to_string())
 }
 
 /// Whether a question is answered.
@@ -173,7 +174,7 @@ async fn udp(address: SocketAddr) -> Found {
         socket.recv(&mut [0; 512]).await
     };
     match tokio::time::timeout(WITHIN, asking).await {
-        Ok(Ok(_)) => (Outcome::Open, "answered".to_owned()),
+        Ok(Ok(_)) => (Attempt::Open, "answered".to_owned()),
         Ok(Err(error)) => refused(address, &error),
         Err(_late) => silence(),
     }
@@ -192,7 +193,7 @@ fn echo() -> Found {
         socket.recv(&mut [0; 64])
     };
     match echoed() {
-        Ok(_) => (Outcome::Open, "answered".to_owned()),
+        Ok(_) => (Attempt::Open, "answered".to_owned()),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => silence(),
         Err(error) => by_error(&error),
     }
@@ -201,13 +202,13 @@ fn echo() -> Found {
 /// Runs what waits by itself.
 async fn apart(work: fn() -> Found) -> Found {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|lost| (Outcome::Unknown, lost.to_string()))
+    done.unwrap_or_else(|lost| (Attempt::Unknown, lost.to_string()))
 }
 
 /// Whether somebody answers on a socket.
 async fn unix(path: &Path) -> Found {
     match tokio::time::timeout(WITHIN, UnixStream::connect(path)).await {
-        Ok(Ok(_)) => (Outcome::Open, "connected".to_owned()),
+        Ok(Ok(_)) => (Attempt::Open, "connected".to_owned()),
         Ok(Err(error)) => shut(&error),
         Err(_late) => silence(),
     }
@@ -217,7 +218,7 @@ async fn unix(path: &Path) -> Found {
 async fn take(address: SocketAddr) -> Found {
     match TcpListener::bind(address).await {
         // The gate listens, so this is not its network.
-        Ok(_) => return (Outcome::Blocked, "the gate is in another network".to_owned()),
+        Ok(_) => return (Attempt::Blocked, "the gate is in another network".to_owned()),
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => return by_error(&error),
         Err(_taken) => {}
     }
@@ -228,8 +229,8 @@ async fn take(address: SocketAddr) -> Found {
         connected.and(accepted)
     };
     match tokio::time::timeout(WITHIN, served).await {
-        Ok(Ok(_)) => (Outcome::Open, "this uid can answer here while the gate does not".to_owned()),
+        Ok(Ok(_)) => (Attempt::Open, "this uid can answer here while the gate does not".to_owned()),
         Ok(Err(error)) => by_error(&error),
-        Err(_late) => (Outcome::Blocked, "this uid can answer nobody here".to_owned()),
+        Err(_late) => (Attempt::Blocked, "this uid can answer nobody here".to_owned()),
     }
 }

@@ -7,8 +7,8 @@ use crate::cli::suggest::input_of;
 use crate::domain::id::ChainId;
 use crate::domain::json::{Json, Limits};
 use crate::enforce::CANARY_TOOL;
-use crate::ledger::entry::Entry;
 use crate::ledger::store::{LedgerReader, StoreError};
+use crate::record::Entry;
 
 /// Entries read at once.
 const PAGE: u32 = 1000;
@@ -51,7 +51,7 @@ pub async fn entry(source: &Source, seq: u64, chain: Option<&str>) -> Result<Jso
     if !decides(&entry) {
         return Err(format!(
             "entry {seq} is `{}`: it decides about no call",
-            entry.draft.kind.as_str()
+            entry.draft.kind().as_str()
         ));
     }
     let input = input_of(reader.as_ref(), chain, &entry).await.map_err(|e| e.to_string())?;
@@ -110,5 +110,5 @@ async fn read(reader: &dyn LedgerReader, most: usize) -> Result<Recorded, StoreE
 /// Whether an entry is the decision about a call of an agent.
 fn decides(entry: &Entry) -> bool {
     let tool = entry.draft.tool.as_ref().map(ToString::to_string);
-    entry.draft.kind.decides() && tool.as_deref() != Some(CANARY_TOOL)
+    entry.draft.kind().decides() && tool.as_deref() != Some(CANARY_TOOL)
 }

@@ -1,5 +1,7 @@
 //! What a run did to files, read off its entries and pre-images, and what follows for each file.
 
+use crate::record::Role;
+use crate::record::call::CallFailed;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -10,12 +12,12 @@ use crate::domain::commitment::opens;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::{Json, Limits};
-use crate::ledger::entry::{Commitment, Entry, Kind};
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::ledger::vault::{self, Vault};
+use crate::record::{Commitment, Entry, Kind};
 
 /// The role of the payload that undoes a call.
-const ROLE: &str = "pre_image";
+const ROLE: Role = Role::PreImage;
 /// The version of it that this build reads.
 const VERSION: &str = "wicketgate/pre-image/1";
 
@@ -142,8 +144,8 @@ pub(super) async fn of_run(
 
 /// How this entry ends its call, if it does.
 fn end(entry: &Entry) -> Option<(CallId, End)> {
-    let (call, kind) = (entry.draft.call.clone()?, entry.draft.kind);
-    let started = entry.draft.data.get("started") == Some(&Json::Bool(true));
+    let (call, kind) = (entry.draft.call.clone()?, entry.draft.kind());
+    let started = entry.draft.get::<CallFailed>().is_some_and(|failed| failed.started);
     // What is done may still be followed by a result that could not be released.
     let maybe = kind == Kind::CallUnknown || (kind == Kind::CallFailed && started);
     let end = if kind == Kind::CallCompleted {

@@ -5,13 +5,15 @@
 //! Each nonce opens once. What ended stays ended: by time, by `close`, by a revoked key, and by a clock that
 //! does not fit.
 
+use crate::record;
+use crate::record::control::ControlApplied;
+use crate::record::control::TargetKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::applied::idle;
 use crate::approval::break_glass::{Open, Signed, Statement};
 use crate::control::{Action, Order, Row, Target};
 use crate::domain::id::{CallId, ToolName};
@@ -21,7 +23,7 @@ use crate::enforce::Road;
 use crate::enforce::approve::{Readying, Refused};
 use crate::enforce::run::Place;
 use crate::ledger::drafts::Written;
-use crate::ledger::entry::{Draft, Kind};
+use crate::record::{Draft, Kind};
 
 /// How far this gate's clock may be behind that of whoever put the order on the list.
 const BEHIND: Duration = Duration::from_secs(60);
@@ -309,15 +311,17 @@ impl Road {
     }
 
     /// `data` of `control.applied` for what lets nothing run.
-    fn noted(&self, seq: u64, nonce: &str) -> Json {
+    fn noted(&self, seq: u64, nonce: &str) -> ControlApplied {
         let known = self.control.glass.known.lock();
         let statement = known.get(nonce).and_then(|one| one.statement.as_ref());
-        let about = statement.map_or(("all", ""), |s| ("agent", s.agent.as_str()));
-        idle(seq, "note", about)
+        let agent = |s: &Statement| (TargetKind::Agent, s.agent.clone());
+        let (kind, name) = statement.map_or((TargetKind::All, String::new()), agent);
+        ControlApplied::idle(seq, record::control::Action::Note, (kind, &name))
     }
 
-    async fn glass_noted(&self, seq: u64, done: Json) {
-        let entry = Written::bare(Draft::of(Kind::ControlApplied, done.clone()));
+    async fn glass_noted(&self, seq: u64, applied: ControlApplied) {
+        let done = Json::of(&applied);
+        let entry = Written::bare(Draft::of(applied));
         // Without an entry nothing was done that could be told.
         if self.ledger.owe(entry).await.is_ok() {
             self.reported(seq, done).await;
@@ -349,8 +353,13 @@ impl Road {
         let names: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
         let by = open.subjects();
         tracing::warn!(order = seq, %agent, tools = ?names, %reason, %expires, ?by, "BREAK-GLASS: calls need no approver");
-        let done = idle(seq, "break_glass", ("agent", agent));
-        let entry = Written::bare(Draft::of(Kind::ControlApplied, done.clone()));
+        let applied = ControlApplied::idle(
+            seq,
+            record::control::Action::BreakGlass,
+            (TargetKind::Agent, agent),
+        );
+        let done = Json::of(&applied);
+        let entry = Written::bare(Draft::of(applied));
         if let Err(why) = self.ledger.owe(entry).await {
             return Json::object([("error", Json::from(why.to_string()))]);
         }

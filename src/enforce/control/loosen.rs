@@ -2,13 +2,16 @@
 //!
 //! The list carries such an order and proves nothing: whoever can write a row can write any row.
 
+use crate::record::TaggedDigest;
+use crate::record::Text;
+use crate::record::control::ControlApplied;
+use crate::record::control::ControlRefused;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
-use super::applied::{idle, with};
 use super::obey::reporting;
 use crate::approval::Signed;
 use crate::approval::order::{Loosening, Previous};
@@ -19,7 +22,7 @@ use crate::domain::time::Timestamp;
 use crate::enforce::Road;
 use crate::enforce::approve::{Readying, Refused};
 use crate::ledger::drafts::{Written, clip};
-use crate::ledger::entry::{Draft, Kind};
+use crate::record::{Draft, Kind};
 
 /// How long after it was signed an order takes back what the gate itself suspended.
 const FORGIVES_WITHIN: Duration = Duration::from_secs(15 * 60);
@@ -117,22 +120,22 @@ impl Road {
         let unknown = self.unknown(&target);
         let said = order.statement();
         let by = order.by();
-        let expires = said.expires.map(|at| ("expires", Json::from(at.to_string())));
-        let members = [
-            ("subject", Json::from(by.subject.as_str())),
-            ("auth", Json::from("ssh")),
-            ("key", Json::from(by.key.as_str())),
-            ("signers", Json::from(order.signers().prefixed())),
-            ("statement", Json::from(order.signed().statement.as_str())),
-            ("signature", Json::from(order.signed().signature.as_str())),
-            ("after", Json::from(said.previous.seq)),
-            ("row", Json::from(row.digest.prefixed())),
-        ];
         let name = target.name();
-        let idle = idle(row.seq, Action::Reinstate.as_str(), (target.kind(), &name));
-        let data = with(idle, members.into_iter().chain(expires));
+        let about = (target.recorded(), name.as_str());
+        let applied = ControlApplied {
+            subject: Some(by.subject.as_str().into()),
+            auth: Some("ssh".into()),
+            key: Some(by.key.as_str().into()),
+            signers: Some(TaggedDigest(*order.signers())),
+            statement: Some(order.signed().statement.as_str().into()),
+            signature: Some(order.signed().signature.as_str().into()),
+            after: Some(said.previous.seq.into()),
+            row: Some(TaggedDigest(row.digest)),
+            expires: said.expires,
+            ..ControlApplied::idle(row.seq, Action::Reinstate.into(), about)
+        };
         tracing::warn!(order = row.seq, subject = %by.subject, kind = target.kind(), %name, "an operator takes back a stop");
-        let entry = Written::bare(Draft::of(Kind::ControlApplied, data.clone()));
+        let entry = Written::bare(Draft::of(applied.clone()));
         // Without an entry nothing was done that could be told.
         if self.ledger.owe(entry).await.is_ok() {
             self.control.switches.write().lift(&order, &target);
@@ -140,7 +143,7 @@ impl Road {
             if said.at.plus(FORGIVES_WITHIN) > self.clock.now() {
                 self.forgive(&target);
             }
-            self.reported(row.seq, reporting(data, unknown)).await;
+            self.reported(row.seq, reporting(&applied, unknown)).await;
         }
     }
 
@@ -149,15 +152,14 @@ impl Road {
         let Refused { detail, message } = why;
         self.metrics.order_refused();
         tracing::error!(order = row.seq, subject = %row.given.subject, %detail, %message, "REFUSED: an order to take back a stop");
-        let data = Json::object([
-            ("seq", Json::from(row.seq)),
-            ("subject", Json::from(clip(&row.given.subject, 256))),
-            ("auth", Json::from(clip(&row.given.auth, 64))),
-            ("statement", Json::from(clip(&signed.statement, 4096))),
-            ("code", Json::from(detail.as_str())),
-            ("message", Json::from(clip(message, 1024))),
-        ]);
-        let entry = Written::bare(Draft::of(Kind::ControlRefused, data));
+        let entry = Written::bare(Draft::of(ControlRefused {
+            auth: Text::clip(&row.given.auth, 64),
+            code: detail.as_str().into(),
+            message: Text::clip(message, 1024),
+            seq: row.seq.into(),
+            statement: Text::clip(&signed.statement, 4096),
+            subject: Text::clip(&row.given.subject, 256),
+        }));
         let done =
             [("error", Json::from(message.as_str())), ("detail", Json::from(detail.as_str()))];
         if self.ledger.owe(entry).await.is_ok() {

@@ -29,7 +29,6 @@ use switches::{About, Switches};
 use watch::Progress;
 pub use watch::{Follow, Told};
 
-pub(super) mod applied;
 mod file;
 mod glass;
 mod known;

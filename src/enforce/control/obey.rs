@@ -4,12 +4,17 @@
 //! permitted and not begun ends cancelled, one at its tool ends cancelled if the tool only reads, else
 //! unknown, one that is held ends cancelled. What has not ended within the bound is named as left.
 
+use crate::record::TaggedDigest;
+use crate::record::Text;
+use crate::record::control::ControlApplied;
+use crate::record::control::How;
+use crate::record::control::LeftCall;
+use crate::record::control::StoppedCall;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::applied::with;
 use super::switches::About;
 use crate::approval::Signed;
 use crate::control::{Action, Order, Report, Row, Target};
@@ -21,8 +26,8 @@ use crate::enforce::answer::Answer;
 use crate::enforce::modify::Other;
 use crate::enforce::run::{Place, Run, Waiting};
 use crate::ledger::drafts::{Written, clip};
-use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::{self, closing};
+use crate::record::{Draft, Kind};
 use crate::tool::{self, Cancel};
 
 /// How long an order waits for the calls that it stops. An operator is told within a second.
@@ -82,78 +87,64 @@ impl Reach {
 /// What came of it.
 #[derive(Default)]
 struct Came {
-    stopped: Vec<Json>,
-    left: Vec<Json>,
+    stopped: Vec<StoppedCall>,
+    left: Vec<LeftCall>,
     spared: usize,
     sealed: usize,
 }
 
 impl Came {
     /// How a call ended: stopped in this way, by itself, or not in time.
-    fn note(&mut self, run: &RunId, call: &CallId, ended: Option<Option<&str>>) {
+    fn note(&mut self, run: &RunId, call: &CallId, ended: Option<Option<How>>) {
         match ended {
-            Some(Some(how)) => self.stopped.push(named(run, call, Some(how))),
+            Some(Some(how)) => {
+                self.stopped.push(StoppedCall { call: call.clone(), how, run: *run });
+            }
             Some(None) => {}
-            None => self.left.push(named(run, call, None)),
+            None => self.left.push(LeftCall { call: call.clone(), run: *run }),
         }
     }
 
-    /// The entry's data.
-    fn told(mut self, seq: u64, action: Action, target: &Target) -> Json {
-        let all = self.stopped.len();
-        let remaining = self.left.len().saturating_add(self.spared);
-        self.stopped.truncate(NAMED_MAX);
-        self.left.truncate(LEFT_MAX);
-        let mut data = vec![
-            ("seq", Json::from(seq)),
-            ("action", Json::from(action.as_str())),
-            ("target", Json::from(target.kind())),
-            ("name", Json::from(target.name())),
-            ("stopped", self.stopped.into()),
-            ("stopped_count", count(all)),
-            ("runs_sealed", count(self.sealed)),
-            ("left", count(remaining)),
-        ];
-        if !self.left.is_empty() {
-            data.push(("left_calls", self.left.into()));
+    /// What the entry says.
+    fn applied(self, seq: u64, action: Action, target: &Target) -> ControlApplied {
+        let left = self.left.len().saturating_add(self.spared);
+        let (kind, name) = (target.recorded(), target.name());
+        ControlApplied {
+            left: left.into(),
+            left_calls: (!self.left.is_empty())
+                .then(|| self.left.into_iter().take(LEFT_MAX).collect()),
+            runs_sealed: self.sealed.into(),
+            stopped_count: self.stopped.len().into(),
+            stopped: self.stopped.into_iter().take(NAMED_MAX).collect(),
+            ..ControlApplied::idle(seq, action.into(), (kind, &name))
         }
-        Json::object(data)
     }
 }
 
 impl Caught {
     /// How it ended, if it was stopped. Waits until it left the road.
-    async fn ended(&mut self) -> Option<&'static str> {
+    async fn ended(&mut self) -> Option<How> {
         match self.answer.wait_for(Option::is_some).await {
             Ok(answer) => how(answer.as_ref()?, &self.cancel),
             // Lost on the road: nobody knows.
-            Err(_) => Some("unknown"),
+            Err(_) => Some(How::Unknown),
         }
     }
 }
 
 /// How a call ended; `None` if it ended by itself in the same moment.
-fn how(answer: &Answer, cancel: &Cancel) -> Option<&'static str> {
+fn how(answer: &Answer, cancel: &Cancel) -> Option<How> {
     let Err(fault) = answer else { return None };
     if fault.code == Code::CallHeld {
-        return Some("unheld");
+        return Some(How::Unheld);
     }
     match (cancel.began(), fault.code) {
-        (true, Code::CallCancelled) => Some("cancelled"),
-        (true, Code::CallUnknown) => Some("unknown"),
-        (false, Code::CallCancelled) => Some("never_started"),
-        (false, _) => cancel.was_denied().then_some("never_started"),
+        (true, Code::CallCancelled) => Some(How::Cancelled),
+        (true, Code::CallUnknown) => Some(How::Unknown),
+        (false, Code::CallCancelled) => Some(How::NeverStarted),
+        (false, _) => cancel.was_denied().then_some(How::NeverStarted),
         (true, _) => None,
     }
-}
-
-fn named(run: &RunId, call: &CallId, how: Option<&str>) -> Json {
-    let both = [("run", Json::from(run.to_string())), ("call", Json::from(call.as_str()))];
-    Json::object(both.into_iter().chain(how.map(|how| ("how", Json::from(how)))))
-}
-
-fn count(n: usize) -> Json {
-    Json::from(u64::try_from(n).unwrap_or(u64::MAX))
 }
 
 impl Road {
@@ -195,7 +186,7 @@ impl Road {
                     let done = road.finish(Some(&row), (action, &target), reach).await;
                     // Without an entry nothing was done that could be told.
                     if let Ok(done) = done {
-                        road.reported(row.seq, reporting(done, unknown)).await;
+                        road.reported(row.seq, reporting(&done, unknown)).await;
                     }
                 });
             }
@@ -274,7 +265,7 @@ impl Road {
         row: Option<&Row>,
         (action, target): (Action, &Target),
         reach: Reach,
-    ) -> Result<Json, ledger::Error> {
+    ) -> Result<ControlApplied, ledger::Error> {
         let end = Instant::now() + BOUND;
         let Reach { mut calls, held, runs, spared } = reach;
         let mut ending = Vec::new();
@@ -290,7 +281,7 @@ impl Road {
         }
         for (run, call, unheld) in ending {
             let ended = timeout_at(end, unheld).await.ok().and_then(Result::ok);
-            came.note(&run, &call, ended.map(|unheld| unheld.then_some("unheld")));
+            came.note(&run, &call, ended.map(|unheld| unheld.then_some(How::Unheld)));
         }
         // After them, so that the books say of a held call who ended it.
         let mut sealing = Vec::new();
@@ -307,9 +298,9 @@ impl Road {
         drop(timeout_at(end, self.turn.write()).await);
         // The file has no number.
         let seq = row.map_or(0, |row| row.seq);
-        let done = named_by(row, came.told(seq, action, target));
-        let entry = Written::bare(Draft::of(Kind::ControlApplied, done.clone()));
-        self.ledger.owe(entry).await.map(|_| done)
+        let applied = named_by(row, came.applied(seq, action, target));
+        let entry = Written::bare(Draft::of(applied.clone()));
+        self.ledger.owe(entry).await.map(|_| applied)
     }
 
     /// Ends a held call; false if it ended otherwise in the same moment.
@@ -344,25 +335,28 @@ fn error(why: &str) -> Json {
     Json::object([("error", Json::from(why))])
 }
 
-/// `data` of `control.applied` with whoever gave the order, as its row says: nobody signs what only stops.
-fn named_by(row: Option<&Row>, data: Json) -> Json {
-    let Some(row) = row else { return data };
+/// `control.applied` with the operator who gave the order, as its row says: what only stops is not signed.
+fn named_by(row: Option<&Row>, applied: ControlApplied) -> ControlApplied {
+    let Some(row) = row else { return applied };
     let given = &row.given;
-    let expires = given.expires.map(|at| ("expires", Json::from(at.to_string())));
-    let new = [
-        ("row", Json::from(row.digest.prefixed())),
-        ("subject", Json::from(clip(&given.subject, 256))),
-        ("auth", Json::from(clip(&given.auth, 64))),
-        ("signature", Json::from("unsigned row")),
-    ];
-    with(data, new.into_iter().chain(expires))
+    ControlApplied {
+        row: Some(TaggedDigest(row.digest)),
+        subject: Some(Text::clip(&given.subject, 256)),
+        auth: Some(Text::clip(&given.auth, 64)),
+        signature: Some("unsigned row".into()),
+        expires: given.expires,
+        ..applied
+    }
 }
 
 /// What is reported of an order that was obeyed: where nothing of the name is here, that too, and what is near.
-pub(super) fn reporting(done: Json, unknown: Option<Vec<String>>) -> Json {
-    let Some(near) = unknown else { return done };
-    let near: Vec<Json> = near.into_iter().map(Json::from).collect();
-    with(done, [("known", Json::from(false)), ("near", near.into())])
+pub(super) fn reporting(applied: &ControlApplied, unknown: Option<Vec<String>>) -> Json {
+    let mut done = Json::of(applied);
+    if let (Json::Object(members), Some(near)) = (&mut done, unknown) {
+        members.insert("known".into(), Json::from(false));
+        members.insert("near".into(), near.into_iter().map(Json::from).collect());
+    }
+    done
 }
 
 #[cfg(test)]
@@ -379,6 +373,6 @@ mod tests {
         cancel.cancel(tool::STOPPED);
         assert_eq!(how(&answer, &cancel), None);
         cancel.deny();
-        assert_eq!(how(&answer, &cancel), Some("never_started"));
+        assert_eq!(how(&answer, &cancel), Some(How::NeverStarted));
     }
 }

@@ -1,5 +1,7 @@
 //! What is suspended and revoked now, as the rows of the list say.
 
+use crate::record;
+use crate::record::control::ControlApplied;
 use std::collections::BTreeMap;
 
 use crate::approval::order::Loosening;
@@ -150,42 +152,41 @@ impl Switches {
         }
     }
 
-    /// Takes up what this gate has put on its books (`data` of `control.applied`).
-    pub fn take_up(&mut self, data: &Json) -> Option<()> {
-        let text = |name| data.get(name).and_then(Json::as_str);
-        let time = |name| text(name).and_then(Timestamp::parse);
-        if let Some(standing) = data.get("standing").and_then(Json::as_array) {
-            for one in standing {
-                self.take_up(one)?;
-            }
+    /// Takes up what this gate has recorded.
+    pub fn take_up(&mut self, applied: &ControlApplied) -> Option<()> {
+        for one in applied.standing.iter().flat_map(|list| list.iter()) {
+            let action = match one.action {
+                record::control::Stop::Suspend => Action::Suspend,
+                record::control::Stop::Revoke => Action::Revoke,
+            };
+            let target = Target::parse(one.target.as_str(), &one.name)?;
+            self.stand(one.seq.get(), action, (&target, one.expires), one.lifted);
         }
-        let seq = data.get("seq").and_then(Json::as_u64).filter(|seq| *seq > 0)?;
-        let action = Action::parse(text("action")?)?;
-        let target = Target::parse(text("target")?, text("name")?)?;
+        let seq = Some(applied.seq.get()).filter(|seq| *seq > 0)?;
+        let action = Action::parse(applied.action.as_str())?;
+        let target = Target::parse(applied.target.as_str(), &applied.name)?;
         if action == Action::Reinstate {
-            let after = data.get("after").and_then(Json::as_u64)?;
-            self.lift_after(after, &target, time("expires"));
+            self.lift_after(applied.after?.get(), &target, applied.expires);
         } else {
-            self.stand(seq, action, (&target, time("expires")), time("lifted"));
+            self.stand(seq, action, (&target, applied.expires), None);
         }
         Some(())
     }
 
-    /// Every stop that is not over, as it goes on the books.
-    pub fn standing(&self, now: Timestamp) -> Vec<Json> {
+    /// Every stop that is not over, as an entry has it.
+    pub fn standing(&self, now: Timestamp) -> Vec<record::control::Standing> {
         let all =
             self.stops.iter().flat_map(|(target, stops)| stops.iter().map(move |s| (target, s)));
         let left = all.filter(|(_, stop)| stop.until.is_none_or(|until| now < until));
-        let told = left.map(|(target, stop)| {
-            let mut members = vec![
-                ("seq", Json::from(stop.seq)),
-                ("action", Json::from(stop.action.as_str())),
-                ("target", Json::from(target.kind())),
-                ("name", Json::from(target.name())),
-            ];
-            members.extend(stop.until.map(|at| ("expires", Json::from(at.to_string()))));
-            members.extend(stop.lifted.map(|at| ("lifted", Json::from(at.to_string()))));
-            Json::object(members)
+        let told = left.filter_map(|(target, stop)| {
+            Some(record::control::Standing {
+                action: record::control::Stop::parse(stop.action.as_str())?,
+                expires: stop.until,
+                lifted: stop.lifted,
+                name: target.name().into(),
+                seq: stop.seq.into(),
+                target: target.recorded(),
+            })
         });
         told.collect()
     }

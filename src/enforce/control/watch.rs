@@ -1,5 +1,9 @@
 //! Reading the list of orders, again and again, and showing that this gate is there.
 
+use crate::record;
+use crate::record::TaggedDigest;
+use crate::record::control::ControlApplied;
+use crate::record::control::TargetKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +11,6 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Control;
-use super::applied::{idle, with};
 use super::glass::is_glass;
 use super::switches::Switches;
 use crate::control::answer::ENDED;
@@ -16,8 +19,8 @@ use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::enforce::Road;
 use crate::ledger::drafts::Written;
-use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::store::StoreError;
+use crate::record::{Draft, Kind};
 
 /// Between two looks at the list, with the time a look takes less than 250 ms.
 const LOOK: Duration = Duration::from_millis(200);
@@ -185,17 +188,16 @@ impl Road {
     async fn on_the_books(&self) -> Result<(Switches, Recorded), StoreError> {
         let unread = |e: crate::ledger::Error| StoreError::Unavailable(e.to_string());
         let (mut switches, mut recorded) = (Switches::default(), Recorded::default());
-        for data in self.ledger.orders_obeyed().await.map_err(unread)? {
-            let seq = data.get("seq").and_then(Json::as_u64);
-            let row = data.get("row").and_then(Json::as_str).and_then(Digest::parse);
-            match seq.zip(row) {
-                Some(row) if data.get("standing").is_some() => recorded.upto = Some(row),
-                Some((seq, row)) => drop(recorded.later.insert(seq, row)),
+        for applied in self.ledger.orders_obeyed().await.map_err(unread)? {
+            let seq = applied.seq.get();
+            match applied.row {
+                Some(row) if applied.standing.is_some() => recorded.upto = Some((seq, row.0)),
+                Some(row) => drop(recorded.later.insert(seq, row.0)),
                 None => {}
             }
-            let statement = data.get("statement").and_then(Json::as_str);
-            statement.zip(seq).map(|(statement, seq)| self.control.release.uses(statement, seq));
-            switches.take_up(&data);
+            let statement = applied.statement.as_deref();
+            statement.map(|statement| self.control.release.uses(statement, seq));
+            switches.take_up(&applied);
         }
         Ok((switches, recorded))
     }
@@ -225,10 +227,15 @@ impl Road {
         let mut standing = switches.standing(self.clock.now());
         loop {
             let rest = standing.split_off(standing.len().min(STANDING_MAX));
-            let row = ("row", Json::from(last.digest.prefixed()));
-            let data =
-                with(idle(last.seq, "note", ("all", "")), [row, ("standing", standing.into())]);
-            let entry = Written::bare(Draft::of(Kind::ControlApplied, data));
+            let entry = Written::bare(Draft::of(ControlApplied {
+                row: Some(TaggedDigest(last.digest)),
+                standing: Some(standing.into_iter().collect()),
+                ..ControlApplied::idle(
+                    last.seq,
+                    record::control::Action::Note,
+                    (TargetKind::All, ""),
+                )
+            }));
             self.ledger.owe(entry).await.map_err(unsure)?;
             if rest.is_empty() {
                 return Ok(());

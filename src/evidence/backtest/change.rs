@@ -1,10 +1,13 @@
 //! What became of a call under a decision, and how two of them differ.
 
+use crate::domain::code::Code;
 use crate::domain::decision::{Course, Verdict};
 use crate::domain::json::Json;
 use crate::ledger::drafts;
-use crate::ledger::entry::{Entry, Kind};
 use crate::policy::Answer;
+use crate::record::call::Obligation;
+use crate::record::call::Reason;
+use crate::record::{Entry, Kind};
 
 /// What was, or would be, decided about one input.
 #[derive(Clone, PartialEq, Debug)]
@@ -14,9 +17,9 @@ pub struct Outcome {
     /// The verdict; differs from the course while layers only observe.
     pub verdict: Verdict,
     /// As entries show them.
-    pub reasons: Json,
+    pub reasons: Vec<Reason>,
     /// As entries show them.
-    pub obligations: Json,
+    pub obligations: Vec<Obligation>,
     /// What went wrong in the engine, with file and line; such an outcome is a denial.
     pub fault: Option<String>,
 }
@@ -33,16 +36,13 @@ impl Outcome {
         ];
         let course = courses
             .into_iter()
-            .find_map(|(kind, course)| (draft.kind == kind).then_some(course))?;
-        let list = |name| draft.data.get(name).cloned().unwrap_or(Json::Array(Vec::new()));
-        let (reasons, obligations) = (list("reasons"), list("obligations"));
-        let mut outcome =
-            Self { course, verdict: draft.verdict?, reasons, obligations, fault: None };
-        if outcome.first("code") == "policy.error" {
-            outcome.fault =
-                Some(format!("{}: {}", outcome.first("detail"), outcome.first("message")));
-        }
-        Some(outcome)
+            .find_map(|(kind, course)| (draft.kind() == kind).then_some(course))?;
+        let decision = draft.body.decision()?;
+        let (reasons, obligations) = (decision.reasons.to_vec(), decision.obligations.to_vec());
+        let error = |reason: &&Reason| reason.code == Code::PolicyError.as_str();
+        let fault = reasons.first().filter(error);
+        let fault = fault.map(|reason| format!("{}: {}", reason.detail, reason.message));
+        Some(Self { course, verdict: draft.verdict?, reasons, obligations, fault })
     }
 
     /// What the engine says now. `fault`: it had no answer, and this is the denial that follows.
@@ -56,15 +56,10 @@ impl Outcome {
         Self {
             course,
             verdict: answer.verdict,
-            reasons: drafts::reasons(&answer.reasons),
-            obligations: drafts::obligations(&answer.obligations),
+            reasons: drafts::reasons(&answer.reasons).to_vec(),
+            obligations: drafts::obligations(&answer.obligations).to_vec(),
             fault,
         }
-    }
-
-    fn first(&self, name: &str) -> &str {
-        let reason = self.reasons.as_array().and_then(<[Json]>::first);
-        reason.and_then(|reason| reason.get(name)).and_then(Json::as_str).unwrap_or_default()
     }
 
     /// The rule that decided, with file and line where they are known, and what kind of decision it was.
@@ -78,23 +73,22 @@ impl Outcome {
         } else {
             ""
         };
-        let rule = self.first("rule");
+        let first = self.reasons.first();
+        let rule = first.map_or("", |reason| &reason.rule);
         match rule.split_once(' ') {
             None if rule.is_empty() => "allow".to_owned(),
             // What has no line has a code that says which of its words it was.
-            None => format!("{rule} {}{open}", self.first("detail")),
+            None => format!("{rule} {}{open}", first.map_or("", |reason| &reason.detail)),
             Some(_) => format!("{rule}{open}"),
         }
     }
 
     /// The reasons without the lines they stand in: a rule that only moved says the same.
     fn words(&self) -> Vec<[&str; 4]> {
-        let list = self.reasons.as_array().unwrap_or_default();
-        let mut words = Vec::with_capacity(list.len());
-        for reason in list {
-            let text = |name| reason.get(name).and_then(Json::as_str).unwrap_or_default();
-            let rule = text("rule").split(' ').next().unwrap_or_default();
-            words.push([text("code"), text("detail"), text("message"), rule]);
+        let mut words = Vec::with_capacity(self.reasons.len());
+        for reason in &self.reasons {
+            let rule = reason.rule.split(' ').next().unwrap_or_default();
+            words.push([&*reason.code, &*reason.detail, &*reason.message, rule]);
         }
         words
     }
@@ -111,8 +105,8 @@ impl Outcome {
             ("course", Json::from(course)),
             ("verdict", Json::from(self.verdict.as_str())),
             ("rule", Json::from(self.label())),
-            ("reasons", self.reasons.clone()),
-            ("obligations", self.obligations.clone()),
+            ("reasons", Json::of(&self.reasons)),
+            ("obligations", Json::of(&self.obligations)),
         ];
         members.extend(self.fault.as_ref().map(|fault| ("fault", Json::from(fault.as_str()))));
         Json::object(members)
@@ -205,14 +199,13 @@ mod tests {
     use crate::domain::json::Limits;
 
     fn outcome(course: Course, rule: &str, message: &str) -> Outcome {
-        let reason = format!(
-            r#"[{{"code":"policy.denied","detail":"d","message":"{message}","rule":"{rule}"}}]"#
-        );
+        let (code, detail) = ("policy.denied".into(), "d".into());
+        let reason = Reason { code, detail, message: message.into(), rule: rule.into() };
         Outcome {
             course,
             verdict: Verdict::Deny,
-            reasons: Json::parse(reason.as_bytes(), &Limits::FILE).unwrap(),
-            obligations: Json::Array(Vec::new()),
+            reasons: vec![reason],
+            obligations: Vec::new(),
             fault: None,
         }
     }
@@ -233,7 +226,8 @@ mod tests {
     fn what_is_no_longer_redacted_is_a_flip() {
         let mut old = outcome(Course::Run, "", "");
         let new = old.clone();
-        old.obligations = Json::from(vec![Json::from("redact")]);
+        old.obligations =
+            vec![Obligation { bytes: None, kinds: None, opaque: None, r#type: "redact".into() }];
         let change = Change::between(&old, &new).unwrap();
         assert_eq!(change, Change::Obligations);
         assert!(change.flips() && !Change::Reasons.flips());

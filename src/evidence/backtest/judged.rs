@@ -1,5 +1,6 @@
 //! One decision of the books, judged again.
 
+use crate::record::Role;
 use std::sync::Arc;
 
 use super::change::{Change, Outcome};
@@ -11,10 +12,10 @@ use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
 use crate::ledger::drafts::STORED_MAX;
-use crate::ledger::entry::Entry;
 use crate::ledger::store::PayloadRow;
 use crate::ledger::vault::{self, Vault};
 use crate::policy::input::VERSION;
+use crate::record::Entry;
 
 /// One deciding entry, with what is kept of the input it was made about.
 #[derive(Debug)]
@@ -168,13 +169,10 @@ pub(super) fn judge(bench: &Bench<'_>, mut item: Item) -> Judged {
 fn read(vault: Option<&Vault>, item: &mut Item) -> Result<Input, Became> {
     let left = |why| Err(Became::Left(why));
     let draft = &item.entry.draft;
-    let Some(said) = draft.committed("policy_input") else {
-        let reasons = draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default();
-        let of = |known: &[&str]| {
-            let detail =
-                |reason: &Json| reason.get("detail").and_then(Json::as_str).map(str::to_owned);
-            reasons.iter().filter_map(detail).any(|detail| known.contains(&detail.as_str()))
-        };
+    let Some(said) = draft.committed(Role::PolicyInput) else {
+        let decision = draft.body.decision();
+        let reasons = decision.map_or(&[][..], |decision| decision.reasons);
+        let of = |known: &[&str]| reasons.iter().any(|reason| known.contains(&&*reason.detail));
         if of(&["limit.pending"]) {
             return left(Left::NoPlace);
         }
@@ -186,7 +184,7 @@ fn read(vault: Option<&Vault>, item: &mut Item) -> Result<Input, Became> {
         if item.only.is_some() {
             return left(Left::Agent);
         }
-        let large = usize::try_from(said.len).is_ok_and(|len| len > STORED_MAX);
+        let large = usize::try_from(said.len.get()).is_ok_and(|len| len > STORED_MAX);
         return left(match (item.incognito, large) {
             (true, _) => Left::Incognito,
             (false, true) => Left::TooLarge,
@@ -219,30 +217,55 @@ mod tests {
     use super::*;
     use crate::domain::commitment::commit;
     use crate::domain::id::ChainId;
+    use crate::domain::tier::Binding;
     use crate::domain::time::Timestamp;
     use crate::evidence::backtest::Candidate;
-    use crate::ledger::entry::{Commitment, Draft, Kind};
     use crate::policy::bundle::Bundle;
+    use crate::record::call::{Absent, CallDenied, Executor};
+    use crate::record::{self, Boot, HexDigest, List};
+    use crate::record::{Commitment, Draft, Kind};
 
     const INPUT: &str = r#"{"agent":{"id":"a"},"args":{},"time":{"rfc3339":"2026-11-20T10:00:00.000Z"},"tool":{"name":"t","tier":"T0"},"v":"wicketgate/input/1"}"#;
 
     /// A denial of this reason about this input; `kept`: what is stored of it.
     fn item(detail: &str, input: Option<&str>, kept: Option<&str>) -> Item {
-        let data = format!(
-            r#"{{"reasons":[{{"code":"policy.denied","detail":"{detail}","message":"m","rule":"r"}}],"obligations":[]}}"#
-        );
-        let data = Json::parse(data.as_bytes(), &Limits::ENTRY).unwrap();
+        let (code, detail) = ("policy.denied".into(), detail.into());
+        let denied = CallDenied {
+            after: 0_u64.into(),
+            approvals: Absent,
+            args_withheld: None,
+            asked_by: None,
+            auth: record::call::Auth::default(),
+            binding: Binding::Claimed,
+            break_glass: Absent,
+            call_digest: None,
+            definition: None,
+            effect: None,
+            enforced: true,
+            engine: "e".into(),
+            executor: Executor::Sidecar,
+            expires: None,
+            layers: List::default(),
+            mark: None,
+            nonce: Absent,
+            obligations: List::default(),
+            reasons: [record::call::Reason { code, detail, message: "m".into(), rule: "r".into() }]
+                .into_iter()
+                .collect(),
+            tier: None,
+            traceparent: None,
+        };
         let salt = [7; 32];
         let of = |text: &str| commit(&salt, text.as_bytes());
         let said = |text: &str| Commitment {
-            c: of(text),
-            len: u64::try_from(text.len()).unwrap(),
-            role: "policy_input".into(),
+            c: HexDigest(of(text)),
+            len: text.len().into(),
+            role: Role::PolicyInput,
         };
         let draft = Draft {
             verdict: Some(Verdict::Deny),
             commit: input.map(said).into_iter().collect(),
-            ..Draft::of(Kind::CallDenied, data)
+            ..Draft::of(denied)
         };
         let entry = Entry {
             chain: ChainId::from_bytes([1; 16]),
@@ -250,7 +273,7 @@ mod tests {
             seq: 9,
             prev: Digest::of(&[]),
             ts: Timestamp::from_millis(0),
-            boot: "b".into(),
+            boot: Boot::from_random([0; 4]),
             mono: 0,
             run: None,
             draft,
@@ -305,7 +328,7 @@ mod tests {
         assert_eq!(left(item("d", Some(&timeless), Some(&timeless))), Left::Malformed);
         assert_eq!(left(item("d", Some("[1"), Some("[1"))), Left::Malformed);
         let mut large = item("d", Some(INPUT), None);
-        large.entry.draft.commit[0].len = 2 << 20;
+        large.entry.draft.commit[0].len = (2_u64 << 20).into();
         assert_eq!(left(large), Left::TooLarge);
         let mut hidden = item("d", Some(INPUT), None);
         hidden.incognito = true;

@@ -1,5 +1,7 @@
 //! The decisions of the books that a query is about, in order, with the inputs that are kept.
 
+use crate::record::Role;
+use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,8 +16,8 @@ use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::enforce::CANARY_TOOL;
 use crate::ledger::drafts::STORED_MAX;
-use crate::ledger::entry::{Entry, Kind};
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PAYLOADS_MAX, PayloadRow};
+use crate::record::{Entry, Kind};
 
 /// Entries read at once.
 const PAGE: u32 = 512;
@@ -251,10 +253,8 @@ impl Reading<'_> {
         if decides {
             return if self.wants(&entry) { self.take(entry).await } else { Ok(()) };
         }
-        let data = &entry.draft.data;
-        if entry.draft.kind == Kind::RunOpened {
-            let agent = data.get("agent").and_then(Json::as_str).unwrap_or_default().into();
-            let incognito = data.get("incognito").and_then(Json::as_bool) == Some(true);
+        if let Some(opened) = entry.draft.get::<RunOpened>() {
+            let (agent, incognito) = (opened.agent.as_str().into(), opened.incognito.is_some());
             self.runs.extend(run.map(|run| (run, Opened { agent, incognito })));
         } else if let Some(run) = run {
             self.runs.remove(&run);
@@ -264,9 +264,9 @@ impl Reading<'_> {
 
     async fn take(&mut self, entry: Entry) -> Result<(), Error> {
         let opened = entry.run.as_ref().and_then(|link| self.runs.get(&link.run)).cloned();
-        let said = entry.draft.committed("policy_input");
+        let said = entry.draft.committed(Role::PolicyInput);
         let stored = |len: &u64| usize::try_from(*len).is_ok_and(|len| len <= STORED_MAX);
-        let weight = said.map(|c| c.len).filter(stored).unwrap_or_default();
+        let weight = said.map(|c| c.len.get()).filter(stored).unwrap_or_default();
         if self.bytes.saturating_add(weight) > BYTES_MAX {
             self.flush().await?;
         }
@@ -304,7 +304,7 @@ impl Reading<'_> {
             return Ok(());
         }
         let mut items = std::mem::take(&mut self.items);
-        let said = |item: &Item| item.entry.draft.committed("policy_input").map(|c| c.c);
+        let said = |item: &Item| item.entry.draft.committed(Role::PolicyInput).map(|c| c.c.0);
         let list: Vec<Digest> = items.iter().filter_map(said).collect();
         let rows = if list.is_empty() {
             Vec::new()

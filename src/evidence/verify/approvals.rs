@@ -1,6 +1,8 @@
 //! P4: every word is its approver's own signature over this very hold, by somebody the verifier trusts, and
 //! nothing was released that the policy was not told of.
 
+use crate::record::Role;
+use crate::record::call::CallHeld;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::case::Case;
@@ -21,10 +23,10 @@ use crate::evidence::approvals::{
 use crate::evidence::bundle::{APPROVERS, APPROVERS_SIG, approvers_files};
 use crate::evidence::payloads::Payload;
 use crate::evidence::projection::{Material, decides};
-use crate::ledger::entry::Kind;
-use crate::ledger::hold::{asked_by, layers};
+use crate::ledger::hold::{self, layers};
 use crate::ledger::verify::Line;
 use crate::ledger::verify::approved::{LATE_MILLIS, breaks_glass};
+use crate::record::Kind;
 
 /// Why a word cannot be told, or does not hold.
 pub(super) enum Bad {
@@ -147,8 +149,7 @@ struct Open<'a> {
 }
 
 fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), String> {
-    let manifest =
-        material.opening().and_then(|line| line.text("manifest")).and_then(Digest::parse);
+    let manifest = material.opening().map(|opened| opened.manifest.0);
     let mut open: BTreeMap<&CallId, Open<'_>> = BTreeMap::new();
     let mut unread: BTreeSet<&CallId> = BTreeSet::new();
     for line in material.of_run() {
@@ -256,7 +257,8 @@ fn word(
     if said != expected {
         return Err(Bad::Invalid(format!("`{}`, and `{}` was signed", line.kind(), said.as_str())));
     }
-    if recorded(&line.entry.draft.data, "subject").as_ref() == Some(&approval) {
+    let recorded = hold::granted(&line.entry).or_else(|| hold::refused(&line.entry));
+    if recorded.as_ref() == Some(&approval) {
         Ok((approval, said))
     } else {
         Err(Bad::Invalid("subject, roles or key are not those of the signature".into()))
@@ -278,20 +280,16 @@ fn hold(material: &Material<'_>, open: &Open<'_>, manifest: Option<Digest>) -> O
 
 /// A hold before anybody said anything about it.
 pub(super) fn held(material: &Material<'_>, line: &Line, manifest: Option<Digest>) -> Option<Hold> {
-    let data = &line.entry.draft.data;
-    let definition = match line.text("definition") {
-        Some(text) => Some(Digest::parse(text)?),
-        None => None,
-    };
+    let held = line.get::<CallHeld>()?;
     Some(Hold {
-        call_digest: line.text("call_digest").and_then(Digest::parse)?,
-        definition,
-        layers: layers(data)?,
+        call_digest: held.call_digest?.0,
+        definition: held.definition.map(|digest| digest.0),
+        layers: layers(&held.layers),
         manifest: manifest?,
         run: *material.run,
-        expires: line.text("expires").and_then(Timestamp::parse)?,
-        nonce: line.text("nonce")?.to_owned(),
-        barred: asked_by(data).map(|by| by.approval.subject).into_iter().collect(),
+        expires: held.expires?,
+        nonce: held.nonce?.to_string(),
+        barred: held.asked_by.iter().map(|by| by.subject.to_string()).collect(),
         given: Vec::new(),
     })
 }
@@ -344,8 +342,8 @@ fn told(
     given: &[Approval],
     released: bool,
 ) -> Result<bool, String> {
-    let input = line.entry.draft.committed("policy_input");
-    let payload = input.and_then(|input| material.payloads.0.get(&input.c));
+    let input = line.entry.draft.committed(Role::PolicyInput);
+    let payload = input.and_then(|input| material.payloads.0.get(&input.c.0));
     let Some(Payload::Opened { body, .. }) = payload else { return Ok(false) };
     let input = Json::parse(body, &Limits::FILE).map_err(|e| format!("the policy's input: {e}"))?;
     let list = input.get("approvals").and_then(Json::as_array).unwrap_or_default();

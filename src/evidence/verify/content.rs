@@ -1,5 +1,10 @@
 //! P3, A1, B4 and V1: what the runs were under, and the files made from the entries.
 
+use crate::domain::id::RunId;
+use crate::domain::tier::Binding;
+use crate::record::TaggedDigest;
+use crate::record::chain::ManifestBound;
+use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::case::Case;
@@ -17,10 +22,10 @@ use crate::evidence::query::Query;
 use crate::evidence::scope::{Scope, Strand};
 use crate::evidence::statement::{self, Exporter, Subject};
 use crate::evidence::{contents, controls, guide, page};
-use crate::ledger::entry::Kind;
-use crate::ledger::schema;
 use crate::ledger::verify::amended::Amendments;
 use crate::ledger::verify::{Damage, Line};
+use crate::record::Kind;
+use crate::record::schema;
 
 /// DSSE payload type of a manifest.
 const MANIFEST_TYPE: &str = "application/vnd.wicketgate.manifest.v1+yaml";
@@ -117,12 +122,11 @@ fn manifests(case: &Case<'_>) -> Result<Outcome, String> {
     for strand in &case.strands {
         let mut bound = BTreeSet::new();
         for line in &strand.lines {
-            let digest = |name| line.text(name).and_then(Digest::parse);
-            if line.is(Kind::ManifestBound) {
-                bound.insert((digest("digest"), line.text("agent")));
-            } else if line.is(Kind::RunOpened) && strand.asks(line) {
-                let named = digest("manifest").ok_or("no manifest is named")?;
-                if !bound.contains(&(Some(named), line.text("agent"))) {
+            if let Some(one) = line.get::<ManifestBound>() {
+                bound.insert((one.digest.0, one.agent.as_str()));
+            } else if let Some(opened) = line.get::<RunOpened>().filter(|_| strand.asks(line)) {
+                let named = opened.manifest.0;
+                if !bound.contains(&(named, opened.agent.as_str())) {
                     return Err(format!("{} was not bound before the run", named.prefixed()));
                 }
                 if let std::collections::btree_map::Entry::Vacant(place) = told.entry(named) {
@@ -254,12 +258,14 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
     if trust.manifest.is_empty() {
         say("that the manifest is signed by somebody you trust: the trust file names nobody");
     }
-    let mut asked = case.strands.iter().flat_map(Strand::asked);
-    if asked.any(|line| line.is(Kind::RunOpened) && line.text("binding") == Some("claimed")) {
+    let bound = |binding: Binding| {
+        let mut opened = case.strands.iter().flat_map(Strand::asked);
+        opened.any(|line| line.get::<RunOpened>().is_some_and(|run| run.binding == binding))
+    };
+    if bound(Binding::Claimed) {
         say("model and instructions: they are the agent's own claim");
     }
-    let mut asked = case.strands.iter().flat_map(Strand::asked);
-    if asked.any(|line| line.is(Kind::RunOpened) && line.text("binding") == Some("unclaimed")) {
+    if bound(Binding::Unclaimed) {
         say("which model and instructions ran: the agent claimed none");
     }
     let mut asked = case.strands.iter().flat_map(Strand::asked);
@@ -298,8 +304,7 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
 }
 
 /// Of a run that goes on from another one: that run, the recording and the step.
-fn forked(line: &Line) -> Option<(&str, &str, u64)> {
-    let replay = line.entry.draft.data.get("replay")?;
-    let text = |name| replay.get(name).and_then(Json::as_str);
-    Some((text("run")?, text("recording")?, replay.get("at")?.as_u64()?))
+fn forked(line: &Line) -> Option<(RunId, TaggedDigest, u64)> {
+    let replay = line.get::<RunOpened>()?.replay.as_ref()?;
+    Some((replay.run?, replay.recording?, replay.at?.get()))
 }

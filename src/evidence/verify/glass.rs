@@ -15,7 +15,7 @@ use crate::policy::input;
 
 /// Holds the order that one authorisation names against the call, its time and those who may sign.
 pub(super) fn check(case: &Case<'_>, material: &Material<'_>, line: &Line) -> Result<(), Bad> {
-    let said = broken(line)?.ok_or_else(|| "it names no order".to_owned())?;
+    let said = broken(line).ok_or_else(|| "it names no order".to_owned())?;
     let payload = glass_committed(line, material.payloads);
     let payload = payload.ok_or_else(|| "it commits to no one signed statement".to_owned())?;
     let Payload::Opened { body, .. } = payload else {
@@ -37,7 +37,7 @@ pub(super) fn check(case: &Case<'_>, material: &Material<'_>, line: &Line) -> Re
     let Some(opening) = material.opening() else {
         return Err(Bad::Unverifiable("the opening of its run is not here".into()));
     };
-    if opening.text("agent") != Some(open.statement.agent.as_str()) {
+    if opening.agent.as_str() != open.statement.agent {
         return Err(Bad::Invalid("the break-glass order is for another agent".into()));
     }
     let covered = line.entry.draft.tool.as_ref().is_some_and(|t| open.statement.tools.contains(t));

@@ -1,5 +1,7 @@
 //! P4, of the lists of people: each was in force on its chain when somebody's word counted by it, and none came back.
 
+use crate::record::chain::SignerList;
+use crate::record::chain::SignersBound;
 use std::collections::BTreeMap;
 
 use super::case::Case;
@@ -8,9 +10,9 @@ use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::evidence::approvals::{glass_list, is_word, list_of, order_list};
-use crate::ledger::entry::Kind;
 use crate::ledger::verify::Line;
 use crate::ledger::verify::approved::LATE_MILLIS;
+use crate::record::Kind;
 
 /// One list that was in force.
 struct Bound {
@@ -26,14 +28,10 @@ struct Lists {
 }
 
 impl Lists {
-    fn bind(&mut self, line: &Line) -> Result<(), String> {
-        let data = &line.entry.draft.data;
-        let version = data.get("version").and_then(Json::as_u64).ok_or("no version")?;
-        let digest = line.text("digest").and_then(Digest::parse).ok_or("no digest")?;
-        let expires = match data.get("expires") {
-            Some(_) => Some(line.text("expires").and_then(Timestamp::parse).ok_or("no time")?),
-            None => None,
-        };
+    fn bind(&mut self, ts: Timestamp, bound: &SignersBound) -> Result<(), String> {
+        let (version, digest) = (bound.version.get(), bound.digest.0);
+        let expires = bound.expires.as_ref().map(|at| Timestamp::parse(at).ok_or("no time"));
+        let expires = expires.transpose()?;
         if let Some((newest, of)) = &self.newest
             && (version < *newest || (version == *newest && digest != *of))
         {
@@ -43,7 +41,7 @@ impl Lists {
             self.newest.replace((version, digest)).filter(|(_, of)| *of != digest)
             && let Some(old) = self.bound.get_mut(&of)
         {
-            old.until = Some(old.until.map_or(line.entry.ts, |until| until.min(line.entry.ts)));
+            old.until = Some(old.until.map_or(ts, |until| until.min(ts)));
         }
         self.bound.insert(digest, Bound { until: expires });
         Ok(())
@@ -70,10 +68,10 @@ pub(super) fn check(case: &Case<'_>) -> Result<(), String> {
         let (mut approvers, mut breakers) = (Lists::default(), Lists::default());
         for line in &strand.lines {
             let at = |why: String| format!("seq {}: {why}", line.entry.seq);
-            if line.is(Kind::SignersBound) {
-                let breaking = line.text("list") == Some(Purpose::BreakGlass.list());
+            if let Some(bound) = line.get::<SignersBound>() {
+                let breaking = bound.list == SignerList::BreakGlass;
                 let lists = if breaking { &mut breakers } else { &mut approvers };
-                lists.bind(line).map_err(at)?;
+                lists.bind(line.entry.ts, bound).map_err(at)?;
             }
             if !strand.asks(line) {
                 continue;

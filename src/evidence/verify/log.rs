@@ -15,9 +15,9 @@ use crate::evidence::bundle::{
 use crate::evidence::contents::Paths;
 use crate::evidence::scope::{Scope, Strand};
 use crate::evidence::trust::{PinnedHead, Trust};
-use crate::ledger::entry::Kind;
 use crate::ledger::verify::epochs::Epochs;
 use crate::ledger::verify::{Damage, Line};
+use crate::record::Kind;
 
 /// Clocks of honest machines may differ by this much.
 pub(super) const SKEW_MILLIS: i64 = 5 * 60 * 1000;

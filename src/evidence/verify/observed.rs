@@ -1,5 +1,6 @@
 //! P6: whatever was decided and not enforced was the word of layers in observe mode, and of nobody else.
 
+use crate::record::Role;
 use std::collections::BTreeMap;
 
 use super::case::Case;
@@ -75,20 +76,20 @@ fn one(files: &Files, material: &Material<'_>, line: &Line) -> Result<Told, Stri
     {
         return Err("the policy was told of other observing layers than it has".into());
     }
-    if line.text("tier").and_then(Tier::parse).is_none_or(|tier| tier == Tier::T3) {
+    let decision = line.decision().ok_or("it is no decision")?;
+    if decision.tier.is_none_or(|tier| tier == Tier::T3) {
         return Err("not enforced for an irreversible tool".into());
     }
-    let reasons = draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default();
+    let reasons = decision.reasons;
     let verdict = draft.verdict.map_or("", crate::domain::decision::Verdict::as_str);
     if reasons.is_empty() {
         return Err("not enforced without a reason".into());
     }
     for reason in reasons {
-        let text = |name| reason.get(name).and_then(Json::as_str).unwrap_or_default();
-        let rule = text("rule").split(' ').next().unwrap_or_default();
+        let rule = reason.rule.split(' ').next().unwrap_or_default();
         let spoke = observing.keys().any(|layer| rule == format!("wicketgate.{layer}.{verdict}"));
         let silent = verdict == "deny" && rule == "wicketgate.decision";
-        if !(spoke || silent && text("detail") == "no_allow") {
+        if !(spoke || silent && reason.detail == "no_allow") {
             return Err(format!("not enforced, and `{rule}` is of no layer that observed"));
         }
     }
@@ -104,9 +105,9 @@ struct JudgedAt {
 /// From the recorded input where it is opened, else from the entry's own time.
 fn judged_at(material: &Material<'_>, line: &Line) -> Result<JudgedAt, String> {
     let ts = line.entry.ts;
-    let input = line.entry.draft.committed("policy_input");
+    let input = line.entry.draft.committed(Role::PolicyInput);
     let input = input.ok_or("not enforced, and no policy was asked")?;
-    let Some(Payload::Opened { body, .. }) = material.payloads.0.get(&input.c) else {
+    let Some(Payload::Opened { body, .. }) = material.payloads.0.get(&input.c.0) else {
         let earliest = Timestamp::from_millis(ts.millis().saturating_sub(SKEW_MILLIS));
         return Ok(JudgedAt { earliest, layers: None });
     };

@@ -1,5 +1,7 @@
 //! P1: every payload is what the entries commit to, or is said not to be here.
 
+use crate::record::payload::PayloadErased;
+use crate::record::run::RunOpened;
 use std::collections::BTreeSet;
 
 use super::case::Case;
@@ -11,8 +13,8 @@ use crate::domain::json::Json;
 use crate::evidence::bundle::{FLEET_CHECKPOINT, Files};
 use crate::evidence::payloads::{Is, Payload, Payloads, Why};
 use crate::evidence::scope::Strand;
-use crate::ledger::entry::{Commitment, Kind};
 use crate::ledger::verify::Line;
+use crate::record::{Commitment, Kind};
 
 /// P1 before it is looked into: whether the payloads can be read at all.
 pub fn read(files: &Files, report: &mut Report) -> Option<Payloads> {
@@ -37,13 +39,13 @@ fn opened(case: &Case<'_>, payloads: &Payloads) -> Result<Outcome, String> {
     let mut incognito = BTreeSet::new();
     for (log, line) in committing(case) {
         let run = line.entry.run.as_ref().map(|link| link.run);
-        if line.entry.draft.data.get("incognito").is_some() {
+        if line.get::<RunOpened>().is_some_and(|opened| opened.incognito.is_some()) {
             incognito.extend(run);
         }
         for said in &line.entry.draft.commit {
-            committed.insert(said.c);
+            committed.insert(said.c.0);
             let name = said.c.hex();
-            let payload = payloads.0.get(&said.c);
+            let payload = payloads.0.get(&said.c.0);
             let payload = payload.ok_or_else(|| format!("nothing is said about payload {name}"))?;
             let hidden = run.is_some_and(|run| incognito.contains(&run));
             one(case, (log, hidden), said, payload)
@@ -87,12 +89,16 @@ fn one(
         Payload::Erased { log: fleet, seq } => erased(case, log, &said.c, fleet, *seq),
         Payload::Redacted { role, parts } => {
             parts.open(&said.c).map_err(|why| other(&format!(": {why}")))?;
-            if *role == said.role { Ok(()) } else { Err(other(": another role")) }
+            if role == said.role.as_str() { Ok(()) } else { Err(other(": another role")) }
         }
         Payload::Opened { salt, role, body, .. } => {
             let len = u64::try_from(body.len()).unwrap_or(u64::MAX);
             let opens = opens(&said.c, salt, body).is_some();
-            if opens && len == said.len && *role == said.role { Ok(()) } else { Err(other("")) }
+            if opens && len == said.len.get() && role == said.role.as_str() {
+                Ok(())
+            } else {
+                Err(other(""))
+            }
         }
     }
 }
@@ -109,9 +115,8 @@ fn erased(case: &Case<'_>, log: &str, c: &Digest, fleet: &str, seq: Seq) -> Resu
     let mut lines = strand.lines.iter();
     let line = lines.find(|line| line.is(Kind::PayloadErased) && line.entry.seq == seq);
     let line = line.ok_or_else(no)?;
-    let list = line.entry.draft.data.get("c").and_then(Json::as_array).unwrap_or_default();
-    let named = list.iter().any(|said| said.as_str() == Some(c.hex().as_str()));
-    if named && line.text("log") == Some(log) {
+    let said = line.get::<PayloadErased>();
+    if said.is_some_and(|said| said.log == log && said.c.iter().any(|said| said.0 == *c)) {
         Ok(())
     } else {
         Err(format!("called erased, and entry {seq} of {fleet} says so of others"))

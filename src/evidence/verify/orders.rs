@@ -1,5 +1,14 @@
 //! P4, of what operators signed: stops that were taken back, payloads that were erased, legal holds that ended.
 
+use crate::record::Int;
+use crate::record::Role;
+use crate::record::chain::ChainGenesis;
+use crate::record::control::Action;
+use crate::record::control::ControlApplied;
+use crate::record::payload::HoldLifted;
+use crate::record::payload::HoldPlaced;
+use crate::record::payload::PayloadErased;
+use crate::record::payload::Terms;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -14,9 +23,9 @@ use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::evidence::approvals::{order, order_list};
-use crate::ledger::entry::{BY_CLOCK, Kind};
 use crate::ledger::verify::Line;
 use crate::ledger::verify::approved::LATE_MILLIS;
+use crate::record::{BY_CLOCK, Kind};
 
 /// What of it was found.
 #[derive(Default)]
@@ -64,7 +73,8 @@ pub(super) fn check(case: &Case<'_>) -> Result<Orders, String> {
     }
     let Some(fleet) = &case.fleet else { return Ok(orders) };
     // F1 holds that against the head of the log.
-    let log = fleet.lines.first().and_then(|genesis| genesis.text("origin")).unwrap_or_default();
+    let genesis = fleet.lines.first().and_then(|line| line.get::<ChainGenesis>());
+    let log = genesis.map_or("", |genesis| &genesis.origin);
     let runs = carried(case);
     let (mut used, mut version) = (BTreeSet::new(), 0);
     for line in &fleet.lines {
@@ -76,8 +86,7 @@ pub(super) fn check(case: &Case<'_>) -> Result<Orders, String> {
         } else {
             continue;
         };
-        let said = line.entry.draft.data.get("order");
-        if let Some(said) = said.and_then(|said| said.get("version")).and_then(Json::as_u64) {
+        if let Some(said) = order(line).and_then(|order| order.version) {
             if said < version {
                 let seq = line.entry.seq;
                 return Err(format!(
@@ -130,12 +139,9 @@ fn invalid<T>(why: impl Into<String>) -> Result<T, Bad> {
 
 /// The order of an entry, if its signature holds and the entry says of it what it says.
 fn ordered(case: &Case<'_>, (line, log): (&Line, &str), word: Word) -> Result<Loosening, Bad> {
-    let data = &line.entry.draft.data;
     let Some(said) = order(line) else { return invalid("nobody signed it") };
-    let text = |name: &str| said.get(name).and_then(Json::as_str).map(str::to_owned);
-    let (statement, signature) = text("statement")
-        .zip(text("signature"))
-        .ok_or_else(|| "its order has no statement and signature".to_owned())?;
+    let signature = said.signature.ok_or_else(|| "its order has no signature".to_owned())?;
+    let (statement, signature) = (said.statement.to_owned(), signature.to_owned());
     let signed = Signed { statement, signature };
     let digest =
         order_list(line).ok_or_else(|| "its order names no list of approvers".to_owned())?;
@@ -148,15 +154,16 @@ fn ordered(case: &Case<'_>, (line, log): (&Line, &str), word: Word) -> Result<Lo
     let found = worth(&list, (tenant, &[word]), &signed, ts)
         .or_else(|_| worth(&list, (tenant, &[word]), &signed, before))
         .map_err(|refused| refused.to_string())?;
-    let (by, version) = (found.by(), said.get("version").and_then(Json::as_u64));
-    if text("subject").as_ref() != Some(&by.subject) || text("key").as_ref() != Some(&by.key) {
+    let by = found.by();
+    if said.subject != Some(&by.subject) || said.key != Some(&by.key) {
         return invalid("subject or key are not those of the signature");
     }
-    if version.is_some_and(|version| version != found.version()) {
+    if said.version.is_some_and(|version| version != found.version()) {
         return invalid("the version of the list is another");
     }
-    let reason = data.get("reason").or_else(|| data.get("basis")).and_then(Json::as_str);
-    if reason.is_some_and(|reason| reason != found.statement().reason) {
+    let lifted = line.get::<HoldLifted>().map(|lifted| &lifted.reason);
+    let reason = lifted.or_else(|| line.get::<PayloadErased>().map(|erased| &erased.basis));
+    if reason.is_some_and(|reason| reason.as_str() != found.statement().reason) {
         return invalid("the reason is not the one that was signed");
     }
     Ok(found)
@@ -164,21 +171,21 @@ fn ordered(case: &Case<'_>, (line, log): (&Line, &str), word: Word) -> Result<Lo
 
 /// Whether a stop that a gate took back was taken back by an operator.
 fn reinstated(case: &Case<'_>, (line, log): (&Line, &str)) -> Result<Did, Bad> {
-    if line.text("action") != Some("reinstate") {
+    let applied = line.get::<ControlApplied>();
+    let Some(applied) = applied.filter(|applied| applied.action == Action::Reinstate) else {
         return match order(line) {
             None => Ok(Did::Nothing),
             Some(_) => invalid("it names an order and takes back nothing"),
         };
-    }
+    };
     let found = ordered(case, (line, log), Word::Reinstate)?;
     let said = found.statement();
-    let target = (Some(said.target.as_str()), Some(said.name.as_str()));
-    let expires = line.text("expires").map(Timestamp::parse);
-    if (line.text("target"), line.text("name")) != target || expires.flatten() != said.expires {
+    let target = (said.target.as_str(), said.name.as_str());
+    let same = (applied.target.as_str(), applied.name.as_str()) == target;
+    if !same || applied.expires != said.expires {
         return invalid("its target or its end are not those of the order");
     }
-    let after = line.entry.draft.data.get("after").and_then(Json::as_u64);
-    if after == Some(said.previous.seq) {
+    if applied.after.map(Int::get) == Some(said.previous.seq) {
         Ok(Did::Reinstated)
     } else {
         invalid("`after` is not what the order speaks after")
@@ -186,40 +193,38 @@ fn reinstated(case: &Case<'_>, (line, log): (&Line, &str)) -> Result<Did, Bad> {
 }
 
 /// The runs, roles and times of what the entries here commit to.
-type Carried<'a> = BTreeMap<Digest, Vec<(RunId, &'a str, Timestamp)>>;
+type Carried = BTreeMap<Digest, Vec<(RunId, Role, Timestamp)>>;
 
-fn carried<'a>(case: &'a Case<'_>) -> Carried<'a> {
+fn carried(case: &Case<'_>) -> Carried {
     let mut carried = Carried::new();
     for line in case.strands.iter().flat_map(|strand| &strand.lines) {
         let Some(link) = &line.entry.run else { continue };
         for said in &line.entry.draft.commit {
-            let place = (link.run, said.role.as_str(), line.entry.ts);
-            carried.entry(said.c).or_default().push(place);
+            let place = (link.run, said.role, line.entry.ts);
+            carried.entry(said.c.0).or_default().push(place);
         }
     }
     carried
 }
 
 /// Whether what was erased is what somebody ordered to be erased, or was old enough.
-fn erased(case: &Case<'_>, place: (&Line, &str), carried: &Carried<'_>) -> Result<Did, Bad> {
+fn erased(case: &Case<'_>, place: (&Line, &str), carried: &Carried) -> Result<Did, Bad> {
     let (line, _) = place;
-    let list = line.entry.draft.data.get("c").and_then(Json::as_array).unwrap_or_default();
-    let list = list.iter().map(|c| c.as_str().and_then(Digest::parse)).collect::<Option<Vec<_>>>();
-    let list = list.ok_or_else(|| "it names no payloads".to_owned())?;
-    if order(line).is_none() && line.text("basis") == Some(BY_CLOCK) {
-        let terms = line.entry.draft.data.get("terms");
-        let terms = terms.ok_or_else(|| "it names no term".to_owned())?;
+    let Some(entry) = line.get::<PayloadErased>() else { return Ok(Did::Nothing) };
+    let list: Vec<Digest> = entry.c.iter().map(|c| c.0).collect();
+    if entry.order.is_none() && entry.basis == BY_CLOCK {
+        let terms = entry.terms.as_ref().ok_or_else(|| "it names no term".to_owned())?;
         for (c, places) in list.iter().filter_map(|c| Some((c, carried.get(c)?))) {
-            if !places.iter().any(|(_, role, ts)| due(terms, role, *ts, line.entry.ts)) {
+            if !places.iter().any(|(_, role, ts)| due(terms, *role, *ts, line.entry.ts)) {
                 return invalid(format!("{c} was younger than it is kept"));
             }
         }
-        let shortest = seconds(terms).into_iter().min();
-        return shortest.map(Did::Expired).ok_or_else(|| Bad::Invalid("it names no term".into()));
+        let named = terms.roles.iter().map(|term| term.seconds.get());
+        return Ok(Did::Expired(named.fold(terms.other.get(), u64::min)));
     }
     let found = ordered(case, place, Word::Erase)?;
     let said = found.statement();
-    if line.text("request") != said.request.as_deref() {
+    if entry.request.as_deref() != said.request.as_deref() {
         return invalid("the request is not the one that was signed");
     }
     match list.iter().find(|c| !meant(said, c, carried)) {
@@ -229,29 +234,20 @@ fn erased(case: &Case<'_>, place: (&Line, &str), carried: &Carried<'_>) -> Resul
 }
 
 /// Whether an order is about this payload, as far as the entries here tell.
-fn meant(said: &Statement, c: &Digest, carried: &Carried<'_>) -> bool {
+fn meant(said: &Statement, c: &Digest, carried: &Carried) -> bool {
     if said.target == "payloads" {
         return said.payloads.contains(c);
     }
     let Some(places) = carried.get(c) else { return true };
-    let role = |of: &str| said.role.as_ref().is_none_or(|role| role == of);
-    places.iter().any(|(run, of, _)| run.to_string() == said.name && role(of))
-}
-
-/// Every term that an entry names, in seconds.
-fn seconds(terms: &Json) -> Vec<u64> {
-    let roles = terms.get("roles").and_then(Json::as_array).unwrap_or_default();
-    let named = roles.iter().map(|one| one.get("seconds"));
-    named.chain([terms.get("other")]).filter_map(|term| term.and_then(Json::as_u64)).collect()
+    let role = |of: Role| said.role.as_ref().is_none_or(|role| role == of.as_str());
+    places.iter().any(|(run, of, _)| run.to_string() == said.name && role(*of))
 }
 
 /// Whether a payload of this role and time was old enough.
-fn due(terms: &Json, role: &str, ts: Timestamp, at: Timestamp) -> bool {
-    let named = terms.get("roles").and_then(Json::as_array).unwrap_or_default();
-    let named = named.iter().find(|one| one.get("role").and_then(Json::as_str) == Some(role));
-    let seconds = named.map_or_else(|| terms.get("other"), |one| one.get("seconds"));
-    let Some(seconds) = seconds.and_then(Json::as_u64) else { return false };
-    let due = ts.plus(Duration::from_secs(seconds));
+fn due(terms: &Terms, role: Role, ts: Timestamp, at: Timestamp) -> bool {
+    let named = terms.roles.iter().find(|term| term.role == role.as_str());
+    let seconds = named.map_or(terms.other, |term| term.seconds);
+    let due = ts.plus(Duration::from_secs(seconds.get()));
     at.millis().saturating_add(SKEW_MILLIS) >= due.millis()
 }
 
@@ -264,20 +260,21 @@ fn released(
 ) -> Result<Did, Bad> {
     let found = ordered(case, place, Word::Release)?;
     let (said, line) = (found.statement(), place.0);
-    let on = match line.text("run") {
-        Some(run) => ("run", Some(run)),
-        None => ("log", line.text("log")),
+    let Some(lifted) = line.get::<HoldLifted>() else { return Ok(Did::Nothing) };
+    let on = match lifted.run {
+        Some(run) => ("run", run.to_string()),
+        None => ("log", lifted.log.to_string()),
     };
-    if on != (said.target.as_str(), Some(said.name.as_str())) {
+    if on != (said.target.as_str(), said.name.clone()) {
         return invalid("it is not the hold that was ordered to end");
     }
     if !used.insert(Digest::of(&[found.signed().statement.as_bytes()])) {
         return invalid("its order was obeyed before");
     }
     let same = |one: &&Line| {
-        one.is(Kind::HoldPlaced)
-            && one.entry.seq < line.entry.seq
-            && (one.text("log"), one.text("run")) == (line.text("log"), line.text("run"))
+        let placed = one.get::<HoldPlaced>();
+        one.entry.seq < line.entry.seq
+            && placed.is_some_and(|one| (&one.log, one.run) == (&lifted.log, lifted.run))
     };
     let placed = all.iter().filter(same).map(|one| one.entry.seq).max();
     if placed.is_some_and(|placed| placed >= said.previous.seq) {

@@ -9,8 +9,8 @@ use crate::evidence::population::{Cause, Pulse, population, pulse};
 use crate::evidence::query::{Filter, Query};
 use crate::evidence::scope::{Scope, Strand};
 use crate::evidence::statement::Exporter;
-use crate::ledger::entry::Kind;
 use crate::ledger::verify::Line;
+use crate::record::Kind;
 
 /// R2 and C2; of a bundle of one run there is nothing to say.
 pub fn check(case: &Case<'_>, report: &mut Report) {
@@ -146,7 +146,7 @@ fn whole(log: &Strand) -> bool {
 
 fn chains_of(fleet: &Strand) -> Vec<&str> {
     let enrolled = fleet.lines.iter().filter(|line| line.is(Kind::ChainEnrolled));
-    enrolled.filter_map(|line: &Line| line.text("log")).collect()
+    enrolled.filter_map(|line: &Line| line.log()).collect()
 }
 
 /// C2: no pause longer than declared but those that the log explains.

@@ -8,12 +8,16 @@ use crate::domain::digest::{Digest, Salt};
 use crate::evidence::approvals::{proposal_committed, proposer};
 use crate::evidence::payloads::Payload;
 use crate::evidence::projection::Material;
-use crate::ledger::entry::Kind;
+use crate::ledger::hold;
 use crate::ledger::verify::Line;
+use crate::record::Kind;
+use crate::record::Nonce;
+use crate::record::Role;
+use crate::record::call::CallHeld;
 
 fn opened<'a>(material: &'a Material<'_>, line: &Line) -> Option<(&'a Salt, &'a [u8])> {
-    let args = line.entry.draft.committed("args")?;
-    match material.payloads.0.get(&args.c) {
+    let args = line.entry.draft.committed(Role::Args)?;
+    match material.payloads.0.get(&args.c.0) {
         Some(Payload::Opened { salt, body, .. }) => Some((salt, body)),
         Some(_) | None => None,
     }
@@ -25,7 +29,7 @@ pub(super) fn check(
     material: &Material<'_>,
     (line, manifest): (&Line, Option<Digest>),
 ) -> Result<Option<Approval>, Bad> {
-    let named = line.entry.draft.data.get("asked_by");
+    let named = line.decision().and_then(|decision| decision.asked_by);
     let Some(named) = named else { return Ok(None) };
     if proposer(line).is_none() {
         return Err(Bad::Invalid("it names who wrote its arguments, and no proposal".into()));
@@ -40,7 +44,9 @@ pub(super) fn check(
     let said = proposal::Proposal::parse(signed.statement.as_bytes())?;
     let before = material.of_run().filter(|one| one.is(Kind::CallHeld));
     let mut before = before.filter(|one| one.entry.seq < line.entry.seq);
-    let Some(old) = before.find(|one| one.text("nonce") == Some(said.nonce())) else {
+    let nonce = Nonce::parse(said.nonce());
+    let about = |one: &&Line| one.get::<CallHeld>().is_some_and(|held| held.nonce == nonce);
+    let Some(old) = before.find(about).filter(|_| nonce.is_some()) else {
         return Err(match material.cut.begin {
             true => unknown("the call it changes was held before the span"),
             false => Bad::Invalid("no call was held that its proposal is about".into()),
@@ -51,7 +57,7 @@ pub(super) fn check(
     let statement = (signed.statement.as_bytes(), signed.signature.as_str());
     let (said, by) = proposal::check(&hold_of(&hold), &list, statement, at(line, hold.expires))
         .map_err(|refused| refused.to_string())?;
-    if recorded(named, "subject").as_ref() != Some(&by) {
+    if hold::proposer(named).approval != by {
         return Err(Bad::Invalid("`asked_by` is not whose signature the proposal has".into()));
     }
     if old.entry.draft.tool != line.entry.draft.tool {

@@ -5,6 +5,10 @@
 //! is a forgery. What the entry cannot tell is taken as recorded: the counters of the run, the facts
 //! the sidecar attests, whether the tool only reads.
 
+use crate::record::Role;
+use crate::record::call::CallDenied;
+use crate::record::chain::WriterStarted;
+use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -24,12 +28,12 @@ use crate::evidence::bundle::{AGENT, Files, agent_files};
 use crate::evidence::payloads::Payload;
 use crate::evidence::projection::{Material, decides};
 use crate::firewall;
-use crate::ledger::entry::Kind;
 use crate::ledger::hold;
 use crate::ledger::verify::Line;
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{ENGINE, RegoEngine};
 use crate::policy::{self, EngineError, PolicyEngine as _, input};
+use crate::record::Kind;
 use crate::yaml;
 
 /// How the item begins that stays unproven unless this check holds.
@@ -64,7 +68,7 @@ fn made_again(files: &Files, materials: &[Material<'_>]) -> Outcome {
     let (mut same, mut not_asked) = (0_usize, 0_usize);
     let mut cannot: BTreeMap<String, usize> = BTreeMap::new();
     let decisions = materials.iter().flat_map(|material| {
-        let opened = material.opening();
+        let opened = material.opened();
         material.of_run().filter(|line| decides(line)).map(move |line| (material, opened, line))
     });
     for (material, opened, line) in decisions {
@@ -99,18 +103,19 @@ impl Replay<'_> {
     fn one(
         &mut self,
         material: &Material<'_>,
-        opened: Option<&Line>,
+        opened: Option<(Timestamp, &RunOpened)>,
         line: &Line,
     ) -> Result<Made, String> {
         let draft = &line.entry.draft;
-        let Some(input) = draft.committed("policy_input") else {
+        let Some(input) = draft.committed(Role::PolicyInput) else {
             return not_asked(line).map(|()| Made::NotAsked);
         };
-        let Some(Payload::Opened { body, .. }) = material.payloads.0.get(&input.c) else {
+        let Some(Payload::Opened { body, .. }) = material.payloads.0.get(&input.c.0) else {
             return Ok(Made::Cannot("the policy's input is not disclosed".into()));
         };
-        if line.text("engine") != Some(ENGINE) {
-            let engine = line.text("engine").unwrap_or_default();
+        let decision = line.decision().ok_or("it is no decision")?;
+        let engine = decision.engine;
+        if engine != ENGINE {
             return Ok(Made::Cannot(format!("decided by `{engine}`, this is `{ENGINE}`")));
         }
         let digest = draft.policy.ok_or("no policy is named")?;
@@ -119,10 +124,10 @@ impl Replay<'_> {
         if canonical::bytes(&input) != *body {
             return Err("the policy's input is not in canonical form".into());
         }
-        let Some(opened) = opened else {
+        let Some((opened_at, opened)) = opened else {
             return Ok(Made::Cannot("the opening of its run is not here".into()));
         };
-        let told = Told { material, opened, files: self.files, line, input: &input };
+        let told = Told { material, opened, opened_at, files: self.files, line, input: &input };
         let Some(engine) = self.engine(&digest)? else {
             return Ok(Made::Cannot(format!("the bytes of {} are not here", digest.prefixed())));
         };
@@ -138,9 +143,9 @@ impl Replay<'_> {
         if matches!(answered, Err(EngineError::Deadline(_))) {
             return Ok(Made::Cannot("the policy takes too long on this machine".into()));
         }
-        let by = hold::asked_by(&draft.data).map(|by| by.approval.subject);
+        let by = decision.asked_by.map(|by| by.subject.as_str());
         let given: Vec<_> = told.granted().collect();
-        let answer = policy::weighed(policy::or_denial(answered), by.as_deref(), &given);
+        let answer = policy::weighed(policy::or_denial(answered), by, &given);
         same(line, (body, &answer), engine)?;
         Ok(Made::Same)
     }
@@ -164,16 +169,13 @@ impl Replay<'_> {
 
 /// A decision without an input was no policy's: it refuses, for reasons no policy gives.
 fn not_asked(line: &Line) -> Result<(), String> {
-    if !line.is(Kind::CallDenied) {
-        return Err(format!("`{}`, and no policy was asked", line.kind()));
-    }
-    let reasons = line.entry.draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default();
-    if reasons.is_empty() {
+    let denied = line.get::<CallDenied>();
+    let denied = denied.ok_or_else(|| format!("`{}`, and no policy was asked", line.kind()))?;
+    if denied.reasons.is_empty() {
         return Err("refused without a reason".into());
     }
-    for reason in reasons {
-        let text = |name| reason.get(name).and_then(Json::as_str).unwrap_or_default();
-        let (code, detail) = (text("code"), text("detail"));
+    for reason in denied.reasons.iter() {
+        let (code, detail) = (reason.code.as_str(), reason.detail.as_str());
         let of_policy =
             [Code::PolicyDenied, Code::BindingInsufficient, Code::PolicyError, Code::CallHeld]
                 .into_iter()
@@ -187,15 +189,15 @@ fn not_asked(line: &Line) -> Result<(), String> {
 
 /// The detail of `policy.error`, if that is the recorded reason.
 fn detail_of_error(line: &Line) -> Option<&str> {
-    let reasons = line.entry.draft.data.get("reasons").and_then(Json::as_array)?;
-    let text = |name| reasons.first().and_then(|r| r.get(name)).and_then(Json::as_str);
-    (text("code") == Some(Code::PolicyError.as_str())).then(|| text("detail")).flatten()
+    let reason = line.decision()?.reasons.first()?;
+    (reason.code == Code::PolicyError.as_str()).then_some(&*reason.detail)
 }
 
 /// One recorded input, and the entry it has to be about.
 struct Told<'a> {
     material: &'a Material<'a>,
-    opened: &'a Line,
+    opened: &'a RunOpened,
+    opened_at: Timestamp,
     files: &'a Files,
     line: &'a Line,
     input: &'a Json,
@@ -229,27 +231,24 @@ impl Told<'_> {
         let draft = &self.line.entry.draft;
         let opened = self.opened;
         let run = self.material.run.to_string();
-        let said = |name| opened.text(name);
-        let digest = |line: &Line, name| {
-            line.text(name).and_then(Digest::parse).map(|digest| digest.prefixed())
-        };
-        let (manifest, definition) = (digest(opened, "manifest"), digest(self.line, "definition"));
+        let decision = self.line.decision().ok_or("it is no decision")?;
+        let manifest = opened.manifest.to_string();
+        let definition = decision.definition.map(|digest| digest.prefixed());
         let pairs = [
             ("v", None, Some(input::VERSION)),
-            ("agent", Some("id"), said("agent")),
-            ("agent", Some("version"), said("version")),
-            ("agent", Some("manifest"), manifest.as_deref()),
-            ("agent", Some("binding"), self.line.text("binding")),
-            ("agent", Some("binding"), said("binding")),
+            ("agent", Some("id"), Some(opened.agent.as_str())),
+            ("agent", Some("version"), Some(opened.version.as_str())),
+            ("agent", Some("manifest"), Some(manifest.as_str())),
+            ("agent", Some("binding"), Some(decision.binding.as_str())),
+            ("agent", Some("binding"), Some(opened.binding.as_str())),
             ("run", Some("id"), Some(run.as_str())),
-            ("run", Some("mode"), said("mode")),
+            ("run", Some("mode"), Some(opened.mode.as_str())),
             ("tool", Some("name"), draft.tool.as_ref().map(|tool| tool.as_str())),
-            ("tool", Some("tier"), self.line.text("tier")),
+            ("tool", Some("tier"), decision.tier.map(Tier::as_str)),
             ("tool", Some("definition"), definition.as_deref()),
             ("call", Some("id"), draft.call.as_ref().map(|call| call.as_str())),
         ];
-        let incognito =
-            opened.entry.draft.data.get("incognito").and_then(Json::as_bool) == Some(true);
+        let incognito = opened.incognito.is_some();
         // Inputs of an earlier version do not say it.
         if self.at("run").get("incognito").is_some_and(|told| told.as_bool() != Some(incognito)) {
             return Err("the policy was told another `run.incognito` than is recorded".into());
@@ -268,7 +267,7 @@ impl Told<'_> {
         self.labels(opened)?;
         self.manifest()?;
         self.counters()?;
-        let at = self.time(opened)?;
+        let at = self.time()?;
         if engine.valid_until().is_some_and(|until| until <= at) {
             return Err("decided by a policy that had ended".into());
         }
@@ -280,10 +279,9 @@ impl Told<'_> {
     }
 
     /// The runs above, as the run's opening tells them.
-    fn delegation(&self, opened: &Line) -> Result<(), String> {
-        let none = Json::Array(Vec::new());
-        let recorded = opened.entry.draft.data.get("delegation").unwrap_or(&none);
-        if self.at("agent").get("delegation") == Some(recorded) {
+    fn delegation(&self, opened: &RunOpened) -> Result<(), String> {
+        let recorded = Json::of(&opened.delegation.as_deref().unwrap_or_default());
+        if self.at("agent").get("delegation") == Some(&recorded) {
             Ok(())
         } else {
             Err("the policy was told of other runs above than the run was opened below".into())
@@ -291,14 +289,9 @@ impl Told<'_> {
     }
 
     /// The labels the run was opened with, which are claims.
-    fn labels(&self, opened: &Line) -> Result<(), String> {
-        let list = opened.entry.draft.data.get("labels").and_then(Json::as_array);
-        let mut labels = BTreeMap::new();
-        for label in list.unwrap_or_default() {
-            let text = |name| label.get(name).and_then(Json::as_str).unwrap_or_default();
-            labels.insert(text("k").to_owned(), Json::from(text("v")));
-        }
-        let labels = Json::Object(labels);
+    fn labels(&self, opened: &RunOpened) -> Result<(), String> {
+        let labels = opened.labels.iter().map(|label| (&*label.k, Json::from(&*label.v)));
+        let labels = Json::object(labels);
         let told = [self.at("run").get("labels"), self.at("context").get("claimed")];
         if told.iter().all(|told| *told == Some(&labels)) {
             Ok(())
@@ -309,7 +302,7 @@ impl Told<'_> {
 
     /// Owner, labels and binding, where the manifest is here. That it is the manifest is A1.
     fn manifest(&self) -> Result<(), String> {
-        let digest = self.opened.text("manifest").and_then(Digest::parse);
+        let digest = Some(self.opened.manifest.0);
         let names = digest.map(|digest| [AGENT.to_owned(), agent_files(&digest).0]);
         let mut there = names.iter().flatten().filter_map(|name| self.files.get(name));
         let bytes = there.find(|bytes| Some(Digest::of(&[bytes])) == digest);
@@ -345,18 +338,16 @@ impl Told<'_> {
             },
             Binding::parse,
         );
-        let bound = self.opened.text("binding").and_then(Binding::parse);
-        let own = self.opened.entry.draft.data.get("auth").and_then(|auth| auth.get("method"));
         // The gate's own test is of no agent's run.
-        let own = own.and_then(Json::as_str) == Some("internal");
-        if !own && (bound.is_none() || least.is_none() || bound < least) {
+        let own = self.opened.auth.method == "internal";
+        if !own && least.is_none_or(|least| self.opened.binding < least) {
             return Err("the run is bound to its model by less than the manifest accepts".into());
         }
         let demand = Binding::parse(said("/binding/tier3").unwrap_or("observed"));
         let agent = self.at("agent");
         let told = agent.get("tier3").map_or(Some("observed"), Json::as_str);
         let told = told.and_then(Binding::parse);
-        let below = self.opened.entry.draft.data.get("delegation").is_some();
+        let below = self.opened.delegation.is_some();
         if told.is_some() && (told == demand || below && told > demand) {
             return Ok(());
         }
@@ -368,7 +359,7 @@ impl Told<'_> {
         let (call, seq) = (&self.line.entry.draft.call, self.line.entry.seq);
         let before = move |line: &&Line| line.entry.draft.call == *call && line.entry.seq < seq;
         let granted = self.material.of_run().filter(before);
-        granted.filter_map(|line| hold::said(&line.entry, Kind::ApprovalGranted))
+        granted.filter_map(|line| hold::granted(&line.entry))
     }
 
     /// Those who had approved the call when it was judged, and the layers that count them for themselves.
@@ -385,7 +376,7 @@ impl Told<'_> {
             );
         }
         // Whether that order holds is P4.
-        let broken = broken(self.line)?;
+        let broken = broken(self.line);
         if *self.at("break_glass") == input::break_glass_json(broken.as_ref()) {
             Ok(())
         } else {
@@ -401,15 +392,15 @@ impl Told<'_> {
     }
 
     /// When the policy was asked: close to the entry's own time, and spelt out right.
-    fn time(&self, opened: &Line) -> Result<Timestamp, String> {
+    fn time(&self) -> Result<Timestamp, String> {
         let read =
             |part: &Json, name| part.get(name).and_then(Json::as_str).and_then(Timestamp::parse);
-        let close = |at: &Timestamp, of: &Line| {
-            at.millis().abs_diff(of.entry.ts.millis()) <= SKEW_MILLIS.unsigned_abs()
+        let close = |at: Timestamp, of: Timestamp| {
+            at.millis().abs_diff(of.millis()) <= SKEW_MILLIS.unsigned_abs()
         };
         let time = self.at("time");
         let at = read(time, "rfc3339").ok_or("the policy was told no time")?;
-        if !close(&at, self.line) {
+        if !close(at, self.line.entry.ts) {
             return Err(format!(
                 "the policy was told {at}, and the entry is of {}",
                 self.line.entry.ts
@@ -419,7 +410,7 @@ impl Told<'_> {
             return Err("the policy was told two times".into());
         }
         let begun = read(self.at("run"), "opened_at");
-        if !begun.is_some_and(|begun| close(&begun, opened)) {
+        if !begun.is_some_and(|begun| close(begun, self.opened_at)) {
             return Err("the policy was told another time at which the run was opened".into());
         }
         Ok(at)
@@ -433,7 +424,7 @@ impl Told<'_> {
     }
 
     fn observing(&self, engine: &RegoEngine, at: Timestamp) -> Result<(), String> {
-        let tier = self.line.text("tier").and_then(Tier::parse);
+        let tier = self.line.decision().and_then(|decision| decision.tier);
         let layers = match tier {
             Some(Tier::T0 | Tier::T1 | Tier::T2) => engine.observing(at),
             Some(Tier::T3) | None => Vec::new(),
@@ -448,14 +439,16 @@ impl Told<'_> {
     /// Whether the arguments are disclosed; if so they are those the policy was told, and what the
     /// firewall saw in them it sees again.
     fn arguments(&self) -> Result<bool, String> {
-        let args = self.line.entry.draft.committed("args");
+        let args = self.line.entry.draft.committed(Role::Args);
         let args = args.ok_or("no arguments are committed to")?;
-        let Some(Payload::Opened { salt, body, .. }) = self.material.payloads.0.get(&args.c) else {
+        let Some(Payload::Opened { salt, body, .. }) = self.material.payloads.0.get(&args.c.0)
+        else {
             return Ok(false);
         };
         // Keyed with the salt of the arguments, of which an effect is made.
         let effect = derived(salt, &[b"effect:", &canonical::bytes(self.at("effect"))]);
-        if self.line.text("effect") != Some(hex::encode(effect).as_str()) {
+        let recorded = self.line.decision().and_then(|decision| decision.effect);
+        if recorded != Some(Digest::from_bytes(effect)) {
             return Err("the policy was told of another effect than is recorded".into());
         }
         if canonical::bytes(self.at("args")) != *body {
@@ -464,7 +457,10 @@ impl Told<'_> {
         // What counts as a finding may change from version to version.
         let mut started = self.material.lines.iter().filter(|line| line.is(Kind::WriterStarted));
         let writer = started.rfind(|line| line.entry.epoch == self.line.entry.epoch);
-        if writer.and_then(|line| line.text("version")) == Some(env!("CARGO_PKG_VERSION")) {
+        if writer
+            .and_then(|line| line.get::<WriterStarted>())
+            .is_some_and(|w| w.version == env!("CARGO_PKG_VERSION"))
+        {
             let seen = firewall::findings(self.at("args"));
             let seen: Vec<Json> = seen.iter().map(input::finding_json).collect();
             if Json::from(seen) != *self.at("findings") {

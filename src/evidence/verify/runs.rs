@@ -6,10 +6,10 @@ use super::case::Case;
 use super::report::Report;
 use crate::domain::id::RunId;
 use crate::evidence::scope::{CONTEXT, Scope, Strand};
-use crate::ledger::entry::Kind;
 use crate::ledger::verify::lineage::Lineage;
 use crate::ledger::verify::runs::Run;
 use crate::ledger::verify::{Damage, Line};
+use crate::record::Kind;
 
 const IDS: [&str; 4] = ["S3", "S4", "S5", "P2"];
 

@@ -3,10 +3,10 @@
 use crate::domain::decision::{Course, Verdict};
 use crate::domain::json::Json;
 use crate::ledger::drafts;
-use crate::ledger::entry::Kind;
 use crate::ledger::verify::Line;
 use crate::policy::rego::RegoEngine;
 use crate::policy::{self, Answer, PolicyEngine as _};
+use crate::record::Kind;
 
 /// Whether the decision on the books is this one.
 pub(super) fn same(
@@ -42,16 +42,15 @@ pub(super) fn same(
     if !unnamed && draft.rule != rule {
         return Err("recorded is another rule than the one that decides".into());
     }
-    let made = [
-        ("reasons", drafts::reasons(&answer.reasons)),
-        ("obligations", drafts::obligations(&answer.obligations)),
-        ("layers", drafts::layers(engine.layers())),
-        ("enforced", Json::from(answer.enforced)),
+    let decision = line.decision().ok_or("it is no decision")?;
+    let same = [
+        ("reasons", *drafts::reasons(&answer.reasons) == *decision.reasons),
+        ("obligations", *drafts::obligations(&answer.obligations) == *decision.obligations),
+        ("layers", *drafts::layers(engine.layers()) == *decision.layers),
+        ("enforced", answer.enforced == decision.enforced),
     ];
-    for (name, made) in made {
-        if draft.data.get(name) != Some(&made) {
-            return Err(format!("recorded are other `{name}` than the policy gives"));
-        }
+    if let Some((name, _)) = same.into_iter().find(|(_, same)| !same) {
+        return Err(format!("recorded are other `{name}` than the policy gives"));
     }
     Ok(())
 }

@@ -1,15 +1,16 @@
 //! P3 and A1, of time: no policy decided, and no run was opened, outside of what their signers gave them.
 
+use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 
 use super::case::Case;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 use crate::evidence::bundle::{AGENT, agent_files};
-use crate::ledger::entry::Kind;
 use crate::ledger::verify::Line;
 use crate::ledger::verify::approved::LATE_MILLIS;
 use crate::policy::bundle::meta_of_archive;
+use crate::record::Kind;
 use crate::yaml::Document;
 
 /// From when on something holds, and until when: either may be open.
@@ -62,10 +63,8 @@ pub(super) fn policies(case: &Case<'_>) -> Result<(), String> {
 pub(super) fn manifests(case: &Case<'_>) -> Result<usize, String> {
     let mut windows: BTreeMap<Digest, Option<Window>> = BTreeMap::new();
     for line in case.strands.iter().flat_map(|strand| &strand.lines) {
-        if !line.is(Kind::RunOpened) {
-            continue;
-        }
-        let Some(digest) = line.text("manifest").and_then(Digest::parse) else { continue };
+        let Some(opened) = line.get::<RunOpened>() else { continue };
+        let digest = opened.manifest.0;
         let window = *windows.entry(digest).or_insert_with(|| of_manifest(case, &digest));
         if let Some(window) = window {
             window.refuse(line, "its manifest")?;

@@ -9,11 +9,11 @@ use crate::crypto::note::Checkpoint;
 use crate::crypto::tiles::{self, HEIGHT, LEVELS, Place, WIDTH};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Seq};
-use crate::ledger::entry::Entry;
 use crate::ledger::store::{EntryRow, Head};
 use crate::ledger::verify::fleet::Noted;
 use crate::ledger::verify::kinds::{DamageKind, Finding};
 use crate::ledger::verify::{Chain, Damage, Line, Roots};
+use crate::record::Entry;
 
 /// What reading an archive showed.
 #[derive(Clone, PartialEq, Debug)]

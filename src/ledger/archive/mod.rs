@@ -7,7 +7,6 @@
 pub mod check;
 pub mod shelf;
 
-use super::entry::{Entry, Kind};
 use super::proofs::{self, Prover};
 use super::store::{ChainRow, LedgerReader, StoreError};
 use super::verify::epochs::Epochs;
@@ -18,6 +17,7 @@ use crate::crypto::note::Checkpoint;
 use crate::crypto::tiles::{self, Place, WIDTH};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
+use crate::record::{Entry, Kind};
 use shelf::{Keep, Shelf};
 
 /// Name of the signed head in an archive.

@@ -4,10 +4,17 @@
 //! Everything is read and checked before anything is written: a chain that went back or was replaced
 //! stops the round with nothing recorded. A round with nothing new writes nothing.
 
+use crate::record::Base64;
+use crate::record::Entry;
+use crate::record::HexDigest;
+use crate::record::chain::AnchorObserved;
+use crate::record::chain::AnchorSource;
+use crate::record::chain::ChainGenesis;
+use crate::record::fleet::ChainCheckpoint;
+use crate::record::fleet::ChainEnrolled;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::super::entry::{Draft, Kind};
 use super::super::proofs::{self, Prover};
 use super::super::store::{AnchorRow, ChainRow, LedgerReader, StoreError};
 use super::super::verify::fleet::is_fleet;
@@ -20,6 +27,7 @@ use crate::crypto::note::{Checkpoint, VerifierKey};
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
+use crate::record::{Draft, Kind};
 
 /// Kinds after which nobody outside needs to see a new head.
 const QUIET: [&str; 4] = ["writer.started", "writer.stopped", "heartbeat", "anchor.observed"];
@@ -211,17 +219,16 @@ impl Round<'_> {
         }
         self.extends(row, &head, said.head).await?;
         if said.chain.is_none() {
-            drafts.push(enrolled(row, &self.enrolment(row).await?));
+            drafts.push(enrolled(row, self.enrolment(row).await?));
             done.enrolled.push(row.origin.clone());
         }
-        let data = Json::object([
-            ("log", Json::from(row.origin.as_str())),
-            ("chain", Json::from(row.chain.to_string())),
-            ("size", Json::from(size)),
-            ("root", Json::from(head.root.hex())),
-            ("epoch", Json::from(row.epoch)),
-        ]);
-        drafts.push(Draft::of(Kind::ChainCheckpoint, data));
+        drafts.push(Draft::of(ChainCheckpoint {
+            chain: row.chain,
+            epoch: row.epoch.into(),
+            log: row.origin.as_str().into(),
+            root: HexDigest(head.root),
+            size: size.into(),
+        }));
         done.recorded.push((row.origin.clone(), size));
         Ok(())
     }
@@ -254,15 +261,12 @@ impl Round<'_> {
         )))
     }
 
-    async fn enrolment(&self, row: &ChainRow) -> Result<String, Error> {
+    async fn enrolment(&self, row: &ChainRow) -> Result<Base64<32>, Error> {
         let genesis = self.reader.entries(&row.chain, 0, 1).await?;
-        let entry =
-            genesis.first().and_then(|row| super::super::entry::Entry::parse(&row.body).ok());
-        let genesis = entry.filter(|entry| entry.draft.kind == Kind::ChainGenesis);
-        let key =
-            genesis.as_ref().and_then(|entry| entry.draft.data.get("enrolment_key")?.as_str());
+        let entry = genesis.first().and_then(|row| Entry::parse(&row.body).ok());
+        let key = entry.and_then(|entry| Some(entry.draft.get::<ChainGenesis>()?.enrolment_key));
         let none = || Error::Invalid(format!("`{}` does not begin with a genesis", row.origin));
-        key.map(str::to_owned).ok_or_else(none)
+        key.ok_or_else(none)
     }
 
     /// Whether the head of the fleet log has to be shown although no chain moved.
@@ -331,7 +335,7 @@ impl Round<'_> {
         })
         .await?;
         for observed in &file.observed {
-            log.record(Draft::of(Kind::AnchorObserved, observed.clone())).await?;
+            log.record(Draft::of(observed.clone())).await?;
         }
         done.enough = self.enough(&file.note, !file.tokens.is_empty());
         if let Some(path) = self.outside.anchor_file.as_deref().filter(|_| done.enough) {
@@ -369,13 +373,19 @@ impl Round<'_> {
         }
         let digest = Digest::of(&[file.note.as_bytes()]);
         for (name, time) in times {
-            file.observed.push(observed("witness", &name, head, time, digest));
+            file.observed.push(observed(AnchorSource::Witness, &name, head, time, digest));
         }
         if let Some(stamps) = &self.outside.stamps {
             match stamps.stamp(head).await {
                 Ok(stamp) => {
                     let digest = Digest::of(&[&stamp.token]);
-                    file.observed.push(observed("tsa", &stamp.name, head, stamp.time, digest));
+                    file.observed.push(observed(
+                        AnchorSource::Tsa,
+                        &stamp.name,
+                        head,
+                        stamp.time,
+                        digest,
+                    ));
                     file.tokens.push(stamp.token);
                     done.stamped = Some(stamp.time);
                 }
@@ -393,24 +403,25 @@ fn current(fleets: &[ChainRow]) -> Option<&ChainRow> {
     fleets.iter().max_by_key(|row| number(row).unwrap_or(0))
 }
 
-fn enrolled(row: &ChainRow, key: &str) -> Draft {
-    let data = Json::object([
-        ("log", Json::from(row.origin.as_str())),
-        ("chain", Json::from(row.chain.to_string())),
-        ("slot", Json::from(row.slot.as_str())),
-        ("enrolment_key", Json::from(key)),
-    ]);
-    Draft::of(Kind::ChainEnrolled, data)
+fn enrolled(row: &ChainRow, enrolment_key: Base64<32>) -> Draft {
+    let (log, slot) = (row.origin.as_str().into(), row.slot.as_str().into());
+    Draft::of(ChainEnrolled { chain: row.chain, enrolment_key, log, slot })
 }
 
-fn observed(source: &str, name: &str, head: &Checkpoint, time: Timestamp, token: Digest) -> Json {
-    Json::object([
-        ("source", Json::from(source)),
-        ("name", Json::from(name)),
-        ("log", Json::from(head.origin.as_str())),
-        ("size", Json::from(head.size)),
-        ("root", Json::from(head.root.hex())),
-        ("time", Json::from(time.to_string())),
-        ("token", Json::from(token.hex())),
-    ])
+fn observed(
+    source: AnchorSource,
+    name: &str,
+    head: &Checkpoint,
+    time: Timestamp,
+    token: Digest,
+) -> AnchorObserved {
+    AnchorObserved {
+        log: head.origin.as_str().into(),
+        name: name.into(),
+        root: HexDigest(head.root),
+        size: head.size.into(),
+        source,
+        time,
+        token: HexDigest(token),
+    }
 }

@@ -1,6 +1,7 @@
 //! The anchor file: the newest head of the fleet log that others have seen, for machines that see
 //! neither the fleet log nor the witnesses.
 
+use crate::record::chain::AnchorObserved;
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -28,7 +29,7 @@ pub struct AnchorFile {
     /// Time stamp tokens over its body, DER.
     pub tokens: Vec<Vec<u8>>,
     /// One `anchor.observed` for each cosignature and token, ready to be written down.
-    pub observed: Vec<Json>,
+    pub observed: Vec<AnchorObserved>,
 }
 
 impl AnchorFile {
@@ -38,12 +39,6 @@ impl AnchorFile {
         Checkpoint::parse(&self.note).ok().map(|(checkpoint, _)| checkpoint)
     }
 
-    /// The `anchor.observed` entries to be written down, read strictly: what is not in order is left out,
-    /// a chain is not to be spoilt by a file.
-    pub fn observed(&self) -> impl Iterator<Item = Json> {
-        self.observed.iter().filter_map(observed)
-    }
-
     fn bytes(&self) -> Vec<u8> {
         let tokens: Vec<Json> =
             self.tokens.iter().map(|token| Json::from(STANDARD.encode(token))).collect();
@@ -51,7 +46,7 @@ impl AnchorFile {
             ("v", Json::from(VERSION)),
             ("note", Json::from(self.note.as_str())),
             ("tokens", tokens.into()),
-            ("observed", self.observed.clone().into()),
+            ("observed", Json::of(&self.observed)),
         ]));
         bytes.push(b'\n');
         bytes
@@ -64,7 +59,13 @@ impl AnchorFile {
         let read = Self {
             note: (text("v")? == VERSION).then(|| text("note"))??.to_owned(),
             tokens: tokens.map(|t| STANDARD.decode(t.as_str()?).ok()).collect::<Option<_>>()?,
-            observed: json.get("observed")?.as_array()?.to_vec(),
+            // What is not in order is left out: a file does not spoil a chain.
+            observed: json
+                .get("observed")?
+                .as_array()?
+                .iter()
+                .filter_map(|one| one.read().ok())
+                .collect(),
         };
         read.head().map(|_| read)
     }
@@ -100,22 +101,6 @@ impl AnchorFile {
     }
 }
 
-fn observed(json: &Json) -> Option<Json> {
-    let text = |name| json.get(name).and_then(Json::as_str).filter(|text| text.len() <= TEXT_MAX);
-    let digest = |name| text(name).and_then(Digest::parse).map(|digest| Json::from(digest.hex()));
-    let source = text("source").filter(|source| ["witness", "tsa"].contains(source))?;
-    let size = json.get("size").and_then(Json::as_u64).filter(|size| *size <= SIZE_MAX)?;
-    Some(Json::object([
-        ("source", Json::from(source)),
-        ("name", Json::from(text("name")?)),
-        ("log", Json::from(text("log")?)),
-        ("size", Json::from(size)),
-        ("root", digest("root")?),
-        ("time", Json::from(Timestamp::parse(text("time")?)?.to_string())),
-        ("token", digest("token")?),
-    ]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,15 +115,16 @@ mod tests {
         let key = SecretKey::generate(&SystemEntropy);
         let head =
             Checkpoint { origin: "wicketgate.dev/t/fleet".into(), size: 3, root: Digest::of(&[]) };
-        let file = AnchorFile {
-            note: head.sign(&key),
-            tokens: vec![vec![1, 2]],
-            observed: vec![Json::object([("size", Json::from(3_u64))])],
-        };
+        let file =
+            AnchorFile { note: head.sign(&key), tokens: vec![vec![1, 2]], observed: Vec::new() };
         file.store(&path).unwrap();
         assert_eq!(AnchorFile::load(&path).unwrap(), Some(file.clone()));
         assert_eq!(file.head(), Some(head));
-        assert_eq!(file.observed().count(), 0, "what is not in order is not written down");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace(r#""observed":[]"#, r#""observed":[{"size":3}]"#))
+            .unwrap();
+        let left_out = AnchorFile::load(&path).unwrap();
+        assert_eq!(left_out, Some(file), "what is not in order is left out");
         for bad in [
             "",
             "{}",

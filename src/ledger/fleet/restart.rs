@@ -1,11 +1,17 @@
 //! When entries are gone for good: what is lost is found out and told, and the slot goes on under the
 //! next name. The old log keeps what it has and never gets another head.
 
+use crate::record::Base64;
+use crate::record::Boot;
+use crate::record::HexDigest;
+use crate::record::chain::ChainGenesis;
+use crate::record::chain::Continues;
+use crate::record::chain::WriterStopped;
+use crate::record::fleet::ChainRetired;
 use std::sync::Arc;
 
 use super::super::chain::{Chain, Moment};
 use super::super::enrolment::Issued;
-use super::super::entry::{Draft, Entry, Kind};
 use super::super::recover;
 use super::super::spool::{Journal, LeaseFile, Watermark};
 use super::super::store::{
@@ -20,6 +26,7 @@ use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::domain::json::Json;
+use crate::record::{Draft, Entry, Kind};
 
 /// Names between the one a chain has and the one it gets: more recoveries than anybody makes.
 const NAMES_MAX: u64 = 1_000_000;
@@ -249,38 +256,38 @@ impl Desk<'_> {
             image_digest: "none".to_owned(),
             not_after: signing.not_after(),
         };
-        let json = certificate.issue(&**self.enrolment).map_err(other)?;
+        let issued = certificate.issue(&**self.enrolment).map_err(other)?;
         let started = recover::started(&recover::Started {
-            issued: &Issued { certificate, json },
+            issued: &Issued { certificate, issued },
             version: env!("CARGO_PKG_VERSION"),
             mark: Some((lost.seen.0, lost.seen.1)),
             reason: "loss_accepted",
             settings: Vec::new(),
         });
         let drafts = [
-            Draft::of(Kind::ChainGenesis, self.genesis(&origin, found, lost, by)),
-            Draft::of(Kind::WriterStarted, started),
-            Draft::of(Kind::WriterStopped, Json::object([("reason", Json::from("stopped"))])),
+            Draft::of(self.genesis(&origin, found, lost, by)),
+            Draft::of(started),
+            Draft::of(WriterStopped { reason: "stopped".into() }),
         ];
         let batch = self.batch(&key, &signing, drafts).map_err(other)?;
         Ok(Restart { key, n, origin, batch })
     }
 
-    fn genesis(&self, origin: &str, found: &Examined, lost: &Lost, by: &str) -> Json {
+    fn genesis(&self, origin: &str, found: &Examined, lost: &Lost, by: &str) -> ChainGenesis {
         let from = if lost.forked { 0 } else { lost.here };
-        let continues = Json::object([
-            ("log", Json::from(lost.log.as_str())),
-            ("size", Json::from(lost.seen.0)),
-            ("root", Json::from(lost.seen.1.unwrap_or(found.root).hex())),
-            ("lost_from", Json::from(from)),
-            ("lost_to", Json::from(lost.seen.0.max(from))),
-            ("by", Json::from(by)),
-        ]);
-        Json::object([
-            ("origin", Json::from(origin)),
-            ("enrolment_key", Json::from(self.enrolment.public().base64())),
-            ("continues", continues),
-        ])
+        let continues = Continues {
+            by: by.into(),
+            log: lost.log.as_str().into(),
+            lost_from: from.into(),
+            lost_to: lost.seen.0.max(from).into(),
+            root: HexDigest(lost.seen.1.unwrap_or(found.root)),
+            size: lost.seen.0.into(),
+        };
+        ChainGenesis {
+            continues: Some(continues),
+            enrolment_key: Base64(self.enrolment.public().to_bytes()),
+            origin: origin.into(),
+        }
     }
 
     fn batch(
@@ -297,7 +304,7 @@ impl Desk<'_> {
         };
         let mut boot = [0_u8; 4];
         self.entropy.fill(&mut boot);
-        let mut chain = Chain::resume(key.chain, key.epoch, hex::encode(boot), &empty)
+        let mut chain = Chain::resume(key.chain, key.epoch, Boot::from_random(boot), &empty)
             .ok_or("an empty chain cannot be begun")?;
         let mut entries = Vec::new();
         for draft in drafts {
@@ -316,19 +323,16 @@ pub fn retired(found: &Examined, lost: &Lost, (reason, by): (&str, &str)) -> Dra
     let from = if lost.forked { 0 } else { lost.here };
     // A chain that is not there at all is named by what this machine remembers of it.
     let chain = found.mark.as_ref().map_or(found.leased.key.chain, |mark| mark.chain);
-    Draft::of(
-        Kind::ChainRetired,
-        Json::object([
-            ("log", Json::from(lost.log.as_str())),
-            ("chain", Json::from(chain.to_string())),
-            ("size", Json::from(found.leased.head.size)),
-            ("root", Json::from(found.root.hex())),
-            ("reason", Json::from(reason)),
-            ("lost_from", Json::from(from)),
-            ("lost_to", Json::from(lost.seen.0.max(from))),
-            ("by", Json::from(by)),
-        ]),
-    )
+    Draft::of(ChainRetired {
+        by: Some(by.into()),
+        chain,
+        log: lost.log.as_str().into(),
+        lost_from: Some(from.into()),
+        lost_to: Some(lost.seen.0.max(from).into()),
+        reason: reason.into(),
+        root: HexDigest(found.root),
+        size: found.leased.head.size.into(),
+    })
 }
 
 fn root(head: &Head) -> Option<Digest> {

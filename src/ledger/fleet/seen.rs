@@ -1,9 +1,11 @@
 //! What others have seen of this ledger, held against what is in it: a storage that was set back, or
 //! replaced, is not continued.
 
+use crate::record::fleet::ChainCheckpoint;
+use crate::record::fleet::ChainEnrolled;
+use crate::record::fleet::ChainRetired;
 use std::path::Path;
 
-use super::super::entry::{Entry, Kind};
 use super::super::spool::Watermark;
 use super::super::store::{FleetView, Head, Leased, LedgerStore, StoreError, next_origin};
 use super::file::AnchorFile;
@@ -13,6 +15,7 @@ use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::domain::json::Json;
+use crate::record::{Entry, Kind};
 
 /// Leaf hashes fetched at a time.
 const PAGE: u32 = 10_000;
@@ -78,22 +81,18 @@ impl Said {
     pub fn read<'a>(bodies: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut said = Self::default();
         for entry in bodies.into_iter().filter_map(|body| Entry::parse(body).ok()) {
-            let data = &entry.draft.data;
-            let chain = data.get("chain").and_then(Json::as_str).and_then(ChainId::parse);
-            said.chain = chain.or(said.chain);
-            if entry.draft.kind == Kind::ChainCheckpoint {
-                said.head = head_of(data);
-            } else if entry.draft.kind == Kind::ChainRetired {
+            if let Some(enrolled) = entry.draft.get::<ChainEnrolled>() {
+                said.chain = Some(enrolled.chain);
+            } else if let Some(head) = entry.draft.get::<ChainCheckpoint>() {
+                said.chain = Some(head.chain);
+                said.head = Some((head.size.get(), head.root.0));
+            } else if let Some(retired) = entry.draft.get::<ChainRetired>() {
+                said.chain = Some(retired.chain);
                 said.retired = true;
             }
         }
         said
     }
-}
-
-fn head_of(data: &Json) -> Option<(u64, Digest)> {
-    let root = data.get("root").and_then(Json::as_str).and_then(Digest::parse)?;
-    Some((data.get("size").and_then(Json::as_u64)?, root))
 }
 
 /// Holds a slot that was taken, with the head it has after healing, against everything that was seen:

@@ -16,11 +16,11 @@ use tokio::time::Instant;
 use crate::crypto::range::Node;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
-use crate::ledger::entry::{Entry, Kind};
 use crate::ledger::store::{
     AnchorRow, Batch, EntryRow, FleetView, Head, LeaseKey, LeaseRequest, Leased, LedgerStore,
     PayloadRow, Restart, StoreError,
 };
+use crate::record::{Entry, Kind};
 
 /// What the store is about to do when it asks [`Faults`].
 #[derive(Clone, Copy, Debug)]
@@ -271,8 +271,7 @@ fn empty(chain: &ChainId) -> Head {
 /// Whether these bytes are an entry about this log.
 fn about(body: &[u8], log: &str) -> bool {
     let entry = Entry::parse(body).ok();
-    let said = entry.as_ref().and_then(|entry| entry.draft.data.get("log")?.as_str());
-    said == Some(log)
+    entry.is_some_and(|entry| entry.draft.body.log() == Some(log))
 }
 
 impl State {

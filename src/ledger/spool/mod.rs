@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::entry::Entry;
 use super::store::{Batch, EntryRow, Head, LeaseKey, PayloadRow};
 use crate::crypto::note::Checkpoint;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::domain::json::{Json, Limits};
+use crate::record::Entry;
 
 /// The last head this machine knows it signed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -423,13 +423,14 @@ fn read_batch(line: &[u8]) -> Option<(ChainId, Batch)> {
 fn read_row(json: &Json) -> Option<EntryRow> {
     let body = STANDARD.decode(json.as_str()?).ok()?;
     let entry = Entry::parse(&body).ok()?;
+    let kind = entry.draft.kind().as_str().to_owned();
     Some(EntryRow {
         seq: entry.seq,
         prev: entry.prev,
         leaf: Entry::leaf(&body),
         run: entry.draft.run,
         call: entry.draft.call,
-        kind: entry.draft.kind.as_str().to_owned(),
+        kind,
         body,
     })
 }

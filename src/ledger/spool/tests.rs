@@ -1,6 +1,7 @@
 use super::*;
 use crate::domain::json::Json;
-use crate::ledger::entry::{Draft, Kind};
+use crate::record::chain::Heartbeat;
+use crate::record::{Boot, Draft, Kind};
 
 const CHAIN: ChainId = ChainId::from_bytes([7; 16]);
 const KEY: LeaseKey = LeaseKey { chain: CHAIN, epoch: 1, secret: [1; 32] };
@@ -13,10 +14,10 @@ fn batch(size: u64) -> Batch {
         seq: size - 1,
         prev: Digest::from_bytes([0; 32]),
         ts: crate::domain::time::Timestamp::from_millis(1),
-        boot: "00000000".into(),
+        boot: Boot::from_random([0; 4]),
         mono: 0,
         run: None,
-        draft: Draft::of(Kind::Heartbeat, Json::object([("open_runs", Json::from(0_u64))])),
+        draft: Draft::of(Heartbeat { open_runs: 0_u64.into(), rejected: None }),
     };
     let body = entry.bytes();
     let leaf = Entry::leaf(&body);

@@ -195,7 +195,7 @@ pub(super) async fn restart(
             "INSERT INTO head SELECT ?2, ?3, writer, ?4, NULL, 0, ?5, x'', '' FROM head WHERE chain_id = ?1",
         );
         let first = first.bind(before).bind(id).bind(rows::signed(next.key.epoch)?);
-        let prev = crate::ledger::entry::Entry::genesis_prev(&next.key.chain);
+        let prev = crate::record::Entry::genesis_prev(&next.key.chain);
         let first = first.bind(steps::hash(&next.key.secret)).bind(prev.as_bytes().to_vec());
         run(first, conn).await?;
     }

@@ -6,11 +6,11 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use super::{at_commit, before_commit, rows, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
-use crate::ledger::entry::{Entry, Kind};
 use crate::ledger::fleet::POOL;
 use crate::ledger::store::{
     Batch, EntryRow, Head, LeaseKey, LeaseRequest, Leased, PayloadRow, StoreError,
 };
+use crate::record::{Entry, Kind};
 
 /// Rows of one INSERT: few sizes, so that the cache of prepared statements holds them all.
 const ROWS: [usize; 4] = [64, 16, 4, 1];

@@ -3,6 +3,11 @@
 //!
 //! Whose key it was, the signed list says that the approval names: that is for whoever has the list.
 
+use crate::record::approval::AmendmentApproved;
+use crate::record::approval::AmendmentProposed;
+use crate::record::approval::AmendmentRefused;
+use crate::record::chain::Basis;
+use crate::record::chain::PolicyActivated;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::read::{Damage, Line};
@@ -12,7 +17,7 @@ use crate::crypto::sshsig::SshSig;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::ledger::entry::Kind;
+use crate::record::Kind;
 
 /// One proposal as the entries tell it.
 #[derive(Clone, Debug)]
@@ -39,10 +44,6 @@ fn bad(why: impl Into<String>) -> Damage {
     Damage::new("P3", why)
 }
 
-fn digest(line: &Line, name: &str) -> Option<Digest> {
-    line.text(name).and_then(Digest::parse)
-}
-
 impl Amendments {
     /// From here on, not every entry is read.
     pub const fn cut(&mut self) {
@@ -66,32 +67,30 @@ impl Amendments {
     /// # Errors
     /// `P3`.
     pub fn accept(&mut self, line: &Line) -> Result<(), Damage> {
-        if line.is(Kind::AmendmentProposed) {
-            self.propose(line);
+        if let Some(said) = line.get::<AmendmentProposed>() {
+            self.propose(said);
             Ok(())
-        } else if line.is(Kind::AmendmentApproved) {
-            self.approve(line)
-        } else if line.is(Kind::AmendmentRefused) {
-            let bundle = digest(line, "bundle");
-            let word = line.text("signature").is_some();
-            if let Some(found) = bundle.and_then(|bundle| self.proposed.get_mut(&bundle)) {
-                found.refused |= word;
+        } else if let Some(said) = line.get::<AmendmentApproved>() {
+            self.approve(said)
+        } else if let Some(said) = line.get::<AmendmentRefused>() {
+            if let Some(found) = self.proposed.get_mut(&said.bundle.0) {
+                found.refused |= said.signature.is_some();
             }
             Ok(())
-        } else if line.is(Kind::PolicyActivated) {
-            self.activate(line)
+        } else if let Some(said) = line.get::<PolicyActivated>() {
+            self.activate(line, said)
         } else {
             Ok(())
         }
     }
 
-    fn propose(&mut self, line: &Line) {
-        let expires = line.text("expires").and_then(Timestamp::parse);
-        let named = (digest(line, "bundle"), digest(line, "base"), expires, line.text("nonce"));
-        let (Some(bundle), Some(base), Some(expires), Some(nonce)) = named else { return };
-        let (author, nonce) =
-            (line.text("subject").unwrap_or_default().to_owned(), nonce.to_owned());
-        let pending = Pending { bundle, base, author, expires, nonce, given: Vec::new() };
+    fn propose(&mut self, said: &AmendmentProposed) {
+        let (Some(base), Some(expires), Some(nonce)) = (said.base, said.expires, said.nonce) else {
+            return;
+        };
+        let (bundle, author) = (said.bundle.0, said.subject.to_string());
+        let nonce = nonce.to_string();
+        let pending = Pending { bundle, base: base.0, author, expires, nonce, given: Vec::new() };
         // Recorded twice when a gate ended in between: what was said about it still holds.
         let same = self.proposed.get(&bundle).is_some_and(|before| before.pending == pending);
         if !same {
@@ -100,22 +99,21 @@ impl Amendments {
         }
     }
 
-    fn approve(&mut self, line: &Line) -> Result<(), Damage> {
-        let bundle = digest(line, "bundle");
-        let Some(found) = bundle.and_then(|bundle| self.proposed.get_mut(&bundle)) else {
+    fn approve(&mut self, said: &AmendmentApproved) -> Result<(), Damage> {
+        let Some(found) = self.proposed.get_mut(&said.bundle.0) else {
             return if self.cut { Ok(()) } else { Err(bad("it approves what was not proposed")) };
         };
-        let subject = line.text("subject").unwrap_or_default().to_ascii_lowercase();
+        let subject = said.subject.to_ascii_lowercase();
         let pending = &found.pending;
-        if line.text("nonce") != Some(pending.nonce.as_str()) {
+        if said.nonce.map(|nonce| nonce.to_string()).as_ref() != Some(&pending.nonce) {
             return Err(bad("it approves another proposal"));
         }
         if subject == pending.author.to_ascii_lowercase() {
             return Err(bad(format!("`{subject}` approves what `{subject}` proposed")));
         }
-        let signature = SshSig::parse(line.text("signature").unwrap_or_default());
+        let signature = SshSig::parse(said.signature.as_deref().unwrap_or_default());
         let signature = signature.map_err(|e| bad(format!("the publisher's signature: {e}")))?;
-        if line.text("key") != Some(signature.key.fingerprint().as_str()) {
+        if said.key.as_str() != signature.key.fingerprint() {
             return Err(bad("it names another key than the one that signed"));
         }
         let signed = pending.statement(Word::Approve).bytes();
@@ -125,26 +123,26 @@ impl Amendments {
         Ok(())
     }
 
-    fn activate(&mut self, line: &Line) -> Result<(), Damage> {
+    fn activate(&mut self, line: &Line, said: &PolicyActivated) -> Result<(), Damage> {
         let before = self.in_force;
         let Some(policy) = line.entry.draft.policy else { return Ok(()) };
         self.in_force = Some(policy);
         let shown = policy.prefixed();
-        match line.text("basis") {
-            Some("bootstrap") if before.is_some() => {
+        match said.basis {
+            Some(Basis::Bootstrap) if before.is_some() => {
                 Err(bad(format!("{shown} is no first bundle: another was in force")))
             }
-            Some("restart") if before.is_some_and(|before| before != policy) => {
+            Some(Basis::Restart) if before.is_some_and(|before| before != policy) => {
                 Err(bad(format!("{shown} was put in force at a start, and another was before")))
             }
-            Some("amendment") => self.replaces(line, policy, before),
-            Some(_) | None => Ok(()),
+            Some(Basis::Amendment) => self.replaces(said, policy, before),
+            Some(Basis::Bootstrap | Basis::Restart) | None => Ok(()),
         }
     }
 
     fn replaces(
         &mut self,
-        line: &Line,
+        said: &PolicyActivated,
         policy: Digest,
         before: Option<Digest>,
     ) -> Result<(), Damage> {
@@ -154,14 +152,13 @@ impl Amendments {
                 .lacking(policy, format!("{shown} was put in force, and nobody proposed it"));
         };
         let base = Some(found.pending.base);
-        if digest(line, "base") != base || before.is_some() && before != base {
+        if said.base.map(|base| base.0) != base || before.is_some() && before != base {
             return Err(bad(format!("{shown} was approved on top of another bundle")));
         }
         if found.refused {
             return Err(bad(format!("{shown} was put in force after it was refused")));
         }
-        let needed = line.entry.draft.data.get("approvals").and_then(Json::as_u64);
-        let needed = needed.unwrap_or(1).max(1);
+        let needed = said.approvals.map_or(1, |count| count.get().max(1));
         let approved = u64::try_from(found.approved.len()).unwrap_or(u64::MAX);
         if approved < needed {
             let why = format!("{shown} was put in force with {approved} of {needed} approvals");

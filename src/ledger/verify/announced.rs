@@ -11,8 +11,14 @@ use super::read::Line;
 use crate::crypto::keys::PublicKey;
 use crate::domain::id::{Epoch, Seq};
 use crate::domain::json::Json;
-use crate::ledger::entry::Kind;
 use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
+use crate::record::Base64;
+use crate::record::Int;
+use crate::record::Kind;
+use crate::record::chain::WriterStarted;
+use crate::record::fleet::KeyRevoked;
+use crate::record::fleet::KeyRotated;
+use crate::record::fleet::KeyUse;
 
 /// Enrolment keys, as trust roots and fleet logs together tell them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -39,13 +45,8 @@ impl Announced {
         let rows = reader.entries_of(&row.chain, &kinds).await?;
         let mut certifier: Option<(Epoch, String)> = None;
         for line in rows.iter().filter_map(|row| Line::read(&row.body).ok()) {
-            if line.is(Kind::WriterStarted) {
-                let id = line.entry.draft.data.get("certificate").and_then(|c| c.get("keyid"));
-                let id = id.and_then(Json::as_str).unwrap_or_default().to_owned();
-                certifier = Some((line.entry.epoch, id));
-                continue;
-            }
-            if line.text("use") != Some("enrolment") {
+            if let Some(started) = line.get::<WriterStarted>() {
+                certifier = Some((line.entry.epoch, started.certificate.keyid.to_string()));
                 continue;
             }
             let by = certifier.as_ref().filter(|(epoch, _)| *epoch == line.entry.epoch);
@@ -55,9 +56,10 @@ impl Announced {
     }
 
     fn line(&mut self, line: &Line, certifier: Option<&str>) {
-        let key = |name| line.text(name).and_then(key);
-        if line.is(Kind::KeyRotated) {
-            if let (Some(old), Some(new)) = (key("old"), key("new"))
+        let key = |bytes: &Base64<32>| PublicKey::from_bytes(&bytes.0);
+        if let Some(said) = line.get::<KeyRotated>().filter(|said| said.r#use == KeyUse::Enrolment)
+        {
+            if let (Some(old), Some(new)) = (key(&said.old), key(&said.new))
                 && self.trusted.contains(&old)
                 && certifier == Some(old.id().as_str())
                 && !self.trusted.contains(&new)
@@ -66,15 +68,12 @@ impl Announced {
             }
             return;
         }
-        let Some(revoked) = key("key") else { return };
-        let number = |name| line.entry.draft.data.get(name).and_then(Json::as_u64);
-        let good: Option<(String, Seq)> =
-            line.text("log").map(|log| (log.to_owned(), number("good_size").unwrap_or(0)));
+        let revoked = line.get::<KeyRevoked>().filter(|said| said.r#use == KeyUse::Enrolment);
+        let Some((said, revoked)) = revoked.and_then(|said| Some((said, key(&said.key)?))) else {
+            return;
+        };
+        let size = said.good_size.map_or(0, Int::get);
+        let good: Option<(String, Seq)> = said.log.as_ref().map(|log| (log.to_string(), size));
         self.revoked.push(Revoked { key: revoked.id(), good });
     }
-}
-
-fn key(text: &str) -> Option<PublicKey> {
-    let bytes = <[u8; 32]>::try_from(STANDARD.decode(text).ok()?).ok()?;
-    PublicKey::from_bytes(&bytes)
 }

@@ -12,8 +12,8 @@ use crate::crypto::merkle::Frontier;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Epoch, RunId, Seq};
 use crate::domain::time::Timestamp;
-use crate::ledger::entry::Kind;
 use crate::ledger::store::{EntryRow, Head};
+use crate::record::Kind;
 
 /// A chain as far as it has been read.
 #[derive(Debug)]

@@ -1,5 +1,8 @@
 //! Who may sign: the enrolment key of the genesis, and the writer key it certified for each epoch.
 
+use crate::record::chain::Certificate;
+use crate::record::chain::ChainGenesis;
+use crate::record::chain::WriterStarted;
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -13,7 +16,7 @@ use crate::domain::canonical;
 use crate::domain::id::{Epoch, Seq};
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
-use crate::ledger::entry::{Entry, Kind};
+use crate::record::{Entry, Kind};
 
 /// DSSE payload type of a writer's certificate.
 pub const CERTIFICATE: &str = "application/vnd.wicketgate.writer-certificate.v1+json";
@@ -115,11 +118,11 @@ impl Epochs {
         if entry.prev != Entry::genesis_prev(&entry.chain) {
             return Err(bad("`prev` of the genesis is not SHA-256 of the chain id"));
         }
-        let key = line
-            .text("enrolment_key")
-            .and_then(key)
+        let genesis = line.get::<ChainGenesis>();
+        let key = genesis
+            .and_then(|genesis| PublicKey::from_bytes(&genesis.enrolment_key.0))
             .ok_or_else(|| bad("`enrolment_key` of the genesis is no usable ed25519 key"))?;
-        self.genesis = Some((line.text("origin").unwrap_or_default().to_owned(), key));
+        self.genesis = genesis.map(|genesis| (genesis.origin.to_string(), key));
         Ok(())
     }
 
@@ -131,27 +134,19 @@ impl Epochs {
         let epoch = line.entry.epoch;
         let bad = |why: String| Damage::new("S1", format!("writer of epoch {epoch}: {why}"));
         let fail = |why: &str| bad(why.to_owned());
-        let writer = line
-            .text("writer_key")
-            .and_then(key)
+        let started = line.get::<WriterStarted>().ok_or_else(|| fail("it was not introduced"))?;
+        let writer = PublicKey::from_bytes(&started.writer_key.0)
             .ok_or_else(|| fail("`writer_key` is no usable ed25519 key"))?;
-        let certificate = line.entry.draft.data.get("certificate");
-        let member =
-            |name| certificate.and_then(|c| c.get(name)).and_then(Json::as_str).unwrap_or_default();
-        let body = STANDARD
-            .decode(member("body"))
-            .map_err(|_| fail("the certificate body is not base64"))?;
-        let signature = STANDARD
-            .decode(member("sig"))
-            .ok()
-            .and_then(|sig| <[u8; 64]>::try_from(sig).ok())
-            .ok_or_else(|| fail("the certificate signature is not 64 bytes in base64"))?;
+        let Certificate { body, keyid, sig } = &started.certificate;
+        let (body, signature) = (STANDARD.decode(body.as_str()), sig.0);
+        let body = body.map_err(|_| fail("the certificate body is not base64"))?;
+        let keyid = keyid.to_string();
         let signer = self
             .genesis
             .iter()
             .map(|(_, key)| key)
             .chain(&self.trusted)
-            .find(|key| key.id() == member("keyid"))
+            .find(|key| key.id() == keyid)
             .ok_or_else(|| fail("the certificate is not by the enrolment key"))?;
         if !signer.verifies(&dsse::pae(CERTIFICATE, &body), &signature) {
             return Err(fail("the certificate's signature does not verify"));

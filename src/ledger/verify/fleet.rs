@@ -1,15 +1,19 @@
 //! What a tenant's fleet log says about the other chains: which there are, how far they were, what may
 //! be gone.
 
+use crate::record::Int;
+use crate::record::fleet::ChainCheckpoint;
+use crate::record::fleet::ChainRetired;
+use crate::record::payload::RetentionPruned;
 use std::collections::BTreeMap;
 
 use super::read::Line;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
-use crate::ledger::entry::Kind;
 use crate::ledger::fleet::POOL;
 use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
+use crate::record::Kind;
 
 /// A head that somebody noted outside the chain.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,24 +71,26 @@ impl Fleet {
     }
 
     fn line(&mut self, line: &Line) {
-        let Some(log) = line.text("log") else { return };
+        let Some(log) = line.log() else { return };
         let known = self.0.entry(log.to_owned()).or_default();
-        let number = |name| line.entry.draft.data.get(name).and_then(Json::as_u64);
+        let mut head = None;
         if line.is(Kind::ChainEnrolled) {
             known.enrolled = true;
-        } else if line.is(Kind::RetentionPruned) {
-            known.pruned = known.pruned.max(number("to").unwrap_or(0));
+        } else if let Some(pruned) = line.get::<RetentionPruned>() {
+            known.pruned = known.pruned.max(pruned.to.get());
+        } else if let Some(retired) = line.get::<ChainRetired>() {
+            if let Some(lost) = retired.lost_from.map(Int::get) {
+                // What was lost was told as lost: that it is not there is no news.
+                known.heads.retain(|head| head.size <= lost);
+                known.lost = lost == 0;
+            }
+            head = Some((retired.size, retired.root));
+        } else if let Some(seen) = line.get::<ChainCheckpoint>() {
+            head = Some((seen.size, seen.root));
         }
-        if let Some(lost) = number("lost_from").filter(|_| line.is(Kind::ChainRetired)) {
-            // What was lost was told as lost: that it is not there is no news.
-            known.heads.retain(|head| head.size <= lost);
-            known.lost = lost == 0;
-        }
-        let root = line.text("root").and_then(Digest::parse);
-        let size = number("size").filter(|size| *size > 0);
-        if let (Some(size), Some(root)) = (size, root) {
+        if let Some((size, root)) = head.filter(|(size, _)| size.get() > 0) {
             let by = format!("entry {} of the fleet log", line.entry.seq);
-            known.heads.push(Noted { by, size, root });
+            known.heads.push(Noted { by, size: size.get(), root: root.0 });
         }
     }
 }

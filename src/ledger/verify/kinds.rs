@@ -11,9 +11,9 @@ use super::{Report, Trail};
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::ledger::entry::Entry;
 use crate::ledger::proofs::{self, Prover};
 use crate::ledger::store::{EntryRow, LedgerReader, StoreError};
+use crate::record::Entry;
 
 /// What was done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,19 +1,21 @@
 //! Runs that delegate to others: a child is opened and sealed while its parent is open, and says who is
 //! above it as the parent's own entry does.
 
+use crate::record::run::Delegator;
+use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 
 use super::read::{Damage, Line};
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
-use crate::ledger::entry::Kind;
+use crate::record::Kind;
 
 /// One open run.
 #[derive(Clone, Debug)]
 struct Open {
     parent: Option<RunId>,
     /// What `delegation` of a child says.
-    delegation: Vec<Json>,
+    delegation: Vec<Delegator>,
     /// Open runs below it.
     children: usize,
 }
@@ -62,18 +64,16 @@ impl Lineage {
         sealed: &dyn Fn(&RunId) -> bool,
         whole: bool,
     ) -> Result<(), Damage> {
-        let parent = line.text("parent").map(RunId::parse);
-        let said = line.entry.draft.data.get("delegation").and_then(Json::as_array);
-        let mut delegation = said.unwrap_or_default().to_vec();
         let bad = |check, why: &str| Err(Damage::new(check, format!("run {run}: {why}")));
-        let parent = match parent {
-            None if delegation.is_empty() => None,
-            Some(Some(parent)) => Some(parent),
-            None | Some(None) => return bad("S3", "`delegation` and no `parent`"),
-        };
+        let Some(opened) = line.get::<RunOpened>() else { return Ok(()) };
+        let parent = opened.parent;
+        let mut delegation: Vec<Delegator> =
+            opened.delegation.as_deref().unwrap_or_default().to_vec();
+        if parent.is_none() && !delegation.is_empty() {
+            return bad("S3", "`delegation` and no `parent`");
+        }
         if let Some(id) = parent {
-            let last = delegation.last().and_then(|last| last.get("run")).and_then(Json::as_str);
-            if last.and_then(RunId::parse) != Some(id) {
+            if delegation.last().map(|last| last.run) != Some(id) {
                 return bad("S3", "`delegation` does not end with the parent");
             }
             match self.open.get_mut(&id) {
@@ -86,10 +86,12 @@ impl Lineage {
                 None => {}
             }
         }
-        let text = |name| Json::from(line.text(name).unwrap_or_default());
-        let own = [("id", "agent"), ("version", "version"), ("manifest", "manifest")];
-        let own = own.into_iter().map(|(name, of)| (name, text(of)));
-        delegation.push(Json::object(own.chain([("run", Json::from(run.to_string()))])));
+        delegation.push(Delegator {
+            id: opened.agent.clone(),
+            manifest: opened.manifest,
+            run,
+            version: opened.version.clone(),
+        });
         self.open.insert(run, Open { parent, delegation, children: 0 });
         Ok(())
     }
@@ -102,22 +104,25 @@ mod tests {
     use super::*;
     use crate::domain::digest::Digest;
     use crate::domain::id::ChainId;
+    use crate::domain::json::Json;
     use crate::domain::time::Timestamp;
-    use crate::ledger::entry::{Draft, Entry, RunLink};
+    use crate::record::oracle::body;
+    use crate::record::{Body, Boot};
+    use crate::record::{Draft, Entry, RunLink};
 
     fn id(n: u8) -> RunId {
         RunId::from_random([n; 16])
     }
 
     fn line(n: u8, kind: Kind, data: Vec<(&str, Json)>) -> Line {
-        let draft = Draft { run: Some(id(n)), ..Draft::of(kind, Json::object(data)) };
+        let draft = Draft { run: Some(id(n)), ..Draft::of(body(kind, data)) };
         let entry = Entry {
             chain: ChainId::from_bytes([1; 16]),
             epoch: 1,
             seq: 9,
             prev: Digest::of(&[b"before"]),
             ts: Timestamp::from_millis(1),
-            boot: "00000000".to_owned(),
+            boot: Boot::from_random([0; 4]),
             mono: 1,
             run: Some(RunLink { run: id(n), seq: 0, prev: None }),
             draft,
@@ -194,9 +199,8 @@ mod tests {
         let invented = [opened(1, &[]), opened(2, &[4, 1])];
         assert_eq!(first_damage(&invented, true), Some("S3"));
         let mut headless = opened(2, &[1]);
-        let data = headless.entry.draft.data.as_object().cloned().unwrap();
-        let data = data.into_iter().filter(|(name, _)| name != "parent");
-        headless.entry.draft.data = Json::object(data);
+        let Body::RunOpened(opening) = &mut headless.entry.draft.body else { unreachable!() };
+        opening.parent = None;
         assert_eq!(first_damage(&[opened(1, &[]), headless], true), Some("S3"));
     }
 

@@ -1,10 +1,9 @@
 //! One stored line, read by the rules: strict, canonical, inside the profile and its kind's schema.
 
-use crate::domain::canonical;
 use crate::domain::digest::Digest;
-use crate::domain::json::{Json, Limits};
-use crate::ledger::entry::{self, Entry, Kind};
-use crate::ledger::schema;
+use crate::record::call::Decision;
+use crate::record::schema;
+use crate::record::{Content, Entry, Error, Kind};
 
 /// What is wrong, and which check of ledger.md §2.15 says so.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -28,7 +27,7 @@ impl Damage {
 pub struct Line {
     /// The exact bytes.
     pub bytes: Vec<u8>,
-    /// What they say. Of a kind this build does not know, `draft.kind` means nothing: see `unknown`.
+    /// What they say. Of a kind this build does not know, `draft.kind()` means nothing: see `unknown`.
     pub entry: Entry,
     /// Leaf hash of the bytes.
     pub leaf: Digest,
@@ -44,46 +43,49 @@ impl Line {
     /// `E1`, and why the bytes are no entry.
     pub fn read(bytes: &[u8]) -> Result<Self, Damage> {
         let bad = |why: String| Damage::new("E1", why);
-        let json = canonical::read(bytes, &Limits::ENTRY).map_err(|e| bad(e.to_string()))?;
-        let json = json.ok_or_else(|| bad(entry::Error::Canonical.to_string()))?;
-        // The reader has bounded the bytes.
-        schema::shape(&json).map_err(bad)?;
-        let unknown = json.get("kind").and_then(Json::as_str);
-        let unknown = unknown.filter(|kind| Kind::parse(kind).is_none()).map(str::to_owned);
-        let json = if unknown.is_some() { stand_in(json) } else { json };
-        let entry = Entry::of(json).map_err(|e| bad(e.to_string()))?;
-        if unknown.is_none() {
-            schema::header(&entry).map_err(bad)?;
-            schema::check(entry.draft.kind, &entry.draft.data).map_err(bad)?;
-        }
+        let (entry, unknown) = match Entry::parse(bytes) {
+            Ok(entry) => {
+                schema::header(&entry).map_err(bad)?;
+                (entry, None)
+            }
+            Err(Error::Kind(_)) => {
+                let (entry, kind) = schema::unknown(bytes).map_err(bad)?;
+                (entry, Some(kind))
+            }
+            Err(error) => return Err(bad(error.to_string())),
+        };
         Ok(Self { bytes: bytes.to_vec(), entry, leaf: Entry::leaf(bytes), unknown })
     }
 
     /// The kind's word, known or not.
     #[must_use]
     pub fn kind(&self) -> &str {
-        self.unknown.as_deref().unwrap_or_else(|| self.entry.draft.kind.as_str())
+        self.unknown.as_deref().unwrap_or_else(|| self.entry.draft.kind().as_str())
     }
 
     /// Whether it is of this kind.
     #[must_use]
     pub fn is(&self, kind: Kind) -> bool {
-        self.unknown.is_none() && self.entry.draft.kind == kind
+        self.unknown.is_none() && self.entry.draft.kind() == kind
     }
 
-    /// A text member of `data`.
+    /// What it says, if it is of this kind.
     #[must_use]
-    pub fn text(&self, name: &str) -> Option<&str> {
-        self.entry.draft.data.get(name).and_then(Json::as_str)
+    pub fn get<T: Content>(&self) -> Option<&T> {
+        self.entry.draft.get().filter(|_| self.unknown.is_none())
     }
-}
 
-/// An entry of an unknown kind, so that it is read for its header only.
-fn stand_in(mut json: Json) -> Json {
-    if let Json::Object(members) = &mut json {
-        members.insert("kind".into(), Json::from(Kind::Heartbeat.as_str()));
+    /// What was decided about a call, if it is a decision.
+    #[must_use]
+    pub fn decision(&self) -> Option<Decision<'_>> {
+        self.entry.draft.body.decision()
     }
-    json
+
+    /// The name of the log that it is about, if it is of a fleet's log.
+    #[must_use]
+    pub fn log(&self) -> Option<&str> {
+        self.entry.draft.body.log()
+    }
 }
 
 #[cfg(test)]

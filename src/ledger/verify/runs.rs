@@ -1,5 +1,11 @@
 //! One run: its own numbering and links, its end, and the life of each of its calls.
 
+use crate::record::Role;
+use crate::record::call::CallFailed;
+use crate::record::run::Replay;
+use crate::record::run::ReplayMode;
+use crate::record::run::RunOpened;
+use crate::record::run::RunSealed;
 use std::collections::BTreeMap;
 
 use super::approved::{Hold, breaks_glass};
@@ -9,7 +15,7 @@ use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::tier::Tier;
-use crate::ledger::entry::{Kind, RunLink};
+use crate::record::{Kind, RunLink};
 
 /// `run.opened.mode` of a run whose calls are decided and recorded, and never run.
 const SIMULATE: &str = "simulate";
@@ -100,21 +106,22 @@ impl Run {
         self.next = self.next.saturating_add(1);
         self.prev = Some(line.leaf);
         if line.is(Kind::RunOpened) {
-            self.simulated = line.text("mode") == Some(SIMULATE);
-            origin(run, line).map_err(|why| Damage::new("S3", why))?;
+            let opened = line.get::<RunOpened>();
+            self.simulated = opened.is_some_and(|opened| opened.mode == SIMULATE);
+            let replay = opened.and_then(|opened| opened.replay.as_ref());
+            let checked = replay.map_or(Ok(()), |replay| origin(run, replay));
+            checked.map_err(|why| Damage::new("S3", why))?;
         }
-        if line.is(Kind::RunSealed) {
-            return self.seal(line);
+        if let Some(sealed) = line.get::<RunSealed>() {
+            return self.seal(sealed.entries.get());
         }
         line.entry.draft.call.clone().map_or(Ok(()), |call| self.call(run, call, line))
     }
 
-    fn seal(&mut self, line: &Line) -> Result<(), Damage> {
+    fn seal(&mut self, count: u64) -> Result<(), Damage> {
         self.sealed = true;
-        let count = line.entry.draft.data.get("entries").and_then(Json::as_u64);
-        if count != Some(self.next) {
-            let why =
-                format!("the seal counts {} entries, there are {}", count.unwrap_or(0), self.next);
+        if count != self.next {
+            let why = format!("the seal counts {count} entries, there are {}", self.next);
             return Err(Damage::new("S4", why));
         }
         let open = self.calls.iter().find(|(_, call)| call.stage != Stage::Over);
@@ -134,9 +141,9 @@ impl Run {
         }
         let before = self.calls.get(&id);
         let begun = before.is_none() && self.cut;
-        let stage = next_stage(before, draft.kind)
+        let stage = next_stage(before, draft.kind())
             .or_else(|| under_glass(before, line))
-            .or_else(|| begun.then(|| stage_of(draft.kind)).flatten())
+            .or_else(|| begun.then(|| stage_of(draft.kind())).flatten())
             .ok_or_else(|| bad(format!("`{}` does not follow {}", line.kind(), said(before))))?;
         if let (Some(was), Some(is)) = (before.and_then(|c| c.tool.as_ref()), &draft.tool)
             && was != is
@@ -144,8 +151,8 @@ impl Run {
             return Err(bad(format!("the tool was `{was}` and is `{is}`")));
         }
         verdict_fits(line).map_err(bad)?;
-        let started = draft.data.get("started").and_then(Json::as_bool) == Some(true);
-        if self.simulated && (started || draft.kind == Kind::CallCompleted) {
+        let started = draft.get::<CallFailed>().is_some_and(|failed| failed.started);
+        if self.simulated && (started || draft.kind() == Kind::CallCompleted) {
             return Err(bad(format!("`{}` in a run that is only simulated", line.kind())));
         }
         digest_fits(run, &id, line)?;
@@ -163,21 +170,18 @@ impl Run {
 }
 
 /// A run says of what it is a replay, or from where in another run it goes on: all of it or nothing.
-fn origin(run: &RunId, opened: &Line) -> Result<(), String> {
-    let Some(replay) = opened.entry.draft.data.get("replay") else { return Ok(()) };
-    let text = |name| replay.get(name).and_then(Json::as_str);
-    let mode = text("mode").unwrap_or_default();
-    let (recording, from) = (replay.get("recording").is_some(), text("run"));
-    let (other, at) = (from.is_some(), replay.get("at").is_some());
+fn origin(run: &RunId, replay: &Replay) -> Result<(), String> {
+    let mode = replay.mode;
+    let said = (replay.recording.is_some(), replay.run.is_some(), replay.at.is_some());
     let expected = match mode {
-        "fork" => (true, true, true),
-        "replay" => (true, false, false),
-        _ => (false, false, false),
+        ReplayMode::Fork => (true, true, true),
+        ReplayMode::Replay => (true, false, false),
+        ReplayMode::Record | ReplayMode::Deterministic => (false, false, false),
     };
-    if (recording, other, at) != expected {
+    if said != expected {
         return Err(format!("the opening does not say what a run of the mode `{mode}` comes from"));
     }
-    if from == Some(run.to_string().as_str()) {
+    if replay.run.as_ref() == Some(run) {
         return Err("the run goes on from itself".into());
     }
     Ok(())
@@ -246,13 +250,14 @@ const fn stage_of(kind: Kind) -> Option<Stage> {
 /// require_approval. What is irreversible is never merely observed.
 fn verdict_fits(line: &Line) -> Result<(), String> {
     let draft = &line.entry.draft;
-    let enforced = draft.data.get("enforced").and_then(Json::as_bool).unwrap_or(true);
-    let fits = match (draft.kind, draft.verdict) {
+    let decision = line.decision();
+    let enforced = decision.is_none_or(|decision| decision.enforced);
+    let fits = match (draft.kind(), draft.verdict) {
         (Kind::CallAuthorized, Some(Verdict::Allow)) => enforced,
         // Break-glass is no observing: what runs under it the policy allows, told of it.
         (Kind::CallAuthorized, _) if breaks_glass(line) => false,
         (Kind::CallAuthorized, Some(Verdict::Deny | Verdict::RequireApproval)) => {
-            !enforced && line.text("tier").and_then(Tier::parse).is_some_and(|t| t != Tier::T3)
+            !enforced && decision.and_then(|d| d.tier).is_some_and(|tier| tier != Tier::T3)
         }
         (Kind::CallAuthorized, None) => false,
         (Kind::CallDenied, verdict) => enforced && verdict == Some(Verdict::Deny),
@@ -267,17 +272,15 @@ fn verdict_fits(line: &Line) -> Result<(), String> {
 /// The call digest, if the entry has one, is the one of its own commitment.
 fn digest_fits(run: &RunId, id: &CallId, line: &Line) -> Result<(), Damage> {
     let draft = &line.entry.draft;
-    // An approver's word names the digest of the hold and has no arguments of its own: P4 compares the two.
-    if line.is(Kind::ApprovalGranted) || line.is(Kind::ApprovalRefused) {
-        return Ok(());
-    }
-    let Some(said) = line.text("call_digest") else { return Ok(()) };
-    let args = draft.committed("args").map(|c| c.c);
+    // An approver's answer names the digest of the hold and has no arguments of its own: P4 compares the two.
+    let said = line.decision().and_then(|decision| decision.call_digest);
+    let Some(said) = said else { return Ok(()) };
+    let args = draft.committed(Role::Args).map(|c| c.c.0);
     let expected = match (&draft.tool, args) {
         (Some(tool), Some(args)) => Some(call_digest(run, id, tool, &args)),
         (None, _) | (_, None) => None,
     };
-    if expected.is_some() && expected == Digest::parse(said) {
+    if expected == Some(said) {
         Ok(())
     } else {
         Err(Damage::new("P2", format!("call `{id}`: `call_digest` is not of this call")))

@@ -1,14 +1,16 @@
 //! A run and the runs below it: which they are, and whether they can be exported together.
 
+use crate::record::run::ReplayMode;
+use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::evidence::projection::decides;
 use crate::evidence::{self, gather};
-use crate::ledger::entry::Kind;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::Line;
+use crate::record::Kind;
 
 /// Rows fetched at a time.
 const PAGE: u32 = 1000;
@@ -30,7 +32,8 @@ impl Family {
         run: &RunId,
     ) -> Result<Self, evidence::Error> {
         let mut family = Self { runs: vec![(*run, lines_of(reader, row, run).await?)] };
-        let delegates = |line: &Line| line.entry.draft.data.get("delegates").is_some();
+        let delegates =
+            |line: &Line| line.get::<RunOpened>().is_some_and(|run| run.delegates.is_some());
         if family.root().first().is_some_and(delegates) {
             for child in below(reader, row, family.root()).await? {
                 family.runs.push((child, lines_of(reader, row, &child).await?));
@@ -89,7 +92,7 @@ async fn below(
         at = at.saturating_add(u64::try_from(rows.len()).unwrap_or(u64::MAX));
         rows.retain(|entry| entry.seq < end && entry.kind == Kind::RunOpened.as_str());
         for line in gather::read(&rows)? {
-            let parent = line.text("parent").and_then(RunId::parse);
+            let parent = line.get::<RunOpened>().and_then(|opened| opened.parent);
             if parent.is_some_and(|parent| family.contains(&parent)) {
                 family.extend(run_of(&line));
                 found.extend(run_of(&line));
@@ -106,22 +109,20 @@ fn sealed(lines: &[Line]) -> bool {
 /// The opening of a run that can be exported.
 pub(super) fn recorded(family: &Family) -> Result<&Line, String> {
     let lines = family.root();
-    let opened = lines.first().filter(|line| line.is(Kind::RunOpened));
-    let opened = opened.ok_or("its opening is not here")?;
-    let data = &opened.entry.draft.data;
-    if let Some(parent) = data.get("parent").and_then(Json::as_str) {
+    let opened = lines.first().and_then(|line| Some((line, line.get::<RunOpened>()?)));
+    let (line, opened) = opened.ok_or("its opening is not here")?;
+    if let Some(parent) = opened.parent {
         return Err(format!("it is the child of run {parent}, whose recording has it"));
     }
-    let mode = data.get("replay").and_then(|replay| replay.get("mode")).and_then(Json::as_str);
-    match mode {
+    match opened.replay.as_ref().map(|replay| replay.mode) {
         None => {
             return Err("it was not recorded: neither its manifest (`replay.mode`) nor its agent \
                         asked for that"
                 .into());
         }
-        Some("replay") => return Err("it is a replay itself".into()),
-        Some("fork") => return Err("it goes on from another recording".into()),
-        Some(_) => {}
+        Some(ReplayMode::Replay) => return Err("it is a replay itself".into()),
+        Some(ReplayMode::Fork) => return Err("it goes on from another recording".into()),
+        Some(ReplayMode::Record | ReplayMode::Deterministic) => {}
     }
     if let Some((run, _)) = family.runs.iter().find(|(_, lines)| !sealed(lines)) {
         return Err(format!("run {run} is not sealed yet"));
@@ -129,7 +130,7 @@ pub(super) fn recorded(family: &Family) -> Result<&Line, String> {
     if !family.lines().iter().any(|line| decides(line)) {
         return Err("it has no calls".into());
     }
-    Ok(opened)
+    Ok(line)
 }
 
 /// The lines of each call of these lines, in the order in which the calls were first decided.

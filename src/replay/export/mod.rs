@@ -3,6 +3,8 @@
 //! Nothing is added to what the books say: a step is written only if all its payloads are there and open
 //! the commitments of its entries. What is missing is named, and then nothing is written.
 
+use crate::record::Role;
+use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -142,7 +144,7 @@ impl Source<'_> {
         self.policies(&lines, out)?;
         let (mut payloads, mut missing) = (Payloads::default(), Vec::new());
         self.open(&[opened], &mut payloads).await?;
-        let definitions = match bound(&payloads, opened, "tools") {
+        let definitions = match bound(&payloads, opened, Role::Tools) {
             Ok((bind, body)) => tools(&bind, &body.unwrap_or_default(), out)?,
             Err(why) => {
                 missing.push(format!("what its agent was shown {why}"));
@@ -219,7 +221,7 @@ impl Source<'_> {
 }
 
 fn manifest_of(opened: &Line) -> Result<Digest, Trouble> {
-    let digest = opened.text("manifest").and_then(Digest::parse);
+    let digest = opened.get::<RunOpened>().map(|opened| opened.manifest.0);
     digest.ok_or_else(|| Trouble::Missing("it names no manifest".into()))
 }
 
@@ -237,13 +239,13 @@ fn put(out: &mut Out, name: String, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 fn header(source: &Source<'_>, opened: &Line) -> Vec<(&'static str, Json)> {
-    let data = &opened.entry.draft.data;
-    let replay = data.get("replay").unwrap_or(&Json::Null);
+    let data = Json::of(&opened.entry.draft.body);
+    let replay = opened.get::<RunOpened>().and_then(|opened| opened.replay.as_ref());
     let mut members = vec![
         ("t", Json::from("recording")),
         ("v", Json::from(VERSION)),
         ("run", Json::from(source.order.run.to_string())),
-        ("opened_at", replay.get("clock").cloned().unwrap_or(Json::Null)),
+        ("opened_at", Json::of(&replay.map(|replay| replay.clock))),
         ("log", Json::from(source.row.origin.as_str())),
         ("chain", Json::from(source.row.chain.to_string())),
         ("program", Json::from(source.order.program)),
@@ -261,7 +263,7 @@ fn child(
     opened: &Line,
     calls: &[Vec<&Line>],
 ) -> Result<Vec<(&'static str, Json)>, Trouble> {
-    let data = &opened.entry.draft.data;
+    let data = Json::of(&opened.entry.draft.body);
     let refused = |why: &str| Err(Trouble::Missing(format!("its child run {run} {why}")));
     if data.get("incognito").is_some() {
         return refused("was incognito: nothing of it is stored");

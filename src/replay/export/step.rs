@@ -1,27 +1,38 @@
 //! One call as its step: its payloads with what binds them, its decision, and how it ended.
 
+use crate::record::Body;
+use crate::record::Role;
+use crate::record::Text;
+use crate::record::call::BreakGlass;
+use crate::record::call::CallAuthorized;
+use crate::record::call::CallCancelled;
+use crate::record::call::CallCompleted;
+use crate::record::call::CallExpired;
+use crate::record::call::CallFailed;
+use crate::record::call::CallHeld;
+use crate::record::call::CallUnknown;
 use std::collections::BTreeMap;
 
 use crate::domain::id::RunId;
 use crate::domain::json::{Json, Limits};
 use crate::evidence::payloads::{self, Payload, Payloads, Why};
 use crate::evidence::projection::decides;
-use crate::ledger::entry::Kind;
 use crate::ledger::hold;
 use crate::ledger::verify::Line;
 use crate::policy::input::approval_json;
+use crate::record::Kind;
 
 /// What binds a payload to its line, and the payload, unless something of it is left out.
 pub(super) type Bound = (Json, Option<Vec<u8>>);
 
 /// One payload of a line with what binds it to the line; or why it cannot be had.
-pub(super) fn bound(payloads: &Payloads, line: &Line, role: &str) -> Result<Bound, String> {
+pub(super) fn bound(payloads: &Payloads, line: &Line, role: Role) -> Result<Bound, String> {
     let said = line.entry.draft.committed(role);
     let said = said.ok_or_else(|| "was never recorded".to_owned())?;
-    match payloads.0.get(&said.c) {
+    match payloads.0.get(&said.c.0) {
         Some(Payload::Opened { salt, body, .. }) => {
             let bind = Json::object([
-                ("role", Json::from(role)),
+                ("role", Json::from(role.as_str())),
                 ("c", Json::from(said.c.hex())),
                 ("salt", Json::from(hex::encode(salt))),
             ]);
@@ -29,9 +40,9 @@ pub(super) fn bound(payloads: &Payloads, line: &Line, role: &str) -> Result<Boun
         }
         Some(Payload::Redacted { parts, .. }) => {
             let bind = Json::object([
-                ("role", Json::from(role)),
+                ("role", Json::from(role.as_str())),
                 ("c", Json::from(said.c.hex())),
-                ("parts", payloads::redacted(role, parts)),
+                ("parts", payloads::redacted(role.as_str(), parts)),
             ]);
             Ok((bind, None))
         }
@@ -61,27 +72,29 @@ pub(super) fn step(
     };
     let draft = &main.entry.draft;
     let tool = draft.tool.as_ref().map(ToString::to_string).unwrap_or_default();
-    let definition = main.text("definition");
-    if definition.is_some_and(|d| definitions.get(&tool).is_some_and(|shown| shown != d)) {
+    let decided = main.decision().ok_or("it was never decided")?;
+    let definition = decided.definition.map(|digest| digest.prefixed());
+    if definition.is_some_and(|d| definitions.get(&tool).is_some_and(|shown| *shown != d)) {
         return Err(format!("`{tool}` was changed while the run was open"));
     }
     let (mut binds, mut left_out) = (Vec::new(), Vec::new());
-    let mut take = |line: &Line, role: &'static str| -> Result<Option<Vec<u8>>, String> {
+    let mut take = |line: &Line, role: Role| -> Result<Option<Vec<u8>>, String> {
         let taken = bound(payloads, line, role);
         let (bind, body) = taken.map_err(|why| format!("`{role}` of `{tool}` {why}"))?;
         binds.push(bind);
-        left_out.extend(body.is_none().then(|| Json::from(role)));
+        left_out.extend(body.is_none().then(|| Json::from(role.as_str())));
         Ok(body)
     };
     let json = |body: Vec<u8>| Json::parse(&body, &Limits::FILE).map_err(|e| e.to_string());
-    let args = take(main, "args")?.map(json).transpose()?;
-    let asked = draft.committed("policy_input").is_some();
-    let input = if asked { take(main, "policy_input")? } else { None };
+    let args = take(main, Role::Args)?.map(json).transpose()?;
+    let asked = draft.committed(Role::PolicyInput).is_some();
+    let input = if asked { take(main, Role::PolicyInput)? } else { None };
     let input = input.map(json).transpose()?;
-    let glass = draft.data.get("break_glass");
-    let glass = glass.map(|said| Ok::<_, String>((said, take(main, "approval")?))).transpose()?;
+    let glass = main.get::<CallAuthorized>().and_then(|call| call.break_glass.as_ref());
+    let signed = |said| Ok::<_, String>((said, take(main, Role::Approval)?));
+    let glass = glass.map(signed).transpose()?;
     let glass = glass.and_then(|(said, signed)| Some(broken(said, &signed?))).transpose()?;
-    let result = if last.is(Kind::CallCompleted) { take(last, "result")? } else { None };
+    let result = if last.is(Kind::CallCompleted) { take(last, Role::Result)? } else { None };
     let result = result.map(String::from_utf8).transpose().map_err(|e| e.to_string())?;
     if main.is(Kind::CallAuthorized) && decides(last) {
         return Err(format!("`{tool}` is not over"));
@@ -95,7 +108,7 @@ pub(super) fn step(
         ("call", Json::from(draft.call.as_ref().map(ToString::to_string).unwrap_or_default())),
         ("tool", Json::from(tool.as_str())),
         ("at", Json::from(at)),
-        ("after", first.entry.draft.data.get("after").cloned().unwrap_or(Json::Int(0))),
+        ("after", Json::from(first.decision().map_or(0, |decision| decision.after))),
         ("end", Json::from(run_seq)),
         ("decision", decision(main)),
         ("ended", ended(first, last)),
@@ -116,10 +129,10 @@ pub(super) fn step(
 }
 
 /// The break-glass order under which a call ran: what was signed, and what its entry says of that.
-fn broken(said: &Json, signed: &[u8]) -> Result<Json, String> {
+fn broken(said: &BreakGlass, signed: &[u8]) -> Result<Json, String> {
     let signed = Json::parse(signed, &Limits::FILE).map_err(|e| e.to_string())?;
-    let of = |name: &str| said.get(name).cloned().unwrap_or(Json::Null);
-    Ok(Json::object([("signed", signed), ("by", of("by")), ("signers", of("signers"))]))
+    let (by, signers) = (Json::of(&said.by), Json::of(&said.signers));
+    Ok(Json::object([("signed", signed), ("by", by), ("signers", signers)]))
 }
 
 fn place(line: &Line) -> Json {
@@ -135,18 +148,36 @@ fn decision(line: &Line) -> Json {
     let mut members = Vec::new();
     members.extend(draft.verdict.map(|verdict| ("verdict", Json::from(verdict.as_str()))));
     members.extend(draft.policy.map(|policy| ("policy", Json::from(policy.prefixed()))));
-    for name in ["enforced", "reasons", "obligations"] {
-        members.extend(draft.data.get(name).map(|value| (name, value.clone())));
+    if let Some(decision) = line.decision() {
+        members.push(("enforced", Json::from(decision.enforced)));
+        members.push(("reasons", Json::of(&decision.reasons)));
+        members.push(("obligations", Json::of(&decision.obligations)));
     }
     Json::object(members)
+}
+
+/// What the last entry of a call says of how it ended.
+fn how(body: &Body) -> Vec<(&'static str, Json)> {
+    let text = |name, text: &Text| vec![(name, Json::from(text.as_str()))];
+    if let Some(failed) = body.get::<CallFailed>() {
+        return vec![
+            ("class", Json::from(&*failed.class)),
+            ("started", Json::from(failed.started)),
+            ("message", Json::from(&*failed.message)),
+        ];
+    }
+    let completed = body.get::<CallCompleted>().map(|call| text("status", &call.status));
+    completed
+        .or_else(|| Some(text("cause", &body.get::<CallUnknown>()?.cause)))
+        .or_else(|| Some(text("reason", &body.get::<CallCancelled>()?.reason)))
+        .or_else(|| Some(text("reason", &body.get::<CallExpired>()?.reason)))
+        .unwrap_or_default()
 }
 
 /// How the call ended, in the words of its last entry.
 fn ended(first: &Line, last: &Line) -> Json {
     let mut members = vec![("kind", Json::from(last.kind()))];
-    for name in ["status", "class", "started", "message", "cause", "reason"] {
-        members.extend(last.entry.draft.data.get(name).map(|value| (name, value.clone())));
-    }
+    members.extend(how(&last.entry.draft.body));
     let lapsed =
         first.is(Kind::CallHeld) && (last.is(Kind::CallDenied) || last.is(Kind::CallExpired));
     members.extend(lapsed.then(|| ("lapsed", Json::from(true))));
@@ -155,12 +186,13 @@ fn ended(first: &Line, last: &Line) -> Json {
 
 /// Who approved a held call.
 fn approved(held: &Line, lines: &[&Line], args: Option<&Json>) -> Json {
-    let by = lines.iter().filter_map(|line| hold::said(&line.entry, Kind::ApprovalGranted));
+    let held = held.get::<CallHeld>();
+    let by = lines.iter().filter_map(|line| hold::granted(&line.entry));
     let mut members = vec![
         ("by", by.map(|approval| approval_json(&approval)).collect::<Vec<_>>().into()),
-        ("nonce", Json::from(held.text("nonce").unwrap_or_default())),
+        ("nonce", Json::of(&held.and_then(|held| held.nonce))),
         ("salt", args.and_then(|bind| bind.get("salt")).cloned().unwrap_or(Json::Null)),
     ];
-    members.extend(held.text("effect").map(|effect| ("effect", Json::from(effect))));
+    members.extend(held.and_then(|held| held.effect).map(|effect| ("effect", Json::of(&effect))));
     Json::object(members)
 }

@@ -7,6 +7,7 @@
 mod output;
 mod probe;
 
+use crate::domain::outcome::{Cgroup, Sandbox};
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -158,8 +159,8 @@ impl Command {
         let Started { mut child, control, leaf } = started;
         // There is no lesser one that it could run in; if it does not come to run, this is taken back.
         permit.observe(|seen| {
-            seen.sandbox = Some(self.binding.level.as_str().to_owned());
-            seen.cgroup = leaf.as_ref().map(|_| sandbox::TOGETHER.to_owned());
+            seen.sandbox = Sandbox::parse(self.binding.level.as_str());
+            seen.cgroup = leaf.as_ref().map(|_| Cgroup::MemoryPids);
         });
         let (output, errors) = (child.stdout.take(), child.stderr.take());
         let reading = async {

@@ -1,5 +1,6 @@
 //! One tool, or one other method, of a server: prepared without it, asked only with a permit.
 
+use crate::domain::outcome::{Cgroup, Sandbox};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -207,8 +208,8 @@ impl ToolExecutor for McpTool {
         if let Some(level) = self.mcp.server.isolation() {
             let held = self.upstream.keeper.together();
             permit.observe(|seen| {
-                seen.sandbox = Some(level.to_owned());
-                seen.cgroup = held.map(str::to_owned);
+                seen.sandbox = Sandbox::parse(level);
+                seen.cgroup = held.and_then(Cgroup::parse);
             });
         }
         self.send(&link, ready, (prepared.call(), permit.fuse())).await

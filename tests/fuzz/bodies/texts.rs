@@ -7,8 +7,8 @@ use wicketgate::domain::canonical;
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::evidence::trust::Trust;
 use wicketgate::identity;
-use wicketgate::ledger::entry::Entry;
 use wicketgate::ledger::verify::Line;
+use wicketgate::record::Entry;
 use wicketgate::yaml;
 
 use super::{key, text};

@@ -66,7 +66,7 @@ fn heads(source: &Source, predicate: &Json) -> Result<(), Failure> {
         }
         let entries = runtime.block_on(reader.entries(&row.chain, seq, 1)).map_err(unjudged)?;
         let there = entries.first().filter(|entry| entry.seq == seq);
-        let there = there.map(|entry| crate::ledger::entry::Entry::leaf(&entry.body).hex());
+        let there = there.map(|entry| crate::record::Entry::leaf(&entry.body).hex());
         match there {
             Some(leaf) if leaf == head => {}
             Some(_) => {

@@ -1,5 +1,12 @@
 //! F1: the fleet log of a bundle, and what it says of the bundle's chains.
 
+use crate::record::Base64;
+use crate::record::chain::ChainGenesis;
+use crate::record::fleet::ChainCheckpoint;
+use crate::record::fleet::ChainEnrolled;
+use crate::record::fleet::ChainRetired;
+use crate::record::fleet::KeyRevoked;
+use crate::record::fleet::KeyUse;
 use std::collections::BTreeMap;
 
 use super::proofs::{paths, span};
@@ -15,8 +22,8 @@ use crate::evidence::bundle::{
 };
 use crate::evidence::trust::{Trust, Use};
 use crate::evidence::verify::range::beginning;
-use crate::ledger::entry::Kind;
 use crate::ledger::verify::Line;
+use crate::record::Kind;
 
 /// Where the newest fleet head is.
 pub(super) const NOTE: &str = FLEET_CHECKPOINT;
@@ -112,9 +119,10 @@ impl Fleet {
         let mut seen: BTreeMap<Seq, Digest> = BTreeMap::new();
         let mut recorded = Recorded::new();
         for line in self.of_chain(Kind::ChainCheckpoint, &id) {
-            let said = head_of(line).ok_or_else(|| bad("a `chain.checkpoint` without a head"))?;
+            let Some(seen_at) = line.get::<ChainCheckpoint>() else { continue };
+            let said = (seen_at.size.get(), seen_at.root.0);
             let seq = line.entry.seq;
-            if line.text("log") != Some(log) {
+            if line.log() != Some(log) {
                 return Err(bad(format!(
                     "fleet seq {seq} has a head of the chain as another log's"
                 )));
@@ -141,14 +149,14 @@ impl Fleet {
     /// Whether the chain is enrolled as what it is, and no other chain under its name.
     fn enrolled(&self, chain: &Chain<'_>, id: &str) -> Result<(), Outcome> {
         let log = &chain.checkpoint.origin;
-        let key = chain.lines.first().and_then(|line| line.text("enrolment_key"));
+        let genesis = chain.lines.first().and_then(|line| line.get::<ChainGenesis>());
+        let key = genesis.map(|genesis| genesis.enrolment_key);
         let mut there = false;
-        for line in self.lines.iter().filter(|line| line.is(Kind::ChainEnrolled)) {
-            let (same_id, same_log) =
-                (line.text("chain") == Some(id), line.text("log") == Some(log));
-            match (same_id, same_log) {
+        for enrolled in self.lines.iter().filter_map(|line| line.get::<ChainEnrolled>()) {
+            let same_id = enrolled.chain.to_string() == id;
+            match (same_id, enrolled.log.as_str() == log) {
                 (false, false) => {}
-                (true, true) if line.text("enrolment_key") == key => there = true,
+                (true, true) if Some(enrolled.enrolment_key) == key => there = true,
                 (true, true) => {
                     return Err(bad(format!("`{log}` is enrolled with another enrolment key")));
                 }
@@ -165,7 +173,12 @@ impl Fleet {
     }
 
     fn of_chain<'a>(&'a self, kind: Kind, id: &'a str) -> impl Iterator<Item = &'a Line> {
-        self.lines.iter().filter(move |line| line.is(kind) && line.text("chain") == Some(id))
+        let of_chain = move |line: &&Line| {
+            let head = line.get::<ChainCheckpoint>().map(|head| head.chain);
+            let retired = || line.get::<ChainRetired>().map(|retired| retired.chain);
+            head.or_else(retired).is_some_and(|chain| chain.to_string() == id)
+        };
+        self.lines.iter().filter(move |line| line.is(kind)).filter(of_chain)
     }
 
     /// Whether the first `size` entries of the fleet log enrol every chain here and have a head of it beyond
@@ -255,15 +268,13 @@ fn revoked_within(
     note: &str,
     trust: &Trust,
 ) -> Result<(), Outcome> {
-    use base64::Engine as _;
     let (_, held) = Checkpoint::open_with(note, &trust.fleet).map_err(|e| bad(e.to_string()))?;
     let revoked = |held: &Held<'_>| {
-        let raw = base64::engine::general_purpose::STANDARD.encode(held.key.key.to_bytes());
-        lines.iter().filter(|line| line.is(Kind::KeyRevoked)).any(|line| {
-            let good = line.entry.draft.data.get("good_size").and_then(Json::as_u64);
-            line.text("use") == Some("fleet")
-                && line.text("key") == Some(&raw)
-                && good.is_none_or(|good| checkpoint.size > good)
+        let raw = Base64(held.key.key.to_bytes());
+        lines.iter().filter_map(|line| line.get::<KeyRevoked>()).any(|said| {
+            said.r#use == KeyUse::Fleet
+                && said.key == raw
+                && said.good_size.is_none_or(|good| checkpoint.size > good.get())
         })
     };
     if held.iter().all(revoked) {
@@ -319,12 +330,6 @@ fn extends(
     Some(verifies_consistency(old.size, new.size, &old.root, &new.root, path))
 }
 
-/// Size and root in a `chain.checkpoint`.
-fn head_of(line: &Line) -> Option<(Seq, Digest)> {
-    let size = line.entry.draft.data.get("size").and_then(Json::as_u64)?;
-    Some((size, line.text("root").and_then(Digest::parse)?))
-}
-
 /// The entries: strict, of one chain of this name, in order, linked, and in the tree.
 pub(super) fn entries(files: &Files, checkpoint: &Checkpoint) -> Result<Vec<Line>, Outcome> {
     let text = files.get(FLEET_ENTRIES).ok_or_else(|| bad(format!("no `{FLEET_ENTRIES}`")))?;
@@ -336,8 +341,8 @@ pub(super) fn entries(files: &Files, checkpoint: &Checkpoint) -> Result<Vec<Line
         lines.push(read.map_err(|d| bad(format!("`{FLEET_ENTRIES}` line {number}: {}", d.why)))?);
     }
     let first = lines.first().ok_or_else(|| bad("no fleet entries"))?;
-    let is_genesis = first.is(Kind::ChainGenesis) && first.entry.seq == 0;
-    if !is_genesis || first.text("origin") != Some(&checkpoint.origin) {
+    let genesis = first.get::<ChainGenesis>().filter(|_| first.entry.seq == 0);
+    if genesis.is_none_or(|genesis| genesis.origin.as_str() != checkpoint.origin) {
         return Err(bad("the first fleet entry is not the genesis of this log"));
     }
     for (before, line) in lines.iter().zip(lines.iter().skip(1)) {

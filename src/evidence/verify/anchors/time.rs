@@ -10,8 +10,9 @@ use crate::domain::time::Timestamp;
 use crate::evidence::bundle::Files;
 use crate::evidence::trust::Trust;
 use crate::evidence::verify::report::{Outcome, Report};
-use crate::ledger::entry::Kind;
 use crate::ledger::verify::Line;
+use crate::record::Kind;
+use crate::record::chain::AnchorObserved;
 
 /// What the stamps of a bundle come to.
 #[derive(Default)]
@@ -196,10 +197,8 @@ impl Seen {
 /// The time of the token that an `anchor.observed` names, if it is in the bundle and holds: whatever
 /// follows in the chain was written after it.
 fn token(files: &Files, fleet: &Fleet, trust: &Trust, line: &Line) -> Option<i64> {
-    if !line.is(Kind::AnchorObserved) {
-        return None;
-    }
-    let wanted = line.text("token").and_then(Digest::parse)?;
+    let said = line.get::<AnchorObserved>()?;
+    let wanted = said.token.0;
     let (name, bytes) = files.0.iter().find(|(name, bytes)| {
         (name.starts_with("anchors/") || *name == super::fleet::NOTE)
             && Digest::of(&[bytes]) == wanted
@@ -209,10 +208,9 @@ fn token(files: &Files, fleet: &Fleet, trust: &Trust, line: &Line) -> Option<i64
         None => name.clone(),
     };
     let head = fleet.heads.iter().find(|head| head.file == beside)?;
-    let said = line.entry.draft.data.get("size").and_then(Json::as_u64);
-    let same = said == Some(head.checkpoint.size)
-        && line.text("root").and_then(Digest::parse) == Some(head.checkpoint.root)
-        && line.text("log") == Some(&head.checkpoint.origin);
+    let same = said.size.get() == head.checkpoint.size
+        && said.root.0 == head.checkpoint.root
+        && said.log.as_str() == head.checkpoint.origin;
     if !same {
         return None;
     }

@@ -1,0 +1,475 @@
+//! What is recorded of calls: the decision about one, and how it ended.
+
+use std::fmt::Debug;
+
+use serde::de::{DeserializeOwned, Deserializer, Error as _};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_with_macros::skip_serializing_none;
+
+use super::text::{HexDigest, Int, List, Nonce, TaggedDigest, Text, True};
+use crate::domain::closed::closed;
+use crate::domain::decision::Alarm;
+use crate::domain::digest::Digest;
+use crate::domain::outcome::{Cgroup, Opaque, Sandbox};
+use crate::domain::tier::{Binding, Tier};
+use crate::domain::time::Timestamp;
+
+/// How a caller proved who it is.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "auth"))]
+#[serde(deny_unknown_fields)]
+pub struct Auth {
+    /// Digest of the certificate of its TLS connection.
+    pub certificate: Option<TaggedDigest>,
+    /// `uds`, `mtls`, `token` or `internal`.
+    pub method: Text,
+    /// The SPIFFE id in that certificate.
+    pub spiffe: Option<Text<2048>>,
+    /// Keyed hash of the token that was shown, 16 hex digits.
+    pub token: Option<Text>,
+    /// The peer's uid on a Unix socket.
+    pub uid: Option<Int>,
+}
+
+/// One layer of the policy bundle that took part in a decision.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "layer"))]
+#[serde(deny_unknown_fields)]
+pub struct Layer {
+    /// SHA-256 of the layer's deterministic tar.
+    pub digest: TaggedDigest,
+    /// `lib`, `org`, `team`, `agent` or `data`.
+    pub layer: Text,
+}
+
+/// One reason of a decision.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "reason"))]
+#[serde(deny_unknown_fields)]
+pub struct Reason {
+    /// The stable code of the denial: `policy.denied`, …
+    pub code: Text,
+    /// A finer code below it; may be empty.
+    pub detail: Text,
+    /// The reason for a person; may be empty.
+    pub message: Text,
+    /// The rule that gave it; empty where no policy rule did.
+    pub rule: Text,
+}
+
+/// Something that must also happen because the call was allowed.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "obligation"))]
+#[serde(deny_unknown_fields)]
+pub struct Obligation {
+    /// `cap_bytes`: the most bytes that the result may have.
+    pub bytes: Option<Int>,
+    /// `redact`: the kinds of findings that are masked, sorted.
+    pub kinds: Option<List<Text>>,
+    /// `redact`: content that cannot be searched is released nevertheless.
+    pub opaque: Option<Release>,
+    /// `redact` or `cap_bytes`.
+    pub r#type: Text,
+}
+
+closed! {
+    /// What happens with content that cannot be searched.
+    pub enum Release {
+        /// It is released.
+        Allow = "allow",
+    }
+}
+
+/// The person who proposed other arguments, which this call has.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "asked_by"))]
+#[serde(deny_unknown_fields)]
+pub struct Proposer {
+    /// Id of the key that signed the proposal.
+    pub key: Text,
+    /// Roles of the person in the list of approvers.
+    pub roles: List<Text>,
+    /// Digest of that list.
+    pub signers: Option<TaggedDigest>,
+    /// The person's name in that list.
+    pub subject: Text,
+}
+
+/// The break-glass order under which a call ran.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "break_glass"))]
+#[serde(deny_unknown_fields)]
+pub struct BreakGlass {
+    /// Who signed it.
+    pub by: List<Text, 16, 2>,
+    /// The order's nonce.
+    pub nonce: Nonce,
+    /// Digest of the list of its signers.
+    pub signers: TaggedDigest,
+    /// When the order ends.
+    pub until: Timestamp,
+}
+
+closed! {
+    /// Who runs the tool.
+    pub enum Executor {
+        /// The gate itself.
+        Sidecar = "sidecar",
+    }
+}
+
+/// What one kind of decision has and the others have not.
+pub trait Sort: Clone + PartialEq + Debug {
+    /// Holds whose approvals released the call.
+    type Approvals: Member;
+    /// The break-glass order.
+    type BreakGlass: Member;
+    /// The nonce of the hold, which approvals sign.
+    type Nonce: Member;
+}
+
+/// A member of some kinds of decisions.
+pub trait Member:
+    Clone + PartialEq + Debug + Default + Serialize + DeserializeOwned + Schema
+{
+    /// Whether it is left out.
+    fn is_absent(&self) -> bool;
+}
+
+#[cfg(not(test))]
+mod bound {
+    /// What a member needs for the schema, which only tests emit.
+    pub trait Schema {}
+    impl<T> Schema for T {}
+}
+#[cfg(test)]
+mod bound {
+    /// What a member needs for the schema, which only tests emit.
+    pub use schemars::JsonSchema as Schema;
+}
+use bound::Schema;
+
+impl<T: Clone + PartialEq + Debug + Serialize + DeserializeOwned + Schema> Member for Option<T> {
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+/// The member of a kind that has none of this name: the only value is its absence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Absent;
+
+impl Member for Absent {
+    fn is_absent(&self) -> bool {
+        true
+    }
+}
+
+impl Serialize for Absent {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_unit()
+    }
+}
+
+impl<'de> Deserialize<'de> for Absent {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        Err(D::Error::custom("no member of this kind of entry"))
+    }
+}
+
+#[cfg(test)]
+impl schemars::JsonSchema for Absent {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Absent".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        false.into()
+    }
+}
+
+/// A decision about one call.
+///
+/// Which members it can hold depends on what was decided: an allow names no hold, a denial no approvals.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(bound = ""))]
+#[serde(deny_unknown_fields, bound = "")]
+pub struct Decided<S: Sort> {
+    /// The highest `run_seq` that the agent had been answered when it asked.
+    pub after: Int,
+    /// Nonces of the holds whose approvals released the call.
+    #[serde(default, skip_serializing_if = "Member::is_absent")]
+    pub approvals: S::Approvals,
+    /// The arguments are committed to and not stored, because of what they hold.
+    pub args_withheld: Option<Alarm>,
+    /// The person who proposed the arguments.
+    pub asked_by: Option<Proposer>,
+    /// How the caller proved who it is.
+    pub auth: Auth,
+    /// How sure the gate is of model and instructions.
+    pub binding: Binding,
+    /// The order under which it runs without approval.
+    #[serde(default, skip_serializing_if = "Member::is_absent")]
+    pub break_glass: S::BreakGlass,
+    /// The digest of run, call, tool and commitment to the arguments, which approvers sign.
+    pub call_digest: Option<HexDigest>,
+    /// Digest of the tool's definition.
+    pub definition: Option<TaggedDigest>,
+    /// Keyed digest of what the call would do.
+    pub effect: Option<HexDigest>,
+    /// `false`: the verdict is recorded and not enforced (observe mode).
+    pub enforced: bool,
+    /// Policy engine and version.
+    pub engine: Text,
+    /// Who runs the tool.
+    pub executor: Executor,
+    /// When a hold expires.
+    pub expires: Option<Timestamp>,
+    /// The layers of the bundle that was asked.
+    pub layers: List<Layer>,
+    /// Keyed mark of a call in an incognito run.
+    pub mark: Option<HexDigest>,
+    /// The nonce of the hold, which approvals sign.
+    #[serde(default, skip_serializing_if = "Member::is_absent")]
+    pub nonce: S::Nonce,
+    /// What must also happen.
+    pub obligations: List<Obligation>,
+    /// Why it was denied or held; the reasons of an observed denial of an allowed call.
+    pub reasons: List<Reason>,
+    /// The tier of the tool.
+    pub tier: Option<Tier>,
+    /// W3C trace context of the caller.
+    pub traceparent: Option<Text>,
+}
+
+/// What every decision says, whatever was decided.
+#[derive(Clone, Copy, Debug)]
+pub struct Decision<'a> {
+    /// As [`Decided::after`].
+    pub after: u64,
+    /// As [`Decided::args_withheld`].
+    pub args_withheld: Option<Alarm>,
+    /// As [`Decided::asked_by`].
+    pub asked_by: Option<&'a Proposer>,
+    /// As [`Decided::auth`].
+    pub auth: &'a Auth,
+    /// As [`Decided::binding`].
+    pub binding: Binding,
+    /// As [`Decided::call_digest`].
+    pub call_digest: Option<Digest>,
+    /// As [`Decided::definition`].
+    pub definition: Option<Digest>,
+    /// As [`Decided::effect`].
+    pub effect: Option<Digest>,
+    /// As [`Decided::enforced`].
+    pub enforced: bool,
+    /// As [`Decided::engine`].
+    pub engine: &'a str,
+    /// As [`Decided::layers`].
+    pub layers: &'a [Layer],
+    /// As [`Decided::mark`].
+    pub mark: Option<Digest>,
+    /// As [`Decided::obligations`].
+    pub obligations: &'a [Obligation],
+    /// As [`Decided::reasons`].
+    pub reasons: &'a [Reason],
+    /// As [`Decided::tier`].
+    pub tier: Option<Tier>,
+    /// As [`Decided::traceparent`].
+    pub traceparent: Option<&'a str>,
+}
+
+impl<S: Sort> Decided<S> {
+    /// What every decision says.
+    #[must_use]
+    pub fn common(&self) -> Decision<'_> {
+        Decision {
+            after: self.after.get(),
+            args_withheld: self.args_withheld,
+            asked_by: self.asked_by.as_ref(),
+            auth: &self.auth,
+            binding: self.binding,
+            call_digest: self.call_digest.map(|digest| digest.0),
+            definition: self.definition.map(|digest| digest.0),
+            effect: self.effect.map(|digest| digest.0),
+            enforced: self.enforced,
+            engine: &self.engine,
+            layers: &self.layers,
+            mark: self.mark.map(|digest| digest.0),
+            obligations: &self.obligations,
+            reasons: &self.reasons,
+            tier: self.tier,
+            traceparent: self.traceparent.as_deref(),
+        }
+    }
+}
+
+/// Marks the decision to run a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allowed;
+
+impl Sort for Allowed {
+    type Approvals = Option<List<Nonce, 16, 1>>;
+    type BreakGlass = Option<BreakGlass>;
+    type Nonce = Absent;
+}
+
+/// Marks the decision to wait for approval.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waiting;
+
+impl Sort for Waiting {
+    type Approvals = Absent;
+    type BreakGlass = Absent;
+    type Nonce = Option<Nonce>;
+}
+
+/// Marks the decision to refuse a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refused;
+
+impl Sort for Refused {
+    type Approvals = Absent;
+    type BreakGlass = Absent;
+    type Nonce = Absent;
+}
+
+/// `call.authorized`: the call may run.
+pub type CallAuthorized = Decided<Allowed>;
+/// `call.held`: the call waits for approval.
+pub type CallHeld = Decided<Waiting>;
+/// `call.denied`: the call does not run.
+pub type CallDenied = Decided<Refused>;
+
+/// What an executor saw while a call ran.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "observed"))]
+#[serde(deny_unknown_fields)]
+pub struct Observed {
+    /// The limits that control groups held for all its processes together.
+    pub cgroup: Option<Cgroup>,
+    /// What came of the obligation to mask.
+    pub redaction: Option<Redaction>,
+    /// The sandbox level that really ran.
+    pub sandbox: Option<Sandbox>,
+    /// Relations that a statement touched.
+    pub tables_queried: Option<List<Text>>,
+    /// Tokens of a model call.
+    pub usage: Option<Usage>,
+}
+
+/// What came of the obligation to mask what a tool returned.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "redaction"))]
+#[serde(deny_unknown_fields)]
+pub struct Redaction {
+    /// Places that were masked.
+    pub masked: Int,
+    /// Why not all of it was searched; absent if all of it was.
+    pub unscanned: Option<Opaque>,
+}
+
+/// Tokens of one model call.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "usage"))]
+#[serde(deny_unknown_fields)]
+pub struct Usage {
+    /// What they cost, in millionths of a US dollar, where the binding has prices.
+    pub cost_micro_usd: Option<Int>,
+    /// The provider gave no count: these are the most that they can have been.
+    pub estimated: Option<True>,
+    /// Tokens that were read.
+    pub input_tokens: Int,
+    /// Tokens that were written.
+    pub output_tokens: Int,
+    /// The upstream that answered.
+    pub upstream: Text,
+}
+
+/// `call.completed`: the tool returned a result.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CallCompleted {
+    /// Times the tool was tried.
+    pub attempts: Int,
+    /// What the executor saw.
+    pub observed: Option<Observed>,
+    /// The tool's own word for how it ended: an HTTP status, an exit code.
+    pub status: Text,
+    /// Microseconds from permit to end.
+    pub us: Int,
+}
+
+/// `call.failed`: the call ended without a result.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CallFailed {
+    /// Times the tool was tried.
+    pub attempts: Int,
+    /// What kind of failure: `timeout`, `tool_error`, …
+    pub class: Text,
+    /// The failure for a person.
+    pub message: Text,
+    /// What the executor saw.
+    pub observed: Option<Observed>,
+    /// Whether the tool had begun.
+    pub started: bool,
+    /// Microseconds from permit to end.
+    pub us: Int,
+}
+
+/// `call.unknown`: the tool may or may not have run.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CallUnknown {
+    /// Why it is unknown: `writer_lost`, …
+    pub cause: Text,
+    /// What the executor saw.
+    pub observed: Option<Observed>,
+}
+
+/// `call.cancelled`: the call was stopped before it had an effect, or while it ran.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CallCancelled {
+    /// What the executor saw.
+    pub observed: Option<Observed>,
+    /// Who or what stopped it.
+    pub reason: Text,
+}
+
+/// `call.expired`: a held call was approved by too few in time.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CallExpired {
+    /// Why it ended.
+    pub reason: Text,
+}

@@ -1,0 +1,235 @@
+//! What is recorded of orders that operators give, and of what gates did about them.
+
+use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
+
+use super::text::{Int, List, TaggedDigest, Text};
+use crate::domain::closed::closed;
+use crate::domain::id::{CallId, RunId};
+use crate::domain::time::Timestamp;
+
+closed! {
+    /// What an order does.
+    pub enum Action {
+        /// No new calls until it is reinstated.
+        Suspend = "suspend",
+        /// No calls any more; what is in flight is stopped.
+        Revoke = "revoke",
+        /// Takes back `suspend` and `revoke`.
+        Reinstate = "reinstate",
+        /// What is in flight is stopped, its runs are sealed.
+        Kill = "kill",
+        /// Calls of one agent run without approval for a while.
+        BreakGlass = "break_glass",
+        /// Nothing: an order of another kind stood in its place.
+        Note = "note",
+    }
+}
+
+closed! {
+    /// What kind of thing an order is about.
+    pub enum TargetKind {
+        /// Everything.
+        All = "all",
+        /// Every run of an agent.
+        Agent = "agent",
+        /// One run.
+        Run = "run",
+        /// One tool.
+        Tool = "tool",
+        /// One manifest.
+        Manifest = "manifest",
+        /// One key.
+        Key = "key",
+    }
+}
+
+closed! {
+    /// How an order stopped a call.
+    pub enum How {
+        /// It ran, and its tool was stopped.
+        Cancelled = "cancelled",
+        /// It ran, and what became of it is unknown.
+        Unknown = "unknown",
+        /// It had not begun.
+        NeverStarted = "never_started",
+        /// It waited for approval.
+        Unheld = "unheld",
+    }
+}
+
+/// A call that an order stopped.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "stopped_call"))]
+#[serde(deny_unknown_fields)]
+pub struct StoppedCall {
+    /// The call.
+    pub call: CallId,
+    /// How it was stopped.
+    pub how: How,
+    /// Its run.
+    pub run: RunId,
+}
+
+/// A call that an order could not stop in time.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "left_call"))]
+#[serde(deny_unknown_fields)]
+pub struct LeftCall {
+    /// The call.
+    pub call: CallId,
+    /// Its run.
+    pub run: RunId,
+}
+
+closed! {
+    /// An order that stays in force.
+    pub enum Stop {
+        /// No new calls.
+        Suspend = "suspend",
+        /// No calls any more.
+        Revoke = "revoke",
+    }
+}
+
+/// An order in force, as a gate found it when it started.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "standing"))]
+#[serde(deny_unknown_fields)]
+pub struct Standing {
+    /// What it does.
+    pub action: Stop,
+    /// When it ends by itself.
+    pub expires: Option<Timestamp>,
+    /// Until when it is taken back.
+    pub lifted: Option<Timestamp>,
+    /// The name of its target; empty for `all`.
+    pub name: Text,
+    /// Its number.
+    pub seq: Int,
+    /// What its target is.
+    pub target: TargetKind,
+}
+
+/// `control.set`: an operator gave an order.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ControlSet {
+    /// What it does.
+    pub action: Action,
+    /// How the operator proved who it is.
+    pub auth: Text,
+    /// When it ends by itself.
+    pub expires: Option<Timestamp>,
+    /// The name of its target; empty for `all`.
+    pub name: Text,
+    /// The operator's reason.
+    pub reason: Text,
+    /// The operator's roles.
+    pub roles: List<Text>,
+    /// Its number.
+    pub seq: Int,
+    /// The operator.
+    pub subject: Text,
+    /// What its target is.
+    pub target: TargetKind,
+}
+
+/// `control.applied`: what a gate did about an order, or stopped by itself.
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ControlApplied {
+    /// What was ordered.
+    pub action: Action,
+    /// The number of the order before it that its signer had read.
+    pub after: Option<Int>,
+    /// How the operator proved who it is.
+    pub auth: Option<Text>,
+    /// When the order ends by itself.
+    pub expires: Option<Timestamp>,
+    /// Id of the key that signed the order.
+    pub key: Option<Text>,
+    /// Calls that were still running.
+    pub left: Int,
+    /// The first of them.
+    pub left_calls: Option<List<LeftCall>>,
+    /// The name of its target; empty for `all`.
+    pub name: Text,
+    /// Digest of the order's row.
+    pub row: Option<TaggedDigest>,
+    /// Runs that were sealed.
+    pub runs_sealed: Int,
+    /// The order's number; 0 for what a gate did by itself.
+    pub seq: Int,
+    /// The signature of the order, armored.
+    pub signature: Option<Text>,
+    /// Digest of the list of signers that it was checked against.
+    pub signers: Option<TaggedDigest>,
+    /// Orders in force when the gate started.
+    pub standing: Option<List<Standing, 32>>,
+    /// The statement that was signed.
+    pub statement: Option<Text>,
+    /// The first of the calls that were stopped.
+    pub stopped: List<StoppedCall>,
+    /// Calls that were stopped.
+    pub stopped_count: Int,
+    /// The operator.
+    pub subject: Option<Text>,
+    /// What its target is.
+    pub target: TargetKind,
+}
+
+impl ControlApplied {
+    /// Of an order that stops nothing that runs.
+    #[must_use]
+    pub fn idle(seq: u64, action: Action, (target, name): (TargetKind, &str)) -> Self {
+        Self {
+            action,
+            after: None,
+            auth: None,
+            expires: None,
+            key: None,
+            left: 0_u64.into(),
+            left_calls: None,
+            name: name.into(),
+            row: None,
+            runs_sealed: 0_u64.into(),
+            seq: seq.into(),
+            signature: None,
+            signers: None,
+            standing: None,
+            statement: None,
+            stopped: List::default(),
+            stopped_count: 0_u64.into(),
+            subject: None,
+            target,
+        }
+    }
+}
+
+/// `control.refused`: a signed order was not obeyed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ControlRefused {
+    /// How the operator proved who it is.
+    pub auth: Text,
+    /// The stable code of the refusal.
+    pub code: Text,
+    /// The refusal for a person.
+    pub message: Text,
+    /// The order's number.
+    pub seq: Int,
+    /// The statement that was signed.
+    pub statement: Text,
+    /// The operator.
+    pub subject: Text,
+}
