@@ -97,8 +97,10 @@ async fn some(reader: &SqliteReader) -> Vec<Vec<u8>> {
     let mut inputs = Vec::new();
     for row in rows {
         let entry = wicketgate::record::Entry::parse(&row.body).unwrap();
-        for said in entry.draft.commit.iter().filter(|c| c.role == "policy_input") {
-            inputs.extend(reader.payload(&chain, &said.c).await.unwrap().map(|row| row.body));
+        for said in
+            entry.draft.commit.iter().filter(|c| c.role == wicketgate::record::Role::PolicyInput)
+        {
+            inputs.extend(reader.payload(&chain, &said.c.0).await.unwrap().map(|row| row.body));
         }
     }
     inputs

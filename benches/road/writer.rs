@@ -14,7 +14,8 @@ use wicketgate::ledger::spool::{HeadFile, Journal, Spool};
 use wicketgate::ledger::sqlite::Sqlite;
 use wicketgate::ledger::store::LedgerStore;
 use wicketgate::ledger::{Ledger, Parts, Settings};
-use wicketgate::record::{Draft, Kind};
+use wicketgate::record::Draft;
+use wicketgate::record::chain::RequestRejected;
 use wicketgate::telemetry::metrics::Metrics;
 
 use crate::load::{self, Seen};
@@ -62,8 +63,8 @@ impl Open {
 /// An entry whose canonical bytes are about `floor::ENTRY_BYTES`.
 pub fn entry() -> Written {
     let padding = "x".repeat(floor::ENTRY_BYTES - 330);
-    let data = Json::object([("code", Json::from(padding))]);
-    Written::bare(Draft::of(Kind::RequestRejected, data))
+    let (code, first, last) = (padding.into(), "".into(), "".into());
+    Written::bare(Draft::of(RequestRejected { code, count: 1_u64.into(), first, last }))
 }
 
 /// So many callers, spread over these ledgers.

@@ -21,7 +21,9 @@ use super::fleet::{
 };
 use super::payload::{HoldLifted, HoldPlaced, PayloadErased, RetentionPruned};
 use super::run::{RunOpened, RunSealed};
+use crate::domain::canonical;
 use crate::domain::closed::closed;
+use crate::domain::json::Json;
 use crate::record::Error;
 
 /// The struct of one kind of entry.
@@ -157,6 +159,17 @@ macro_rules! first {
 }
 
 impl Body {
+    /// Reads `data` of an entry of this kind from JSON.
+    ///
+    /// # Errors
+    /// Where the data departs from the schema of its kind, and how.
+    pub fn from_json(kind: Kind, data: &Json) -> Result<Self, Error> {
+        let text = RawValue::from_string(canonical::text(data));
+        let text =
+            text.map_err(|error| Error::Header { path: "data".into(), why: error.to_string() })?;
+        Self::read(kind, &text)
+    }
+
     /// This struct, if it is of its kind.
     #[must_use]
     pub fn get<T: Content>(&self) -> Option<&T> {

@@ -1,5 +1,6 @@
 //! Every kind of damage that the owner of the database can do, named by `ledger verify`.
 
+use crate::json_entry::body;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::json::Json;
 use wicketgate::record::{Draft, Entry, Kind};
@@ -127,8 +128,8 @@ const CASES: [Case; 21] = [
             let at = at(s);
             let mut forged = Entry::parse(&s.rows[at].body).unwrap();
             forged.run = None;
-            forged.draft =
-                Draft::of(Kind::Heartbeat, Json::object([("open_runs", Json::from(0_u64))]));
+            let open = Json::object([("open_runs", Json::from(0_u64))]);
+            forged.draft = Draft::of(body(Kind::Heartbeat, &open));
             let mut row = s.rows[at].clone();
             row.body = forged.bytes();
             row.leaf = Entry::leaf(&row.body);
@@ -234,7 +235,8 @@ fn noted(state: &State) -> Vec<Draft> {
         ("root", Json::from(state.root(state.size()).hex())),
         ("epoch", Json::from(1_u64)),
     ]);
-    vec![Draft::of(Kind::ChainEnrolled, enrolled), Draft::of(Kind::ChainCheckpoint, checkpoint)]
+    let enrolled = Draft::of(body(Kind::ChainEnrolled, &enrolled));
+    vec![enrolled, Draft::of(body(Kind::ChainCheckpoint, &checkpoint))]
 }
 
 async fn every_kind_is_named(ledger: Ledger) {

@@ -23,6 +23,8 @@ mod damage;
 mod desk;
 mod gone;
 mod holds;
+#[path = "../support/record.rs"]
+mod json_entry;
 mod prune;
 #[path = "../support/mod.rs"]
 mod support;

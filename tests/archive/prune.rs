@@ -1,5 +1,6 @@
 //! Pruning: only what an archive holds, old enough and held by nobody; what is left still proves itself.
 
+use crate::json_entry::body;
 use std::path::Path;
 
 use wicketgate::crypto::keys::SecretKey;
@@ -87,7 +88,7 @@ async fn a_pruned_ledger_verifies_proves_and_keeps_no_payload(ledger: Ledger) {
         state.root(anchored as usize).hex()
     );
     let data = Json::parse(data.as_bytes(), &Limits::FILE).unwrap();
-    ledger.record(vec![Draft::of(Kind::ChainCheckpoint, data)]).await;
+    ledger.record(vec![Draft::of(body(Kind::ChainCheckpoint, &data))]).await;
     let early = prune(&ledger, &["--below", "600"]);
     assert_eq!(early.code, 2, "without an archive: {}{}", early.out, early.err);
     assert_eq!(archive(&ledger, &out).code, 0);

@@ -8,7 +8,8 @@ use wicketgate::ledger::sqlite::SqliteReader;
 use wicketgate::ledger::store::LedgerReader as _;
 use wicketgate::ledger::verify::Line;
 use wicketgate::ledger::verify::amended::Amendments;
-use wicketgate::record::Kind;
+use wicketgate::record::chain::Basis;
+use wicketgate::record::{Body, Kind};
 
 use crate::checker::{check, kinds};
 use crate::people::People;
@@ -343,8 +344,9 @@ fn against(lines: &[Line]) -> String {
 fn with(lines: &[Line], kind: Kind, name: &str, text: &str) -> Vec<Line> {
     let mut lines = lines.to_vec();
     let line = lines.iter_mut().find(|line| line.is(kind)).unwrap();
-    let Json::Object(members) = &mut line.entry.draft.data else { panic!("no object") };
+    let Json::Object(mut members) = Json::of(&line.entry.draft.body) else { panic!("no object") };
     assert!(members.insert(name.into(), Json::from(text)).is_some(), "{name}");
+    line.entry.draft.body = Body::from_json(kind, &Json::Object(members)).unwrap();
     lines
 }
 
@@ -381,8 +383,8 @@ async fn a_verifier_finds_an_amendment_that_lacks_what_it_needs() {
     let mut first = lines.iter().find(|line| line.is(Kind::PolicyActivated)).unwrap().clone();
     back.push(first.clone());
     assert!(against(&back).contains("no first bundle"), "{}", against(&back));
-    let Json::Object(members) = &mut first.entry.draft.data else { panic!("no object") };
-    members.insert("basis".into(), Json::from("restart"));
+    let Body::PolicyActivated(activated) = &mut first.entry.draft.body else { panic!("another") };
+    activated.basis = Some(Basis::Restart);
     let mut back = lines.clone();
     back.push(first);
     assert!(against(&back).contains("another was before"), "{}", against(&back));

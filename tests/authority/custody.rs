@@ -99,7 +99,7 @@ async fn fleet_entries(reader: &dyn LedgerReader, kind: Kind) -> Vec<Json> {
     let mut found = Vec::new();
     for chain in chains.iter().filter(|chain| chain.origin.ends_with("/fleet")) {
         let rows = reader.entries_of(&chain.chain, &[kind.as_str()]).await.unwrap();
-        found.extend(rows.iter().map(|row| Entry::parse(&row.body).unwrap().draft.data));
+        found.extend(rows.iter().map(|row| Json::of(&Entry::parse(&row.body).unwrap().draft.body)));
     }
     found
 }

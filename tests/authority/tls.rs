@@ -116,7 +116,8 @@ async fn orders(db: &TestDb) -> Vec<Value> {
     let mut found = Vec::new();
     for chain in reader.chains().await.unwrap() {
         let rows = reader.entries_of(&chain.chain, &[Kind::ControlSet.as_str()]).await.unwrap();
-        let data = rows.iter().map(|row| Entry::parse(&row.body).unwrap().draft.data.to_serde());
+        let entries = rows.iter().map(|row| Entry::parse(&row.body).unwrap());
+        let data = entries.map(|entry| serde_json::to_value(&entry.draft.body).unwrap());
         found.extend(data);
     }
     found

@@ -136,9 +136,8 @@ impl Town {
         for chain in reader.chains().await.unwrap() {
             let rows =
                 reader.entries_of(&chain.chain, &[Kind::WriterEnrolled.as_str()]).await.unwrap();
-            found.extend(
-                rows.iter().map(|row| Entry::parse(&row.body).unwrap().draft.data.to_serde()),
-            );
+            let entries = rows.iter().map(|row| Entry::parse(&row.body).unwrap());
+            found.extend(entries.map(|entry| serde_json::to_value(&entry.draft.body).unwrap()));
         }
         found
     }

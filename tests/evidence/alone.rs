@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::books::Entry;
 use wicketgate::crypto::merkle::root;
 use wicketgate::crypto::tlog_proof::TlogProof;
 use wicketgate::domain::digest::Digest;
@@ -10,7 +11,6 @@ use wicketgate::evidence::query::{Filter, Query};
 use wicketgate::evidence::scope::Span;
 use wicketgate::evidence::trust::{PinnedHead, Trust};
 use wicketgate::evidence::verify::{Outcome, verify_files};
-use wicketgate::record::Entry;
 
 use crate::books::{Books, Library, ORIGIN, key, run_id};
 use crate::desk::*;
@@ -37,7 +37,7 @@ fn both_ends_and_every_decision_of_a_run_have_a_proof_that_needs_nothing_else() 
     let files = export_of(&books, run_id(1), &[]);
     let mut wanted = BTreeSet::from([5, 11]);
     for line in lines(&files) {
-        let entry = Entry::parse(&line).unwrap();
+        let entry = wicketgate::record::Entry::parse(&line).unwrap();
         let kind = entry.draft.kind().as_str();
         if ["call.authorized", "call.denied", "call.held"].contains(&kind) {
             wanted.insert(entry.seq);

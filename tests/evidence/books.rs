@@ -19,7 +19,12 @@ use wicketgate::domain::json::{Json, Limits};
 use wicketgate::domain::time::Timestamp;
 use wicketgate::ledger::store::{ChainRow, EntryRow, Head, LedgerReader, PayloadRow, StoreError};
 use wicketgate::policy::rego::ENGINE;
-use wicketgate::record::{Commitment, Draft, Entry, Kind, RunLink};
+use wicketgate::record::Kind;
+
+#[path = "forged.rs"]
+pub mod forged;
+
+pub use forged::{Commitment, Draft, Entry, RunLink};
 
 pub const ORIGIN: &str = "wicketgate.dev/default/local/0/0";
 pub const TAR: &[u8] = b"a deterministic tar of policies";
@@ -199,8 +204,8 @@ impl Books {
         self.add_with(draft, |_| {});
     }
 
-    /// Appends an entry after somebody had their way with it.
-    pub fn add_with(&mut self, draft: Draft, change: impl FnOnce(&mut Entry)) {
+    /// The entry that this draft becomes.
+    fn next(&self, draft: Draft) -> Entry {
         let seq = self.frontier.size();
         let (prev, ts) = self.last.unwrap_or_else(|| {
             (Entry::genesis_prev(&self.chain), Timestamp::from_millis(1_795_000_000_000))
@@ -209,7 +214,7 @@ impl Books {
             let (seq, prev) = self.runs.get(&run).copied().unwrap_or((0, None));
             RunLink { run, seq, prev }
         });
-        let mut entry = Entry {
+        Entry {
             chain: self.chain,
             epoch: self.epoch,
             seq,
@@ -219,7 +224,12 @@ impl Books {
             mono: seq * 1000,
             run,
             draft,
-        };
+        }
+    }
+
+    /// Appends an entry after somebody had their way with it.
+    pub fn add_with(&mut self, draft: Draft, change: impl FnOnce(&mut Entry)) {
+        let mut entry = self.next(draft);
         change(&mut entry);
         let body = entry.bytes();
         self.place(&entry, body);
@@ -228,12 +238,8 @@ impl Books {
     /// Appends an entry of a kind that this build does not know.
     pub fn add_unknown(&mut self, draft: Draft, kind: &str) {
         let before = self.rows.len();
-        let (last, runs, frontier) = (self.last, self.runs.clone(), self.frontier.clone());
-        self.add(Draft { kind: Kind::Heartbeat, ..draft });
-        let written = self.rows.pop().unwrap();
-        let entry = Entry::parse(&written.body).unwrap();
-        (self.last, self.runs, self.frontier) = (last, runs, frontier);
-        let text = String::from_utf8(written.body).unwrap();
+        let entry = self.next(Draft { kind: Kind::Heartbeat, ..draft });
+        let text = String::from_utf8(entry.bytes()).unwrap();
         let body = text.replace(r#""kind":"heartbeat""#, &format!(r#""kind":"{kind}""#));
         self.place(&entry, body.into_bytes());
         self.rows[before].kind = kind.into();
@@ -250,7 +256,7 @@ impl Books {
             leaf,
             run: entry.run.as_ref().map(|link| link.run),
             call: entry.draft.call.clone(),
-            kind: entry.draft.kind().as_str().into(),
+            kind: entry.draft.kind.as_str().into(),
             body,
         });
         self.frontier.push(leaf);

@@ -1,12 +1,13 @@
 //! Whole chains: what `ledger verify` reads, and the damage it names.
 
+use crate::books::Entry;
 use futures_util::FutureExt as _;
 use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::CallId;
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::ledger::verify::{Report, chain_of};
-use wicketgate::record::{Entry, Kind};
+use wicketgate::record::Kind;
 
 use crate::books::{Books, key, run_id};
 use crate::desk::{ENROLMENT, books};

@@ -1,5 +1,6 @@
 //! The exporter's and the auditor's desks: bundles made, changed, signed again and verified.
 
+use crate::books::Draft;
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
@@ -25,7 +26,6 @@ use wicketgate::evidence::statement::{Exporter, PAYLOAD_TYPE, statement};
 use wicketgate::evidence::trust::{PinnedHead, Trust};
 use wicketgate::evidence::verify::{Report, verify_files};
 use wicketgate::ledger::store::LedgerReader;
-use wicketgate::record::Draft;
 
 use crate::books::{Books, ORIGIN, TAR, YAML, key, run_id};
 
@@ -111,8 +111,11 @@ pub struct Noted(pub Mutex<Vec<Draft>>);
 
 #[async_trait]
 impl Recorder for Noted {
-    async fn record(&self, draft: Draft) -> Result<(), wicketgate::ledger::Error> {
-        self.0.lock().push(draft);
+    async fn record(
+        &self,
+        draft: wicketgate::record::Draft,
+    ) -> Result<(), wicketgate::ledger::Error> {
+        self.0.lock().push(draft.into());
         Ok(())
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::books::Draft;
 use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::id::CallId;
 use wicketgate::evidence::trust::{PinnedHead, Trust};
 use wicketgate::evidence::verify::{Outcome, verify_files};
-use wicketgate::record::{Draft, Kind};
+use wicketgate::record::Kind;
 
 use crate::books::{Books, json, key, run_id};
 use crate::desk::*;

@@ -1,5 +1,6 @@
 //! Break-glass in a bundle: what was signed, by how many, about what, and everything that has to be noticed (P4).
 
+use crate::books::Draft;
 use wicketgate::approval::approvers::Purpose;
 use wicketgate::approval::break_glass::{NAMESPACE, Signed, Statement};
 use wicketgate::approval::sign::{Key, sign_bytes};
@@ -14,7 +15,7 @@ use wicketgate::evidence::bundle::Files;
 use wicketgate::evidence::query::Query;
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
-use wicketgate::record::{Draft, Kind};
+use wicketgate::record::Kind;
 
 use crate::books::{Books, json, key, run_id};
 use crate::desk::*;

@@ -1,13 +1,14 @@
 //! Mutations by somebody who holds every key and writes the whole log again (ledger.md §4, K), and the
 //! limit that follows from it.
 
+use crate::books::Draft;
 use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ChainId;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Report, verify_files};
-use wicketgate::record::{Draft, Kind};
+use wicketgate::record::Kind;
 
 use crate::books::{Books, json, key, run_id};
 use crate::desk::*;

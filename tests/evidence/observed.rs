@@ -1,6 +1,7 @@
 //! Calls that ran against the policy's word, and runs that were only simulated: what a bundle has to
 //! show of them, and what nobody may call observe mode.
 
+use crate::books::Draft;
 use wicketgate::domain::canonical;
 use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::Digest;
@@ -9,7 +10,7 @@ use wicketgate::evidence::bundle::{AGENT_RUN, DECISION, Files, PAGE, POLICY};
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
 use wicketgate::policy::bundle::Bundle;
-use wicketgate::record::{Draft, Kind};
+use wicketgate::record::Kind;
 
 use crate::books::{Books, json, key, run_id};
 use crate::desk::*;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::books::Draft;
 use wicketgate::approval::Signed;
 use wicketgate::approval::approvers::PAYLOAD_TYPE;
 use wicketgate::approval::order::{NAMESPACE, Previous, Statement, Word};
@@ -17,7 +18,7 @@ use wicketgate::evidence::scope::Span;
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::report::Outcome;
 use wicketgate::evidence::verify::verify_files;
-use wicketgate::record::{Draft, Kind};
+use wicketgate::record::Kind;
 
 use crate::books::{Books, ORIGIN, json, key, run_id};
 use crate::desk::*;

@@ -1,6 +1,7 @@
 //! P5: decisions made again offline. Honest ones come out the same; whoever holds every key and writes
 //! the whole log again is still held to what the recorded policy says about the recorded input.
 
+use crate::books::Draft;
 use wicketgate::domain::canonical;
 use wicketgate::domain::commitment::derived;
 use wicketgate::domain::decision::{Course, Decision, Verdict};
@@ -15,7 +16,7 @@ use wicketgate::ledger::drafts;
 use wicketgate::policy::bundle::Bundle;
 use wicketgate::policy::rego::{ENGINE, RegoEngine};
 use wicketgate::policy::{self, Answer, PolicyEngine as _, input};
-use wicketgate::record::{Draft, Kind};
+use wicketgate::record::Kind;
 
 use crate::books::{Books, YAML, json, key, run_id};
 use crate::desk::*;
@@ -98,9 +99,9 @@ fn written(books: &mut Books, bundle: &Bundle, asked: &Json, answer: &Answer) ->
     let mut data = vec![
         ("call_digest", Json::from(digest)),
         ("tier", Json::from(text("tool", "tier"))),
-        ("reasons", drafts::reasons(&decision.reasons)),
-        ("obligations", drafts::obligations(&decision.obligations)),
-        ("layers", drafts::layers(&decision.layers)),
+        ("reasons", Json::of(&drafts::reasons(&decision.reasons))),
+        ("obligations", Json::of(&drafts::obligations(&decision.obligations))),
+        ("layers", Json::of(&drafts::layers(&decision.layers))),
         ("enforced", Json::from(decision.enforced)),
         ("binding", Json::from("claimed")),
         ("executor", Json::from("sidecar")),
@@ -129,16 +130,18 @@ fn written(books: &mut Books, bundle: &Bundle, asked: &Json, answer: &Answer) ->
 fn rule(engine: &RegoEngine, asked: &Json, answer: &Answer) -> Option<String> {
     match answer.verdict {
         Verdict::Allow => policy::allowed_by(engine, &canonical::bytes(asked)),
-        Verdict::Deny | Verdict::RequireApproval => drafts::rule(&answer.reasons),
+        Verdict::Deny | Verdict::RequireApproval => {
+            drafts::rule(&answer.reasons).map(|rule| rule.to_string())
+        }
     }
 }
 
 /// The last word about a call, whatever was decided.
 fn finish(books: &mut Books, draft: &Draft) {
     let id = draft.call.as_ref().unwrap().as_str().to_owned();
-    if draft.kind() == Kind::CallAuthorized {
+    if draft.kind == Kind::CallAuthorized {
         books.complete(run_id(1), &id);
-    } else if draft.kind() == Kind::CallHeld {
+    } else if draft.kind == Kind::CallHeld {
         books.end(run_id(1), &id, Kind::CallCancelled, r#"{"reason":"sealed"}"#);
     }
 }
@@ -194,7 +197,7 @@ fn honest_decisions_of_every_kind_are_made_again_and_counted() {
     let report = replayed(&bundle, |books| {
         let calls = [("c1", READ), ("c2", SECRET), ("c3", LARGE), ("c4", FAULTY)];
         let drafts = calls.map(|(id, args)| decided(books, &bundle, &asked(id, args, "[]")));
-        let kinds = drafts.each_ref().map(|draft| draft.kind());
+        let kinds = drafts.each_ref().map(|draft| draft.kind);
         let refused = Kind::CallDenied;
         assert_eq!(kinds, [Kind::CallAuthorized, refused, Kind::CallHeld, refused]);
         drafts.into()
@@ -219,7 +222,7 @@ fn what_only_observed_is_made_again_as_such_and_irreversible_calls_are_not_obser
     let bundle = policies(RULES, OBSERVED);
     let report = replayed(&bundle, |books| {
         let draft = decided(books, &bundle, &asked("c1", SECRET, r#"["agent"]"#));
-        assert_eq!((draft.kind(), draft.verdict), (Kind::CallAuthorized, Some(Verdict::Deny)));
+        assert_eq!((draft.kind, draft.verdict), (Kind::CallAuthorized, Some(Verdict::Deny)));
         vec![draft]
     });
     assert_eq!(report.exit_code(), 0, "{}", report.to_text());
@@ -380,7 +383,7 @@ fn a_policy_exchanged_for_another_does_not_say_the_same() {
         let mut draft = decided(books, &lenient, &asked("c1", SECRET, "[]"));
         assert_eq!(draft.verdict, Some(Verdict::Allow));
         draft.policy = Some(strict.digest());
-        let layers = canonical::text(&drafts::layers(strict.layers()));
+        let layers = canonical::text(&Json::of(&drafts::layers(strict.layers())));
         set(&mut draft, "layers", &layers);
         vec![draft]
     });
@@ -442,7 +445,7 @@ fn what_was_refused_before_any_policy_is_told_apart_and_only_refusals_may_be() {
     let before = |books: &mut Books, code: &str, kind: Kind, verdict: Verdict| {
         let mut draft = decided(books, &bundle, &asked("c2", SECRET, "[]"));
         draft.commit.truncate(1);
-        draft.kind() = kind;
+        draft.kind = kind;
         draft.verdict = Some(verdict);
         let reason = format!(r#"[{{"code":"{code}","detail":"","message":"m","rule":"limits"}}]"#);
         set(&mut draft, "reasons", &reason);

@@ -1,5 +1,6 @@
 //! A held call that two people approve and that runs, and any other play with it.
 
+use crate::books::Draft;
 use wicketgate::approval::approvers::PAYLOAD_TYPE;
 use wicketgate::approval::proposal::Proposal;
 use wicketgate::approval::sign::{Key, sign, sign_bytes};
@@ -14,7 +15,7 @@ use wicketgate::evidence::bundle::Files;
 use wicketgate::evidence::query::Query;
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Report, verify_files};
-use wicketgate::record::{Draft, Kind};
+use wicketgate::record::Kind;
 
 use crate::books::{Books, TAR, YAML, json, key, run_id};
 use crate::desk::*;

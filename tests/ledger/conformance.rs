@@ -1,5 +1,6 @@
 //! What every store does alike.
 
+use crate::json_entry::body;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -11,7 +12,7 @@ use wicketgate::ledger::store::{
     AnchorRow, Batch, FleetView, Head, LeaseKey, LeaseRequest, Leased, LedgerStore, Restart,
     StoreError,
 };
-use wicketgate::record::{Draft, Entry, Kind};
+use wicketgate::record::{Boot, Draft, Entry, Kind};
 
 use super::books::{LONG, batch, beats, call, lease, payload, request, run};
 use super::rig::Rig;
@@ -479,7 +480,7 @@ async fn the_fleet_log_is_one_slot_and_a_second_newcomer_waits(rig: Rig) {
 
 /// Real entries, as the fleet log has them.
 fn entries(head: &Head, key: &LeaseKey, drafts: Vec<Draft>) -> Batch {
-    let mut chain = Chain::resume(key.chain, key.epoch, "00000000".into(), head).unwrap();
+    let mut chain = Chain::resume(key.chain, key.epoch, Boot::from_random([0; 4]), head).unwrap();
     let moment = Moment { wall: Timestamp::from_millis(1_700_000_000_000), mono: 1 };
     let rows = drafts.into_iter().map(|draft| chain.extend(draft, moment).unwrap().0);
     let entries = rows.collect();
@@ -488,16 +489,16 @@ fn entries(head: &Head, key: &LeaseKey, drafts: Vec<Draft>) -> Batch {
 }
 
 fn recorded(log: &str, chain: &ChainId, size: u64) -> Draft {
-    Draft::of(
+    Draft::of(body(
         Kind::ChainCheckpoint,
-        Json::object([
+        &Json::object([
             ("log", Json::from(log)),
             ("chain", Json::from(chain.to_string())),
             ("size", Json::from(size)),
             ("root", Json::from("ab".repeat(32))),
             ("epoch", Json::from(1_u64)),
         ]),
-    )
+    ))
 }
 
 async fn what_the_fleet_log_says_of_a_log_is_found_and_anchors_are_kept(rig: Rig) {

@@ -10,6 +10,8 @@
 )]
 
 mod books;
+#[path = "../support/record.rs"]
+mod json_entry;
 #[macro_use]
 mod conformance;
 mod memory;

@@ -1,5 +1,6 @@
 //! A real ledger with an office in front of it, and gates that only obey.
 
+use crate::json_entry::body;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -30,7 +31,7 @@ use wicketgate::ledger::store::{LedgerReader as _, PayloadRow};
 use wicketgate::ledger::{self, Ledger, Status};
 use wicketgate::operator::staff::{Member, Role, Staff};
 use wicketgate::operator::{Office, Parts};
-use wicketgate::record::{Commitment, Draft, Entry, Kind};
+use wicketgate::record::{self, Commitment, Draft, Entry, HexDigest, Kind};
 use wicketgate::serve::Readiness;
 use wicketgate::serve::operator::{self, Running, Settings, View};
 use wicketgate::telemetry::metrics::Metrics;
@@ -188,7 +189,7 @@ impl Hall {
             ("model", Json::from("m")),
             ("instructions", Vec::new().into()),
         ]);
-        let draft = Draft { run: Some(run), ..Draft::of(Kind::RunOpened, data) };
+        let draft = Draft { run: Some(run), ..Draft::of(body(Kind::RunOpened, &data)) };
         self.ledger.record(Written::bare(draft)).await.unwrap();
     }
 
@@ -231,9 +232,9 @@ impl Hall {
             ("nonce", Json::from(hex::encode(nonce))),
         ]);
         let commitment = |c, role: &str, text: &str| Commitment {
-            c,
-            len: text.len() as u64,
-            role: role.to_owned(),
+            c: HexDigest(c),
+            len: text.len().into(),
+            role: record::Role::parse(role).unwrap(),
         };
         let payload = |c, role: &str, text: &str| PayloadRow {
             commitment: c,
@@ -250,7 +251,7 @@ impl Hall {
                 commitment(args, "args", ask.args),
                 commitment(seen, "policy_input", &input),
             ],
-            ..Draft::of(Kind::CallHeld, data)
+            ..Draft::of(body(Kind::CallHeld, &data))
         };
         let payloads = vec![payload(args, "args", ask.args), payload(seen, "policy_input", &input)];
         let payloads = payloads.into_iter().filter(|row| row.body.len() <= 16 * 1024).collect();
@@ -261,7 +262,7 @@ impl Hall {
     pub async fn end_call(&self, run: RunId, call: &str) {
         let data = Json::object([("reason", Json::from("waited too long"))]);
         let call = CallId::parse(call);
-        let draft = Draft { run: Some(run), call, ..Draft::of(Kind::CallExpired, data) };
+        let draft = Draft { run: Some(run), call, ..Draft::of(body(Kind::CallExpired, &data)) };
         self.ledger.record(Written::bare(draft)).await.unwrap();
     }
 
@@ -273,7 +274,9 @@ impl Hall {
         for chain in chains {
             let rows = reader.entries(&chain.chain, 0, 10_000).await.unwrap();
             let entries = rows.iter().map(|row| Entry::parse(&row.body).unwrap());
-            found.extend(entries.filter(|e| e.draft.kind() == kind).map(|e| e.draft.data));
+            found.extend(
+                entries.filter(|e| e.draft.kind() == kind).map(|e| Json::of(&e.draft.body)),
+            );
         }
         found
     }

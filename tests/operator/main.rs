@@ -21,6 +21,8 @@ mod gate;
 mod grpc;
 mod hall;
 mod hub;
+#[path = "../support/record.rs"]
+mod json_entry;
 mod pending;
 #[path = "../support/mod.rs"]
 mod support;

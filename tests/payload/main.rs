@@ -16,6 +16,8 @@
 mod agent;
 #[path = "../faults/checker.rs"]
 mod checker;
+#[path = "../support/record.rs"]
+mod json_entry;
 #[path = "../faults/sidecar.rs"]
 mod sidecar;
 #[path = "../support/mod.rs"]

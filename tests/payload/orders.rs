@@ -1,6 +1,7 @@
 //! Who erases, and who ends a hold, signs it: what nobody signed, or somebody else, or for something else, does nothing,
 //! and what is written into the log all the same is no evidence.
 
+use crate::json_entry::{body, data};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -267,7 +268,7 @@ fn with(draft: &Draft, path: &[&str], value: Option<Json>) -> Draft {
         }
         Json::Object(members)
     }
-    Draft::of(draft.kind(), set(&draft.data, path, value))
+    Draft::of(body(draft.kind(), &set(&data(draft), path, value)))
 }
 
 /// A run that is sealed, and what it stored.
@@ -287,7 +288,7 @@ fn entries(sealed: &Sealed) -> Vec<(Draft, &'static str, &'static str)> {
     };
     let draft = |warrant: Warrant| {
         let grounds = Grounds { by: "operator:olga".into(), backups_expire_by: now(), warrant };
-        retention::erased(&sealed.log, &sealed.all, &grounds)
+        retention::erased(&sealed.log, &sealed.all, &grounds).unwrap()
     };
     let good = statement(&sealed.run.to_string(), Previous::NONE);
     let erased = draft(Warrant::Order(order(&good)));
@@ -296,7 +297,7 @@ fn entries(sealed: &Sealed) -> Vec<(Draft, &'static str, &'static str)> {
     let on = (sealed.log.as_str(), Some(&sealed.run));
     let lifted = retention::lifted(on, "operator:olga", &order(&lift));
     let text = |text: &str| Some(Json::from(text));
-    let orders = [&erased, &lifted].map(|draft| draft.data.get("order").cloned());
+    let orders = [&erased, &lifted].map(|draft| data(draft).get("order").cloned());
     let aged = draft(Warrant::Clock(Clocks::default()));
     let none = ["args", "result", "policy_input"].map(|role| (role.to_owned(), Duration::ZERO));
     let young = draft(Warrant::Clock(Clocks(none.into())));
@@ -349,7 +350,7 @@ async fn what_was_loosened_without_an_operators_order_is_no_evidence_whoever_wro
         let copy = tempfile::tempdir().unwrap();
         let ledger = copy.path().join("ledger.sqlite");
         std::fs::copy(desk.path("state/ledger.sqlite"), &ledger).unwrap();
-        let data = draft.data.clone();
+        let data = data(&draft);
         write(&desk, &ledger, draft).await;
         let from = ["--sqlite", ledger.to_str().unwrap()];
         let bundle = desk.export_from(&from, &agent.run, &format!("bundle-{number}"), &[]);

@@ -1,5 +1,6 @@
 //! What a verifier makes of a fleet log, its witnesses and its stamps.
 
+use crate::books::Draft;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use wicketgate::crypto::cosign::cosign;
@@ -13,7 +14,7 @@ use wicketgate::domain::time::Timestamp;
 use wicketgate::evidence::bundle::Files;
 use wicketgate::evidence::trust::{PinnedHead, Revoked, Trust, Use};
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
-use wicketgate::record::{Draft, Entry, Kind};
+use wicketgate::record::{Entry, Kind};
 
 use crate::books::{Books, ORIGIN, key, run_id};
 use crate::desk::{self, ENROLMENT, EVIDENCE, books, export_of, resign};
