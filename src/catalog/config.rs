@@ -7,11 +7,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::check::{
-    COST_MICRO_USD_MAX, DEDUPE_MS_MAX, DEPTH, DEPTH_MAX, ENTRIES, ENTRIES_MAX, RESULT_BYTES,
-    RESULT_BYTES_MAX, TIMEOUT_MS, TIMEOUT_MS_MAX,
+    COST_MICRO_USD_MAX, DEDUPE_MS_MAX, DEPTH, DEPTH_MAX, ENTRIES, ENTRIES_MAX, NAMES_MAX,
+    RESULT_BYTES, RESULT_BYTES_MAX, TIMEOUT_MS, TIMEOUT_MS_MAX,
 };
 use super::command::{CPU_SECONDS_MAX, MEMORY, PIDS, PIDS_MAX};
-use super::model::{IMAGE_TOKENS_MAX, OUTPUT_TOKENS_MAX, PRICE_MAX};
+use super::fetch::{HOSTS_MAX, LIST_MAX};
+use super::model::{IMAGE_TOKENS_MAX, MODELS_MAX, OUTPUT_TOKENS_MAX, PRICE_MAX, UPSTREAMS_MAX};
 use super::server::config::Variable;
 use crate::yaml::schema::FilePath;
 
@@ -91,8 +92,9 @@ pub struct Model {
     #[serde(default = "image_tokens_max")]
     #[schemars(range(min = 1, max = IMAGE_TOKENS_MAX))]
     pub image_tokens_max: u64,
-    /// 1 to 8 upstreams. The gate asks the next one only if the one before could not be reached, or answered that it
-    /// does not work now (408, 429, 5xx).
+    /// The upstreams. The gate asks the next one only if the one before could not be reached, or answered that it does
+    /// not work now (408, 429, 5xx).
+    #[schemars(length(min = 1, max = UPSTREAMS_MAX))]
     pub upstreams: Vec<ModelUpstream>,
 }
 
@@ -113,7 +115,8 @@ pub struct ModelUpstream {
     /// Literal base URL.
     #[schemars(extend("examples" = ["https://api.openai.com/v1", "http://127.0.0.1:11434"]))]
     pub url: String,
-    /// Ids that agents may ask for, each with the id that the upstream knows: 1 to 64.
+    /// Ids that agents may ask for, at least one, each with the id that the upstream knows.
+    #[schemars(extend("maxProperties" = MODELS_MAX))]
     pub models: BTreeMap<String, String>,
     /// Literal headers of every request.
     #[serde(default)]
@@ -204,12 +207,13 @@ pub struct Http {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fetch {
-    /// Hosts that the agent may name, 1 to 256. `*.example.com` stands for every name below the domain, but not for the
-    /// domain itself.
-    #[schemars(example = ["docs.example.com", "*.example.org"])]
+    /// Hosts that the agent may name. `*.example.com` stands for every name below the domain, but not for the domain
+    /// itself.
+    #[schemars(length(min = 1, max = HOSTS_MAX), example = ["docs.example.com", "*.example.org"])]
     pub hosts: Vec<String>,
-    /// TCP ports, at most 32. Default: 443 for `https` and 80 for `http`.
+    /// TCP ports. Default: 443 for `https` and 80 for `http`.
     #[serde(default)]
+    #[schemars(length(max = LIST_MAX))]
     pub ports: Vec<u16>,
     /// Schemes: `https` and `http`. Default: `https` alone.
     #[serde(default)]
@@ -217,9 +221,11 @@ pub struct Fetch {
     /// Methods: `GET` and `HEAD`. Default: both.
     #[serde(default)]
     pub methods: Vec<String>,
-    /// Request headers that the agent may set, at most 32. Default: `accept` and `accept-language`.
+    /// Request headers that the agent may set. Default: `accept` and `accept-language`.
+    #[schemars(length(max = LIST_MAX))]
     pub headers_allowed: Option<Vec<String>>,
-    /// Response headers that the agent gets, at most 32. Default: those about caching, language, links and retries.
+    /// Response headers that the agent gets. Default: those about caching, language, links and retries.
+    #[schemars(length(max = LIST_MAX))]
     pub headers_returned: Option<Vec<String>>,
     /// Address ranges outside the public Internet. They need hosts that are named one by one.
     #[serde(default)]
@@ -241,16 +247,16 @@ pub struct File {
     pub name: String,
     /// Names of files and directories that the tool refuses anywhere below the root, besides those it refuses always.
     #[serde(default)]
-    #[schemars(example = ["payroll"])]
+    #[schemars(length(max = NAMES_MAX), example = ["payroll"])]
     pub protect: Vec<String>,
     /// Exact paths below the root that the tool serves although a name in them is protected.
     #[serde(default)]
-    #[schemars(example = ["config/.env.example"])]
+    #[schemars(length(max = NAMES_MAX), example = ["config/.env.example"])]
     pub allow: Vec<String>,
     /// Names that the tool serves anywhere below the root although they begin with a dot or steer tools. It does not
     /// serve names of secrets in this way: those need an exact path in `allow`.
     #[serde(default)]
-    #[schemars(example = [".github", "package.json"])]
+    #[schemars(length(max = NAMES_MAX), example = [".github", "package.json"])]
     pub allow_names: Vec<String>,
     /// Whether a new file may create the directories that it lies in (`file.write`).
     #[serde(default)]

@@ -14,9 +14,9 @@ use crate::domain::json::{Json, Limits};
 /// Tokens one call may write at most, whatever a binding says.
 pub(super) const OUTPUT_TOKENS_MAX: u64 = 1_000_000;
 /// Places one binding may name.
-const UPSTREAMS_MAX: usize = 8;
+pub(super) const UPSTREAMS_MAX: usize = 8;
 /// Ids one place may offer.
-const MODELS_MAX: usize = 64;
+pub(super) const MODELS_MAX: usize = 64;
 /// Tokens of one image.
 pub(super) const IMAGE_TOKENS_MAX: u64 = 1_000_000;
 /// Bytes of one id.

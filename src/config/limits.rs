@@ -41,7 +41,7 @@ pub struct Limits {
     #[schemars(range(min = 1, max = 1_000_000))]
     pub burst: u64,
     /// Denials of one caller within a minute, over all its runs. The next denial suspends its run, and the caller
-    /// opens no other run until the minute is over.
+    /// opens no other run while so many denials lie within the last minute.
     #[schemars(range(min = 1, max = 100_000), extend("x-null" = "denials suspend no run"))]
     pub denials_max: Option<u64>,
     /// Seconds for which a caller opens no run and starts no call after it sent a credential of the gate in the

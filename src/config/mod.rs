@@ -119,7 +119,7 @@ pub struct Config {
     #[schemars(
         with = "Vec<catalog::config::Tool>",
         length(max = 4096),
-        extend("x-null" = "the same as a field that is left out")
+        extend("x-null" = "the same as no field")
     )]
     pub tools: Vec<ToolConfig>,
     /// MCP servers. Their tools exist once a signed lock pins them.
@@ -129,7 +129,7 @@ pub struct Config {
     /// Signed lock of the servers' tools. Its envelope lies beside it as `<file>.sig.json`. Default: `tools.lock` if
     /// there are servers.
     #[serde(default)]
-    #[schemars(with = "Option<FilePath>", extend("x-null" = "the default"))]
+    #[schemars(with = "Option<FilePath>", extend("x-null" = "the same as no field"))]
     pub lock: Option<PathBuf>,
     /// How operators stop the gate where nothing else works.
     #[serde(default)]

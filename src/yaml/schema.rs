@@ -85,9 +85,9 @@ fn tidy(schema: &mut Value, nullable: bool) {
     unwrap_option(members);
     merge_tagged(members);
     null(members, nullable);
-    if let Some(Value::String(text)) = members.get_mut("description") {
-        *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    }
+    one_line(members);
+    let words = members.get_mut("oneOf").and_then(Value::as_array_mut);
+    words.into_iter().flatten().filter_map(Value::as_object_mut).for_each(one_line);
     // The widths of Rust's integers mean nothing to the writer of a file.
     if members.get("format").and_then(Value::as_str).is_some_and(|name| name.starts_with("uint")) {
         members.remove("format");
@@ -105,6 +105,13 @@ fn tidy(schema: &mut Value, nullable: bool) {
         if let Some(schema) = members.get_mut(below) {
             tidy(schema, nullable);
         }
+    }
+}
+
+/// A doc comment has line breaks where its source has them.
+fn one_line(members: &mut Map<String, Value>) {
+    if let Some(Value::String(text)) = members.get_mut("description") {
+        *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     }
 }
 
@@ -261,7 +268,8 @@ mod tests {
     enum Kind {
         /// The first.
         One,
-        /// The second.
+        /// The
+        /// second.
         Two,
     }
 

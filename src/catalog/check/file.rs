@@ -16,7 +16,7 @@ pub(in crate::catalog) const ENTRIES_MAX: u64 = 10_000;
 pub(in crate::catalog) const DEPTH: u64 = 1;
 pub(in crate::catalog) const DEPTH_MAX: u64 = 16;
 /// Names a root may protect, and paths it may allow.
-const NAMES_MAX: usize = 256;
+pub(in crate::catalog) const NAMES_MAX: usize = 256;
 const PATH_BYTES_MAX: usize = 4096;
 
 const READ: &str = r#"{"type":"object","required":["path"],"properties":{

@@ -23,7 +23,7 @@ use crate::domain::tier::Tier;
 
 mod file;
 
-pub(super) use file::{DEPTH, DEPTH_MAX, ENTRIES, ENTRIES_MAX};
+pub(super) use file::{DEPTH, DEPTH_MAX, ENTRIES, ENTRIES_MAX, NAMES_MAX};
 
 pub(super) const TIMEOUT_MS: u64 = 30_000;
 pub(super) const TIMEOUT_MS_MAX: u64 = 600_000;
