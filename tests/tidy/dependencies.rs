@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::source::Source;
 
 /// Build and development dependencies included. More is a decision, made here.
-const DIRECT_MAX: usize = 87;
+const DIRECT_MAX: usize = 89;
 const LOCKED_MAX: usize = 480;
 
 /// Never, in any version: a second TLS provider, and one that needs the system's library.
