@@ -2,7 +2,7 @@
 """Packs a release: deploy/release.py PROGRAMS OUT, after `cargo build --release --locked --bins`.
 
 Writes OUT/wicketgate-VERSION-TARGET.tar.gz (the programs, their manual pages in man/man1/ and their completions in completions/, which
-the program itself makes, README, SECURITY, CHANGELOG, LICENSE, the SBOM), the SBOM beside it
+the program itself makes, the documents, LICENSE, the SBOM), the SBOM beside it
 (CycloneDX 1.5: every crate that is linked, with its checksum of Cargo.lock, and those that Cargo resolves for optional parts and
 does not build) and SHA256SUMS.
 The same programs and sources give the same bytes: names are sorted, owners are 0, times are SOURCE_DATE_EPOCH (else 0).
@@ -23,7 +23,7 @@ import tomllib
 TOP = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = ("wicketgate", "wicketgate-verify")
 SHELLS = ("bash", "zsh", "fish")
-PAPERS = ("README.md", "SECURITY.md", "CHANGELOG.md", "LICENSE")
+DOCUMENTS = ("README.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/**/*.md")
 
 
 def metadata(target):
@@ -110,7 +110,8 @@ def main(programs, out):
     version, bom = sbom(metadata(target))
     folder = f"wicketgate-{version}-{target}"
     files = {name: ((programs / name).read_bytes(), 0o755) for name in PROGRAMS}
-    files |= {name: ((TOP / name).read_bytes(), 0o644) for name in PAPERS}
+    documents = [path for pattern in DOCUMENTS for path in TOP.glob(pattern)]
+    files |= {str(path.relative_to(TOP)): (path.read_bytes(), 0o644) for path in documents}
     files |= {name: (content, 0o644) for name, content in made_by(programs / "wicketgate").items()}
     files["sbom.cdx.json"] = (bom, 0o644)
     made = {f"{folder}.tar.gz": archive(folder, files, int(os.environ.get("SOURCE_DATE_EPOCH", "0"))),

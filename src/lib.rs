@@ -29,8 +29,6 @@
 //! Without the feature `gate` only what verifies is left: `clock`, `crypto`, `domain`, `firewall`,
 //! `yaml`, and of `policy`, `ledger` and `evidence` what reads bytes. Then no database, network or async runtime is linked.
 
-// The schema of the configuration is one literal document.
-#![recursion_limit = "256"]
 #![cfg_attr(
     not(feature = "gate"),
     allow(dead_code, unused_imports, reason = "what only the gate uses stays in shared files")

@@ -22,7 +22,7 @@ pub(super) async fn bounds(checked: &Checked) -> Result<Bounds, Error> {
     let config = &checked.config;
     let limits = &config.limits;
     let (burst, per_second) = (limits.burst, limits.requests_per_second);
-    let pools: Vec<_> = config.pools.iter().filter_map(config::pools::Pool::value).collect();
+    let pools: Vec<_> = config.pools.iter().map(config::pools::Pool::value).collect();
     Ok(Bounds {
         store: if pools.is_empty() { None } else { Some(store(&config.ledger).await?) },
         pools,

@@ -20,8 +20,9 @@ pub(super) const SCHEMA: &str = r#"{"type":"object","required":["url"],"properti
 "method":{"type":"string","enum":["GET","HEAD"],"description":"GET if absent"},
 "headers":{"type":"object","maxProperties":16,"additionalProperties":{"type":"string","maxLength":1024},"description":"request headers, as far as the tool allows them"}}}"#;
 
-const HOSTS_MAX: usize = 256;
-const NAMES_MAX: usize = 32;
+pub(super) const HOSTS_MAX: usize = 256;
+/// Ports, or headers of one direction.
+pub(super) const LIST_MAX: usize = 32;
 /// Methods that change nothing by their definition (RFC 9110, section 9.2.1) and that pages are read with.
 static METHODS: [Method; 2] = [Method::GET, Method::HEAD];
 /// Request headers an agent may set where the binding does not say.
@@ -192,9 +193,9 @@ pub(super) fn check(
     let place = format!("{at}.fetch");
     let hosts = hosts(&fetch.hosts, &place, problems);
     let schemes = schemes(&fetch.schemes, &place, problems);
-    if fetch.ports.len() > NAMES_MAX || fetch.ports.contains(&0) {
+    if fetch.ports.len() > LIST_MAX || fetch.ports.contains(&0) {
         problems
-            .add(format!("{place}.ports"), format!("is at most {NAMES_MAX} ports of 1 to 65535"));
+            .add(format!("{place}.ports"), format!("is at most {LIST_MAX} ports of 1 to 65535"));
     }
     let methods = methods(&fetch.methods, &place, problems);
     let sent = names(fetch.headers_allowed.as_deref(), &SENT, &place, "headers_allowed", problems);
@@ -278,8 +279,8 @@ fn names(
     let Some(list) = list else {
         return usual.iter().map(|name| HeaderName::from_static(name)).collect();
     };
-    if list.len() > NAMES_MAX {
-        problems.add(format!("{at}.{field}"), format!("lists at most {NAMES_MAX} headers"));
+    if list.len() > LIST_MAX {
+        problems.add(format!("{at}.{field}"), format!("lists at most {LIST_MAX} headers"));
     }
     let mut out = Vec::new();
     for (i, text) in list.iter().enumerate() {

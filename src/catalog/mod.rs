@@ -11,7 +11,6 @@ mod check;
 pub mod command;
 pub mod config;
 mod definition;
-mod described;
 pub mod drift;
 pub mod fetch;
 pub mod file_name;
@@ -32,18 +31,6 @@ pub use binding::Binding;
 pub use bound::Bound;
 pub use check::{Checked, Surroundings};
 pub use config::Config;
-
-/// JSON Schema of one item of `tools:`.
-#[must_use]
-pub fn tool_schema() -> serde_json::Value {
-    <config::Tool as described::Described>::schema()
-}
-
-/// JSON Schema of one item of `servers:`, by its types alone.
-#[must_use]
-pub fn server_schema() -> serde_json::Value {
-    <server::config::Server as described::Described>::schema()
-}
 
 /// One thing that is wrong with the `tools:` or the `servers:` list, or with the lock.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]

@@ -12,17 +12,17 @@ use crate::domain::id::ToolName;
 use crate::domain::json::{Json, Limits};
 
 /// Tokens one call may write at most, whatever a binding says.
-const OUTPUT_TOKENS_MAX: u64 = 1_000_000;
+pub(super) const OUTPUT_TOKENS_MAX: u64 = 1_000_000;
 /// Places one binding may name.
-const UPSTREAMS_MAX: usize = 8;
+pub(super) const UPSTREAMS_MAX: usize = 8;
 /// Ids one place may offer.
-const MODELS_MAX: usize = 64;
+pub(super) const MODELS_MAX: usize = 64;
 /// Tokens of one image.
-const IMAGE_TOKENS_MAX: u64 = 1_000_000;
+pub(super) const IMAGE_TOKENS_MAX: u64 = 1_000_000;
 /// Bytes of one id.
 const MODEL_BYTES_MAX: usize = 256;
 /// A thousand dollars for a million tokens.
-const PRICE_MAX: u64 = 1_000_000_000;
+pub(super) const PRICE_MAX: u64 = 1_000_000_000;
 
 /// Arguments of a `model` whose binding brings no schema; the ids and the bound are the binding's. What is
 /// inside messages and tools is read by the executor, which says more of what it refuses.

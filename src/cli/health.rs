@@ -7,7 +7,7 @@ use http::header::{ACCEPT, HeaderValue};
 use http::{Method, Request, StatusCode};
 use hyper::body::Bytes;
 
-use super::mcp::exchange::{Ask, Fault, Gate};
+use super::mcp::exchange::{Ask, Fault, Gate, messages};
 use super::{Exit, block_on, complain, say};
 use crate::operator::visible;
 use crate::witness::Remote;
@@ -106,14 +106,14 @@ fn printed(place: &str, status: StatusCode, body: &[u8]) -> Result<Exit, String>
 /// The same on a Unix socket.
 async fn on_socket(socket: &Path, path: &str) -> Result<Exit, String> {
     let (method, body) = (Method::GET, Bytes::new());
-    let headers = vec![(ACCEPT, HeaderValue::from_static("text/plain"))];
+    let headers = [(ACCEPT, HeaderValue::from_static("text/plain"))].into_iter().collect();
     let ask = Ask { method, path: path.to_owned(), headers, body };
     let answer =
         Gate { socket: socket.to_owned() }.send(ask).await.map_err(|fault| match fault {
             Fault::Unreachable { source, .. } => source.to_string(),
             Fault::Broken(why) => why,
         })?;
-    let status = answer.status;
-    let body = answer.whole().await.map_err(|e| e.to_string())?;
+    let status = answer.status();
+    let body = messages(answer).next().await.map_err(|e| e.to_string())?.unwrap_or_default();
     printed(&socket.display().to_string(), status, &body)
 }

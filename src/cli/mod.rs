@@ -198,8 +198,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     .into()
 }
 
-/// What a release holds, for the papers that are made of their command lines.
-fn programs() -> [clap::Command; 2] {
+/// The command trees of the programs of a release, for manual pages, completions and the reference.
+pub fn programs() -> [clap::Command; 2] {
     [Cli::command(), crate::evidence::command::Program::command()]
 }
 

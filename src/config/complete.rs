@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{break_glass, enrolment, evidence, fleet, operators, tls};
+use crate::crypto::signer::AGENT;
+use crate::yaml::schema::paths;
 
 /// Puts in what the file leaves out: the schema's defaults, and what hangs on the state directory.
 pub(super) fn complete(value: &mut Value, schema: &Value, env: &dyn Fn(&str) -> Option<String>) {
@@ -67,59 +68,23 @@ pub(super) fn set(value: &mut Value, pointer: &str, to: Value) {
     }
 }
 
-/// Every path, as an absolute one.
-pub(super) fn resolve(value: &mut Value, base: &Path) {
+/// Makes every path absolute. Tools and servers take theirs from the same directory themselves, when they are checked.
+pub(super) fn resolve(value: &mut Value, schema: &Value, base: &Path) {
     let one = |path: &mut Value| {
-        if let Some(text) = path.as_str().filter(|text| !text.is_empty()) {
-            *path = Value::from(base.join(text).display().to_string());
-        }
+        let Some(text) = path.as_str().filter(|text| !text.is_empty()) else { return };
+        // The agent that holds a key is named by the file of its public half.
+        *path = Value::from(match text.strip_prefix(AGENT) {
+            Some(public) => format!("{AGENT}{}", base.join(public).display()),
+            None => base.join(text).display().to_string(),
+        });
     };
-    let single = [
-        "/state",
-        "/listen/socket",
-        "/ledger/sqlite/path",
-        "/ledger/postgres/url_file",
-        "/ledger/postgres/spool",
-        "/control/switch_file",
-        "/replay/recordings",
-        "/policy/bundle",
-        "/lock",
-        "/encryption/key_file",
-        "/hub/reader_url_file",
-        "/telemetry/otlp/ca_file",
-    ];
-    for pointer in single {
-        value.pointer_mut(pointer).map(one);
-    }
-    let lists = [
-        "/trust/manifest_keys",
-        "/trust/policy_keys",
-        "/trust/approver_keys",
-        "/trust/lock_keys",
-        "/encryption/old_key_files",
-    ];
-    for pointer in lists {
-        value
-            .pointer_mut(pointer)
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten()
-            .for_each(one);
-    }
-    operators::resolve(value, &one);
-    tls::resolve(value, "/operator/tls", &one);
-    tls::resolve(value, "/listen/tls", &one);
-    enrolment::resolve(value, &one);
-    break_glass::resolve(value, &one);
-    fleet::resolve(value, base);
-    evidence::resolve(value, base);
-    for agent in value.pointer_mut("/agents").and_then(Value::as_array_mut).into_iter().flatten() {
-        agent.get_mut("manifest").map(one);
-        let callers = agent.get_mut("callers").and_then(Value::as_array_mut);
-        for caller in callers.into_iter().flatten() {
-            for name in ["socket", "token_file"] {
-                caller.get_mut(name).map(one);
-            }
+    let (Some(sections), Some(schemas)) = (value.as_object_mut(), schema.get("properties")) else {
+        return;
+    };
+    for (name, section) in sections {
+        let schema = schemas.get(name).filter(|_| !["tools", "servers"].contains(&name.as_str()));
+        if let Some(schema) = schema {
+            paths(section, schema, &one);
         }
     }
 }

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Config;
 use super::kubernetes::{self, Kubernetes};
@@ -19,6 +20,7 @@ use crate::ledger::fleet::POOL;
 use crate::operator::enrolment::{HUBS, Pool};
 use crate::operator::token_review::Reviewer;
 use crate::serve::operator::Settings;
+use crate::yaml::schema::{FilePath, WebAddress};
 
 /// Days a certificate lasts at most, also without `days`.
 const DAYS_MAX: u64 = 90;
@@ -26,32 +28,52 @@ const DAYS_MAX: u64 = 90;
 const TOKEN_CHARS_MIN: usize = 43;
 
 /// `hub.enrolment`: where the hub enrols sidecars.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Registry {
-    /// The address; a loopback one, unless there is `tls`.
+    /// Address for sidecars. It is a loopback address unless there is `tls`.
+    #[schemars(example = "127.0.0.1:7303")]
     pub listen: SocketAddr,
-    /// TLS; in the clear without.
+    /// TLS 1.2 and 1.3 of this listener.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = without_clients)]
     pub tls: Option<Tls>,
-    /// Who may be enrolled where by a shared token.
+    /// Pools of slots, each with the token that its sidecars show.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(min = 1, max = 256),
+        extend("x-error" = "expected 1 to 256 tokens, each {pool, token_file}")
+    )]
     pub tokens: Vec<Token>,
-    /// Who may be enrolled by the projected token of a service account.
+    /// Sidecars that prove themselves with the projected token of their pod's service account. The hub asks the API
+    /// server about each of them (TokenReview).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<Kubernetes>,
-    /// Days a certificate lasts at most; 90 unless set.
+    /// Days that a certificate lasts at most. Default: 90.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = DAYS_MAX))]
     pub days: Option<u64>,
 }
 
+/// Sidecars that enrol have no certificates yet.
+fn without_clients(schema: &mut Schema) {
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+    fields.map(|fields| fields.remove("client_ca"));
+}
+
 /// `hub.enrolment.tokens[]`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
-    /// The pool of slots, as `ledger.postgres.slots` of its sidecars.
+    /// The pool of slots, as `ledger.postgres.slots` of its sidecars names it.
+    #[schemars(
+        regex(pattern = r"^[a-z0-9-]{1,63}(/[a-z0-9-]{1,63})?$"),
+        extend("x-error" = "expected a pool: local, or <namespace>/<service account>")
+    )]
     pub pool: String,
-    /// A file of mode 0600 with the token of its sidecars; read for each request.
+    /// A file of mode 0600 that holds the token of the pool's sidecars: at least 43 printable characters (256 bits). The
+    /// hub reads it for each request.
+    #[schemars(with = "FilePath")]
     pub token_file: PathBuf,
 }
 
@@ -88,18 +110,23 @@ impl Registry {
 }
 
 /// `enrolment`: the hub that certifies this sidecar's writer.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Enrolment {
-    /// Where the hub enrols.
+    /// URL of the hub's `hub.enrolment.listen`. A URL that begins with http:// is allowed on loopback alone.
+    #[schemars(with = "WebAddress")]
     pub hub: String,
-    /// A file of mode 0600 with the token of this sidecar's pool, or its pod's projected token; read for each
-    /// request, since kubelet replaces that.
+    /// A file that holds the token of this sidecar's pool, or its pod's projected token. Its mode is 0600, or 0440 if
+    /// root owns it and the gate does not run as root. The gate reads it for each request, since kubelet replaces a
+    /// projected token.
+    #[schemars(with = "FilePath")]
     pub token_file: PathBuf,
-    /// The enrolment key's public half: what another key certified is not believed.
+    /// Public half of the enrolment key (PEM). The gate accepts no certificate of another key.
+    #[schemars(with = "FilePath")]
     pub public_key: PathBuf,
     /// Authorities for https (PEM) instead of the public ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub ca_file: Option<PathBuf>,
 }
 
@@ -126,59 +153,6 @@ impl Config {
         let tls = self.listen.tls.iter().chain(&self.operator.tls);
         let token = self.enrolment.as_ref().map(|enrolment| enrolment.token_file.clone());
         tls.map(|tls| tls.key.clone()).chain(token).collect()
-    }
-}
-
-/// The part of the schema of `hub`.
-pub(super) fn registry(path: &dyn Fn(&str) -> Value) -> Value {
-    let token = json!({"type": "object", "additionalProperties": false,
-        "required": ["pool", "token_file"], "properties": {
-        "pool": {"type": "string", "pattern": "^[a-z0-9-]{1,63}(/[a-z0-9-]{1,63})?$",
-            "x-error": "expected a pool: local, or <namespace>/<service account>",
-            "description": "the pool of slots, as `ledger.postgres.slots` of its sidecars"},
-        "token_file": path("file of mode 0600 with the token of its sidecars: at least 43 printable characters (256 bits); read for each request"),
-    }});
-    json!({"type": "object", "additionalProperties": false, "required": ["listen"],
-        "description": "where the hub certifies the writers of sidecars with `fleet.enrolment_key`; off unless set",
-        "properties": {
-        "listen": {"type": "string", "description": "address for sidecars: a loopback one, unless there is `tls`"},
-        "tls": tls::schema(path, false),
-        "tokens": {"type": "array", "minItems": 1, "maxItems": 256, "items": token,
-            "x-error": "expected 1 to 256 tokens, each {pool, token_file}"},
-        "kubernetes": kubernetes::schema(path),
-        "days": {"type": "integer", "minimum": 1, "maximum": DAYS_MAX,
-            "x-error": "expected a whole number from 1 to 90",
-            "description": "days a certificate lasts at most; default 90"},
-    }})
-}
-
-/// The part of the schema of a sidecar.
-pub(super) fn schema(path: &dyn Fn(&str) -> Value) -> Value {
-    json!({"type": "object", "additionalProperties": false,
-        "required": ["hub", "token_file", "public_key"],
-        "description": "the hub that certifies this sidecar's writer, instead of an enrolment key of its own",
-        "properties": {
-        "hub": {"type": "string", "pattern": "^https?://[^/]", "maxLength": 4096,
-            "x-error": "expected an http:// or https:// URL",
-            "description": "URL of its `hub.enrolment.listen`; http:// on loopback alone"},
-        "token_file": path("file of mode 0600 with the token of this sidecar's pool, or its pod's projected token (0440 of root's for a gate that is not root); read for each request"),
-        "public_key": path("public half of the enrolment key (PEM): what another key certified is not believed"),
-        "ca_file": path("authorities for https (PEM) instead of the public ones"),
-    }})
-}
-
-/// Makes the paths absolute.
-pub(super) fn resolve(value: &mut Value, one: &dyn Fn(&mut Value)) {
-    tls::resolve(value, "/hub/enrolment/tls", one);
-    kubernetes::resolve(value, one);
-    for name in ["token_file", "public_key", "ca_file"] {
-        if let Some(path) = value.pointer_mut(&format!("/enrolment/{name}")) {
-            one(path);
-        }
-    }
-    let tokens = value.pointer_mut("/hub/enrolment/tokens").and_then(Value::as_array_mut);
-    for token in tokens.into_iter().flatten() {
-        token.get_mut("token_file").map(one);
     }
 }
 

@@ -1,26 +1,32 @@
 //! `evidence`: what the office needs to hand out evidence and to erase payloads.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Config;
 use crate::crypto::keys::{PublicKey, SecretKey};
-use crate::crypto::signer::{AGENT, agent_key};
+use crate::crypto::signer::agent_key;
+use crate::yaml::schema::FilePath;
 
-/// `evidence`. Without a key operators export and erase nothing over their door.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+/// `evidence`. Without a key operators can neither export nor erase over the operator API.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Evidence {
-    /// Signs bundles and receipts of erasures: a PEM file, or `ssh-agent:<public key file>`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Secret key that signs bundles and receipts of erasures: a PEM file of mode 0600, or
+    /// `ssh-agent:<public key file>`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub key: Option<PathBuf>,
-    /// Policy bundles and manifests that sidecars kept; `artifacts` in the state directory unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Directory of the policy bundles and manifests that sidecars kept. Default: `artifacts` in the state directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub artifacts: Option<PathBuf>,
-    /// Postgres: a file of mode 0600 with the URL of the role that reads and erases.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// A file of mode 0600 that holds the URL of the Postgres role that reads and erases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub eraser_url_file: Option<PathBuf>,
 }
 
@@ -29,29 +35,6 @@ impl Evidence {
     #[must_use]
     pub fn artifacts(&self, config: &Config) -> PathBuf {
         self.artifacts.clone().unwrap_or_else(|| config.state.join("artifacts"))
-    }
-}
-
-/// The part of the schema.
-pub(super) fn schema(path: &dyn Fn(&str) -> Value) -> Value {
-    json!({"type": "object", "additionalProperties": false, "default": {},
-        "description": "what operators need to export evidence and to erase payloads over their door",
-        "properties": {
-        "key": path("secret key that signs bundles and receipts: a file of mode 0600, or ssh-agent:<public key file>"),
-        "artifacts": path("policy bundles and manifests that sidecars kept; default artifacts in the state directory"),
-        "eraser_url_file": path("Postgres: file of mode 0600 that holds the URL of the role that reads and erases"),
-    }})
-}
-
-/// Every path of the section, as an absolute one.
-pub(super) fn resolve(value: &mut Value, base: &Path) {
-    for name in ["key", "artifacts", "eraser_url_file"] {
-        let Some(path) = value.pointer_mut(&format!("/evidence/{name}")) else { continue };
-        let Some(text) = path.as_str().filter(|text| !text.is_empty()) else { continue };
-        *path = Value::from(match text.strip_prefix(AGENT) {
-            Some(public) => format!("{AGENT}{}", base.join(public).display()),
-            None => base.join(text).display().to_string(),
-        });
     }
 }
 

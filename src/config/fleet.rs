@@ -1,61 +1,79 @@
 //! `fleet`: the keys of the log of logs, and who sees its heads from outside.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::note::{Algorithm, VerifierKey};
-use crate::crypto::signer::{AGENT, agent_key};
+use crate::crypto::signer::agent_key;
+use crate::yaml::schema::{FilePath, WebAddress};
 
-/// `fleet`. A sidecar that only wants to notice a rollback has `anchor_file` alone.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+/// `fleet`. A sidecar that only has to notice a rollback has `anchor_file` alone.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Fleet {
-    /// Signs the heads of the fleet log: a PEM file, or `ssh-agent:<public key file>`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Secret key that signs the heads of the fleet log: a PEM file of mode 0600, or `ssh-agent:<public key file>`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub key: Option<PathBuf>,
-    /// During a rotation: the key before, which signs along.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// During a rotation, the key before. It signs heads too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub previous_key: Option<PathBuf>,
-    /// Signs the certificates of writers; `enrolment.key` in the state directory unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Secret key that certifies writers. Default: `enrolment.key` in the state directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub enrolment_key: Option<PathBuf>,
-    /// Who cosigns heads.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// The witnesses that cosign heads of the fleet log.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        extend("x-error" = "expected at most 32 witnesses, each {url, key}")
+    )]
     pub witnesses: Vec<Witness>,
-    /// How many of them have to; all unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// How many of the witnesses have to cosign. Default: all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 32))]
     pub quorum: Option<usize>,
-    /// Who stamps heads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The authority that stamps heads of the fleet log (RFC 3161).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-error" = "expected {url, ca}"))]
     pub timestamp: Option<TimestampAuthority>,
-    /// Where the newest head that others have seen is kept for sidecars.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Where the newest head that others have seen is kept. A sidecar that finds the database behind that head does not
+    /// serve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub anchor_file: Option<PathBuf>,
 }
 
 /// `fleet.witnesses[]`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Witness {
-    /// Where heads are submitted.
+    /// URL that heads are submitted to.
+    #[schemars(with = "WebAddress")]
     pub url: String,
-    /// Its verifier key, as `wicketgate witness keygen` prints it.
+    /// Verifier key of the witness, as `wicketgate witness keygen` prints it.
+    #[schemars(length(min = 1, max = 4096))]
     pub key: String,
-    /// PEM authorities for `https` instead of the public ones.
+    /// Authorities for https (PEM) instead of the public ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub ca: Option<PathBuf>,
 }
 
 /// `fleet.timestamp`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TimestampAuthority {
-    /// Where heads are stamped (RFC 3161 over HTTP).
+    /// URL of the authority.
+    #[schemars(with = "WebAddress")]
     pub url: String,
-    /// PEM file of the authorities whose tokens count.
+    /// Authorities whose time stamps count (PEM).
+    #[schemars(with = "FilePath")]
     pub ca: PathBuf,
 }
 
@@ -64,54 +82,6 @@ impl Fleet {
     #[must_use]
     pub fn quorum(&self) -> usize {
         self.quorum.unwrap_or(self.witnesses.len())
-    }
-}
-
-/// The part of the schema.
-pub(super) fn schema(path: &dyn Fn(&str) -> Value) -> Value {
-    let url = || {
-        json!({"type": "string", "pattern": "^https?://[^/]", "maxLength": 4096,
-            "x-error": "expected an http:// or https:// URL"})
-    };
-    let witness = json!({"type": "object", "additionalProperties": false, "required": ["url", "key"],
-        "properties": {"url": url(),
-            "key": {"type": "string", "minLength": 1, "maxLength": 4096,
-                "description": "its verifier key, as `wicketgate witness keygen` prints it"},
-            "ca": path("authorities for https (PEM) instead of the public ones")}});
-    json!({"type": "object", "additionalProperties": false, "default": {},
-        "description": "the tenant's log of logs, written by `ledger anchor` and by whatever is done from outside the call path",
-        "properties": {
-        "key": path("secret key of the fleet log: a file of mode 0600, or ssh-agent:<public key file>"),
-        "previous_key": path("during a rotation: the key before, which signs along"),
-        "enrolment_key": path("secret key that certifies writers; default enrolment.key in the state directory"),
-        "witnesses": {"type": "array", "maxItems": 32, "items": witness,
-            "x-error": "expected at most 32 witnesses, each {url, key}",
-            "description": "who cosigns heads of the fleet log"},
-        "quorum": {"type": "integer", "minimum": 0, "maximum": 32,
-            "x-error": "expected a whole number from 0 to 32",
-            "description": "how many of them have to; default all"},
-        "timestamp": {"type": "object", "additionalProperties": false, "required": ["url", "ca"],
-            "x-error": "expected {url, ca}",
-            "properties": {"url": url(), "ca": path("authorities whose tokens count (PEM)")}},
-        "anchor_file": path("where the newest head that others have seen is kept; sidecars that find the database behind it do not serve"),
-    }})
-}
-
-/// Every path of the section, as an absolute one.
-pub(super) fn resolve(value: &mut Value, base: &Path) {
-    let one = |path: &mut Value| {
-        let Some(text) = path.as_str().filter(|text| !text.is_empty()) else { return };
-        *path = Value::from(match text.strip_prefix(AGENT) {
-            Some(public) => format!("{AGENT}{}", base.join(public).display()),
-            None => base.join(text).display().to_string(),
-        });
-    };
-    for name in ["key", "previous_key", "enrolment_key", "anchor_file", "timestamp/ca"] {
-        value.pointer_mut(&format!("/fleet/{name}")).map(one);
-    }
-    let witnesses = value.pointer_mut("/fleet/witnesses").and_then(Value::as_array_mut);
-    for witness in witnesses.into_iter().flatten() {
-        witness.get_mut("ca").map(one);
     }
 }
 

@@ -3,21 +3,27 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use crate::yaml::schema::FilePath;
 
 /// `hub`.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Hub {
-    /// A file of mode 0600 with the URL of the role that only reads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// A file of mode 0600 that holds the URL of the Postgres role that only reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub reader_url_file: Option<PathBuf>,
-    /// Seconds a slot lies abandoned before the hub closes it; see [`Self::grace`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Seconds after the end of its lease until the hub closes the slot of a dead sidecar. The value is not less than
+    /// `ledger.postgres.lease_seconds`. Default: 60, or the lease if that is longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 2, max = 86_400))]
     pub reap_after_seconds: Option<u64>,
-    /// Where sidecars are enrolled; absent: nowhere.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Where the hub certifies the writers of sidecars with `fleet.enrolment_key`. Default: nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub enrolment: Option<super::enrolment::Registry>,
 }
 
@@ -32,17 +38,6 @@ impl Hub {
         let default = Duration::from_secs(REAP_AFTER).max(lease);
         self.reap_after_seconds.map_or(default, Duration::from_secs)
     }
-}
-
-/// The part of the schema.
-pub(super) fn schema(path: &dyn Fn(&str) -> Value) -> Value {
-    json!({"type": "object", "additionalProperties": false, "default": {}, "properties": {
-        "reader_url_file": path("file of mode 0600 that holds the URL of the Postgres role that only reads"),
-        "reap_after_seconds": {"type": "integer", "minimum": 2, "maximum": 86_400,
-            "x-error": "expected a whole number from 2 to 86400",
-            "description": "seconds after the end of its lease until the slot of a dead sidecar is closed: not less than `ledger.postgres.lease_seconds`; default 60, or the lease if that is longer"},
-        "enrolment": super::enrolment::registry(path),
-    }})
 }
 
 /// What the schema cannot say.

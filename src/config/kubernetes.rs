@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::identity::callers::read_token;
 use crate::operator::token_review::Cluster;
+use crate::yaml::schema::FilePath;
 
 /// Where the section stands.
 pub(super) const AT: &str = "/hub/enrolment/kubernetes";
@@ -15,20 +17,46 @@ pub(super) const AT: &str = "/hub/enrolment/kubernetes";
 const API_SERVER: &str = "https://kubernetes.default.svc";
 
 /// `hub.enrolment.kubernetes`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Kubernetes {
-    /// URL of the API server.
+    /// URL of the API server; in a pod https://kubernetes.default.svc.
+    #[schemars(
+        length(max = 4096),
+        regex(pattern = r"^https://[^/]"),
+        extend("x-error" = "expected an https:// URL")
+    )]
     pub api: String,
-    /// Its authorities (PEM); read for each review.
+    /// The only authorities (PEM) that the API server's certificate may have. The hub reads them for each review.
+    #[schemars(with = "FilePath")]
     pub ca_file: PathBuf,
-    /// The hub's own token; read for each review.
+    /// A file of mode 0600 that holds the hub's own token. Its account may create tokenreviews
+    /// (system:auth-delegator). The hub reads it for each review.
+    #[schemars(with = "FilePath")]
     pub token_file: PathBuf,
-    /// What the tokens of sidecars are for.
+    /// The audience of the sidecars' tokens. A token for another audience does not count.
+    #[schemars(
+        regex(pattern = r"^[!-~]{1,256}$"),
+        extend("x-error" = "expected 1 to 256 printable characters")
+    )]
     pub audience: String,
-    /// `<namespace>/<service account>`: each account is its own pool of slots.
+    /// The service accounts that may enrol, as `<namespace>/<service account>`. Each account is its own pool of slots.
+    #[schemars(
+        with = "Vec<Account>",
+        length(min = 1, max = 256),
+        extend("x-error" = "expected 1 to 256 of <namespace>/<service account>")
+    )]
     pub pools: Vec<String>,
 }
+
+/// The schema of a service account.
+#[derive(JsonSchema)]
+#[schemars(extend("x-error" = "expected <namespace>/<service account>"))]
+struct Account(
+    #[schemars(regex(pattern = r"^[a-z0-9-]{1,63}/[a-z0-9-]{1,63}$"))]
+    #[expect(dead_code, reason = "only its schema is used")]
+    String,
+);
 
 impl Kubernetes {
     /// Whom to ask, and about whom.
@@ -36,37 +64,6 @@ impl Kubernetes {
     pub fn cluster(&self) -> Cluster {
         let Self { api, ca_file, token_file, audience, pools } = self.clone();
         Cluster { api, ca_file, token_file, audience, pools: pools.into_iter().collect() }
-    }
-}
-
-/// The part of the schema.
-pub(super) fn schema(path: &dyn Fn(&str) -> Value) -> Value {
-    let pool = json!({"type": "string", "pattern": "^[a-z0-9-]{1,63}/[a-z0-9-]{1,63}$",
-        "x-error": "expected <namespace>/<service account>"});
-    json!({"type": "object", "additionalProperties": false,
-        "required": ["api", "ca_file", "token_file", "audience", "pools"],
-        "description": "sidecars known by the projected token of their pod's service account: the API server is asked about each (TokenReview)",
-        "properties": {
-        "api": {"type": "string", "pattern": "^https://[^/]", "maxLength": 4096,
-            "x-error": "expected an https:// URL",
-            "description": "URL of the API server; in a pod https://kubernetes.default.svc"},
-        "ca_file": path("the only authorities (PEM) of the API server; read for each review"),
-        "token_file": path("file of mode 0600 with the hub's own token, which may create tokenreviews (system:auth-delegator); read for each review"),
-        "audience": {"type": "string", "pattern": "^[!-~]{1,256}$",
-            "x-error": "expected 1 to 256 printable characters",
-            "description": "the audience of the sidecars' tokens: those for anybody else count for nothing"},
-        "pools": {"type": "array", "minItems": 1, "maxItems": 256, "items": pool,
-            "x-error": "expected 1 to 256 of <namespace>/<service account>",
-            "description": "the service accounts that are enrolled, each into the pool of slots of its name"},
-    }})
-}
-
-/// Makes the paths absolute.
-pub(super) fn resolve(value: &mut Value, one: &dyn Fn(&mut Value)) {
-    for name in ["ca_file", "token_file"] {
-        if let Some(path) = value.pointer_mut(&format!("{AT}/{name}")) {
-            one(path);
-        }
     }
 }
 

@@ -3,55 +3,97 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::yaml::schema::FilePath;
+
 /// `ledger`: exactly one store.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[schemars(extend("x-error" = "expected exactly one of `sqlite` and `postgres`"))]
 pub enum Ledger {
-    /// One file on this machine.
+    /// One SQLite file of this gate's own.
     Sqlite(Sqlite),
-    /// A shared database.
+    /// A PostgreSQL database that gates share. Exactly one of `url`, `url_file` and `url_env` names it.
     Postgres(Postgres),
 }
 
+impl Default for Ledger {
+    fn default() -> Self {
+        Self::Sqlite(Sqlite::default())
+    }
+}
+
 /// `ledger.sqlite`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Sqlite {
-    /// The database file.
+    /// The database file. Default: `ledger.sqlite` in the state directory.
+    #[schemars(with = "FilePath")]
     pub path: PathBuf,
 }
 
 /// `ledger.postgres`: exactly one of `url` (without a password), `url_file` and `url_env`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Postgres {
-    /// A connection URL without a password.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Connection URL without a password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = "postgres://gate@db.example.com/wicketgate?sslmode=verify-full")]
     pub url: Option<String>,
     /// A file of mode 0600 that holds the connection URL.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub url_file: Option<PathBuf>,
-    /// An environment variable that holds the connection URL.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Name of the environment variable that holds the connection URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
     pub url_env: Option<String>,
-    /// Whose entries these are.
+    /// The tenant whose chains these are in the database.
+    #[schemars(
+        regex(pattern = r"^[a-z0-9_-]{1,63}$"),
+        extend("x-error" = "expected a tenant: [a-z0-9_-]{1,63}")
+    )]
     pub tenant: String,
-    /// The pool of slots this sidecar takes one of: `local`, or `<namespace>/<service account>`.
+    /// The pool of slots that this sidecar takes one of: `local`, or `<namespace>/<service account>`.
+    #[schemars(
+        regex(pattern = r"^[a-z0-9-]{1,63}(/[a-z0-9-]{1,63})?$"),
+        extend("x-error" = "expected a pool: local, or <namespace>/<service account>")
+    )]
     pub slots: String,
-    /// Directory for the exact bytes of the last batches, kept before they are acknowledged.
+    /// Directory for the exact bytes of the last batches. The gate keeps them there before it acknowledges them.
+    /// Default: `spool` in the state directory.
+    #[schemars(with = "FilePath")]
     pub spool: PathBuf,
-    /// Seconds after which the slot of a sidecar that went silent may be taken over.
+    /// Seconds after which another sidecar may take over the slot of one that went silent.
+    #[schemars(range(min = 2, max = 300))]
     pub lease_seconds: u64,
-    /// Serve although a fail-over of this database may lose acknowledged entries.
+    /// Whether to serve although a fail-over of this database may lose acknowledged entries.
     pub accept_failover_loss: bool,
-    /// Connect beyond this machine although nobody checks which server answers there (`sslmode` weaker than
-    /// `verify-full`).
+    /// Whether to connect beyond this machine although `sslmode` is weaker than `verify-full`, so that the server's name
+    /// is not verified.
     pub accept_unverified_server: bool,
     /// The connection URL, read once.
     #[serde(skip)]
     pub connect: Secret,
+}
+
+impl Default for Postgres {
+    fn default() -> Self {
+        Self {
+            url: None,
+            url_file: None,
+            url_env: None,
+            tenant: "default".to_owned(),
+            slots: "local".to_owned(),
+            spool: PathBuf::new(),
+            lease_seconds: 15,
+            accept_failover_loss: false,
+            accept_unverified_server: false,
+            connect: Secret::default(),
+        }
+    }
 }
 
 /// A value that is never shown, logged or printed. Zeroed when dropped.

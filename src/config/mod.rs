@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,6 +19,7 @@ use crate::catalog::{self, Bound, Surroundings, server};
 use crate::crypto::keys::PublicKey;
 use crate::identity::callers;
 use crate::operator::staff::Member;
+use crate::yaml::schema::FilePath;
 use crate::yaml::{self, Document, Written};
 
 pub mod break_glass;
@@ -31,25 +33,28 @@ pub mod hub;
 mod isolation;
 pub mod kubernetes;
 mod ledger;
+mod limits;
 pub mod operators;
 mod overrides;
 mod own;
+mod policy;
 pub mod pools;
 mod retention;
-mod schema;
 pub mod telemetry;
 pub mod tls;
-mod words;
+mod trust;
 
 use complete::{complete, resolve};
 pub use isolation::{Isolation, Posture, SelfTest};
 pub use ledger::{Ledger, Postgres, Secret, Sqlite};
+pub use limits::Limits;
 pub use operators::Operator;
 pub use overrides::{names, stray};
 pub use own::closed;
+pub use policy::{Amendments, Lint, Policy};
 pub use retention::{Encryption, Retention, duration};
-pub use schema::schema;
 pub use telemetry::Telemetry;
+pub use trust::Trust;
 
 /// One thing wrong with the configuration, and where.
 pub type Problem = yaml::Error;
@@ -61,64 +66,106 @@ pub type ToolConfig = Value;
 pub type ServerConfig = Value;
 
 /// The whole configuration, checked; every path absolute.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(title = "wicketgate.yaml")]
 pub struct Config {
-    /// Directory of everything the process keeps.
+    /// Directory of everything that the process keeps. Default: `$XDG_STATE_HOME/wicketgate`, else
+    /// `~/.local/state/wicketgate`.
+    #[serde(default)]
+    #[schemars(with = "FilePath")]
     pub state: PathBuf,
     /// Where agents connect.
+    #[serde(default)]
     pub listen: Listen,
-    /// Where operators connect.
+    /// Where operators and probes connect.
+    #[serde(default)]
     pub operator: Operator,
-    /// Who may see and order what.
+    /// Who may see runs and held calls, approve, and stop.
+    #[serde(default)]
+    #[schemars(length(max = 256))]
     pub operators: Vec<Member>,
-    /// How held calls are brought to people.
+    /// Who may approve held calls, and how the gate announces them.
+    #[serde(default)]
     pub approvals: operators::Approvals,
-    /// What only the hub needs.
+    /// Settings of `wicketgate hub` alone.
+    #[serde(default)]
     pub hub: hub::Hub,
-    /// Who certifies this sidecar's writer; absent: an enrolment key of its own.
+    /// The hub that certifies this sidecar's writer. Without this section the sidecar has an enrolment key of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enrolment: Option<enrolment::Enrolment>,
-    /// Where entries go.
+    /// Where entries are stored: exactly one of `sqlite` and `postgres`. Default: `sqlite`.
+    #[serde(default)]
     pub ledger: Ledger,
-    /// The log of logs, and who sees its heads.
+    /// The tenant's log of logs. `wicketgate ledger anchor` and every change from outside the call path write it.
+    #[serde(default)]
     pub fleet: fleet::Fleet,
-    /// What operators need to export and to erase.
+    /// What operators need to export evidence and to erase payloads over the operator API.
+    #[serde(default)]
     pub evidence: evidence::Evidence,
     /// Whose signatures count.
     pub trust: Trust,
-    /// What decides.
+    /// The rules that decide about calls.
+    #[serde(default)]
     pub policy: Policy,
-    /// Who may be which agent.
+    /// The signed manifests that the gate serves, and who may be which agent.
+    #[schemars(
+        length(min = 1, max = 256),
+        extend("x-error" = "expected 1 to 256 agents, each {manifest, callers}")
+    )]
     pub agents: Vec<callers::Config>,
-    /// How tools are really reached.
+    /// The operator's own tools: how the gate reaches each of them.
+    #[serde(default)]
+    #[schemars(
+        with = "Vec<catalog::config::Tool>",
+        length(max = 4096),
+        extend("x-null" = "the same as no field")
+    )]
     pub tools: Vec<ToolConfig>,
-    /// MCP servers whose tools stand in the lock.
+    /// MCP servers. Their tools exist once a signed lock pins them.
+    #[serde(default)]
+    #[schemars(with = "Vec<server::config::Server>", length(max = 256))]
     pub servers: Vec<ServerConfig>,
-    /// What the servers showed when it was signed; the envelope lies beside it.
+    /// Signed lock of the servers' tools. Its envelope lies beside it as `<file>.sig.json`. Default: `tools.lock` if
+    /// there are servers.
+    #[serde(default)]
+    #[schemars(with = "Option<FilePath>", extend("x-null" = "the same as no field"))]
     pub lock: Option<PathBuf>,
-    /// How operators stop it.
+    /// How operators stop the gate where nothing else works.
+    #[serde(default)]
     pub control: Control,
-    /// What runs may go on from.
+    /// What new runs may continue from.
+    #[serde(default)]
     pub replay: Replay,
-    /// How it tests itself.
+    /// How the gate tests that it still denies.
+    #[serde(default)]
     pub self_test: SelfTest,
-    /// What is demanded of the place where agents run.
+    /// What the gate demands of the place where agents run.
+    #[serde(default)]
     pub isolation: Isolation,
-    /// What becomes of what agents find there.
+    /// How long the findings of agents about their isolation hold.
+    #[serde(default)]
     pub posture: Posture,
-    /// What the process takes on at once.
+    /// What the gate takes on at once, and for how long.
+    #[serde(default)]
     pub limits: Limits,
-    /// What all gates share.
+    /// Units that calls of all gates share.
+    #[serde(default)]
+    #[schemars(length(max = 64))]
     pub pools: Vec<pools::Pool>,
-    /// How long payloads stay.
+    /// How long stored payloads stay.
+    #[serde(default)]
     pub retention: Retention,
-    /// Under which key they lie; absent: in the clear.
+    /// Encrypts arguments, results and policy inputs before they are stored. Without this section they are stored in
+    /// the clear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,
-    /// What it tells about itself.
+    /// Log lines and traces.
+    #[serde(default)]
     pub telemetry: Telemetry,
-    /// `input.context.attested`: labels the operator vouches for.
+    /// Labels that the operator vouches for. Policies read them as `input.context.attested`.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, Label>", extend("maxProperties" = 64))]
     pub attested: BTreeMap<String, String>,
     /// Directory of the file: where relative paths inside tool bindings start.
     #[serde(skip)]
@@ -134,131 +181,53 @@ pub struct Config {
     pub accept_clock_step: bool,
 }
 
+/// The schema of a label's value.
+#[derive(JsonSchema)]
+struct Label(
+    #[schemars(length(max = 256))]
+    #[expect(dead_code, reason = "only its schema is used")]
+    String,
+);
+
 /// `listen`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Listen {
-    /// The agent socket; `null` switches it off.
+    /// The agent socket. Default: `agent.sock` in the state directory.
+    #[schemars(with = "Option<FilePath>", extend("x-null" = "no agent socket"))]
     pub socket: Option<PathBuf>,
-    /// An address for agents with tokens, or over TLS with certificates; off unless set.
+    /// Address for agents with tokens or certificates. It is a loopback address unless there is `tls`.
+    #[serde(default)]
+    #[schemars(extend("x-null" = "no such listener"), example = "127.0.0.1:7300")]
     pub tcp: Option<SocketAddr>,
-    /// TLS of `tcp`, with a certificate of each client; in the clear without, on loopback only.
+    /// TLS 1.2 and 1.3 of `tcp`, needed beyond loopback. Each client has to show a certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<tls::Tls>,
 }
 
-/// `trust`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Trust {
-    /// Public key files of those who sign manifests.
-    pub manifest_keys: Vec<PathBuf>,
-    /// How many of them must have signed.
-    pub manifest_threshold: usize,
-    /// Public key files of those who sign policy bundles; never the same keys.
-    pub policy_keys: Vec<PathBuf>,
-    /// How many of them must have signed.
-    pub policy_threshold: usize,
-    /// Public key files of those who sign the list of approvers; never the same keys.
-    pub approver_keys: Vec<PathBuf>,
-    /// How many of them must have signed.
-    pub approver_threshold: usize,
-    /// Public key files of those who sign locks; one signature is enough.
-    pub lock_keys: Vec<PathBuf>,
-    /// Who may stand in for approvers for a short time; absent: nobody.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub break_glass: Option<break_glass::BreakGlass>,
-}
-
-/// `policy`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Policy {
-    /// Directory of the signed bundle. Without one nothing is ready and every call is denied.
-    pub bundle: Option<PathBuf>,
-    /// Milliseconds one evaluation may take.
-    pub deadline_ms: u64,
-    /// What becomes of a bundle in which a lint finds an error.
-    pub lint: Lint,
-    /// Whether a new bundle needs a proposal and approvals on the books.
-    pub amendments: Amendments,
-    /// Publishers that must approve one; its author never counts.
-    pub approvals: u64,
-}
-
-/// `policy.amendments`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Amendments {
-    /// The signed bundle in its directory is put in force at a start or reload.
-    Off,
-    /// Only a bundle that was proposed and approved replaces the one in force.
-    Required,
-}
-
-/// `policy.lint`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Lint {
-    /// It is refused; the one before stays in force.
-    Enforce,
-    /// It is put in force, and readiness says what was found.
-    Warn,
-}
-
 /// `control`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Control {
-    /// A file that stops calls while it is there, with everything else down.
+    /// A file that stops all calls while it exists. Default: `switch` in the state directory.
+    #[schemars(with = "FilePath")]
     pub switch_file: PathBuf,
 }
 
 /// `replay`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Replay {
-    /// A directory of recordings that agents may name when they open a run (`fork_at`), each as
-    /// `<SHA-256 of the file in hex>.recording`; none: no run goes on from a recording.
+    /// Directory of the recordings that agents may name when they open a run (`fork_at`), each as
+    /// `<SHA-256 of the file in hex>.recording`.
+    #[schemars(with = "Option<FilePath>", extend("x-null" = "no run continues from a recording"))]
     pub recordings: Option<PathBuf>,
 }
 
-/// `limits`.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Limits {
-    /// Calls in progress.
-    pub in_flight_max: u64,
-    /// Commands that run in sandboxes at once, over all agents; each agent has an equal share for itself.
-    pub sandboxes_max: u64,
-    /// Open runs.
-    pub open_runs_max: u64,
-    /// Seconds until a run of which nothing is asked is sealed.
-    pub run_idle_seconds: u64,
-    /// Seconds a run may be open whose manifest sets no `wall_seconds`.
-    pub run_wall_seconds: u64,
-    /// Seconds until a held call expires.
-    pub hold_seconds: u64,
-    /// Milliseconds a caller waits for the ledger.
-    pub commit_wait_ms: u64,
-    /// Milliseconds a call waits for its turn.
-    pub queue_wait_ms: u64,
-    /// Seconds calls in progress get at shutdown.
-    pub drain_seconds: u64,
-    /// Requests one caller may make each second in the long run.
-    pub requests_per_second: Option<u64>,
-    /// Requests one caller may make at once.
-    pub burst: u64,
-    /// Denials of one caller within a minute after which a run with one more is suspended, and no other is opened.
-    pub denials_max: Option<u64>,
-    /// Seconds a caller may begin nothing after a call whose arguments hold a credential of the gate.
-    pub alarm_rest_seconds: Option<u64>,
-    /// Denials of one tool in one run after which the run may not call it any more.
-    pub tool_denials_max: Option<u64>,
-    /// Milliseconds a call of an ordered run waits for the one before it.
-    pub ordered_wait_ms: u64,
-    /// Results of T0 tools that only read are released before their outcome is on the books.
-    pub batch_t0: bool,
+/// The JSON Schema of `wicketgate.yaml`: what `config schema` prints, and what the file is checked by.
+#[must_use]
+pub fn schema() -> Value {
+    yaml::schema::of::<Config>()
 }
 
 /// The process environment: the one place that reads it.
@@ -311,7 +280,7 @@ impl Config {
             .violations(&schema)
             .map_err(|why| vec![document.error("", format!("the schema is broken: {why}"))])?;
         complete(&mut document.value, &schema, env);
-        resolve(&mut document.value, base);
+        resolve(&mut document.value, &schema, base);
         let connect = check::check(&document, env, &mut problems);
         if problems.is_empty() {
             let tools = document.value.get("tools").and_then(Value::as_array);

@@ -5,24 +5,32 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::tls::Tls;
 use crate::domain::token::Family;
 use crate::identity::callers::read_token_of;
-use crate::operator::staff::{Member, Role};
+use crate::operator::staff::Member;
 use crate::serve::operator::Settings;
+use crate::yaml::schema::{FilePath, WebAddress};
 
 /// `operator`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Operator {
-    /// Health, readiness and metrics; a loopback address, unless there is `tls`.
+    /// Address of health, readiness, metrics and the operator API. It is a loopback address unless there is `tls`.
     pub listen: SocketAddr,
-    /// TLS; in the clear without.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// TLS 1.2 and 1.3 of this listener, needed beyond loopback.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+}
+
+impl Default for Operator {
+    fn default() -> Self {
+        Self { listen: SocketAddr::from(([127, 0, 0, 1], 7301)), tls: None }
+    }
 }
 
 impl Operator {
@@ -39,36 +47,55 @@ impl Operator {
 }
 
 /// `approvals`.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Approvals {
     /// Whether the owner of an agent's manifest may approve its calls.
     pub owner_may_approve: bool,
-    /// Who may approve: an OpenSSH `allowed_signers` file, its envelope beside it as `<file>.sig.json`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The people who may approve: an OpenSSH `allowed_signers` file, its envelope beside it as `<file>.sig.json`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub signers: Option<PathBuf>,
-    /// Held calls of one run; the next one is denied.
+    /// Held calls of one run. The gate denies the next one.
+    #[schemars(range(min = 1, max = 1000))]
     pub pending_max: u64,
-    /// Held calls in all; the next one is denied.
+    /// Held calls of all runs. The gate denies the next one.
+    #[schemars(range(min = 1, max = 100_000))]
     pub pending_all_max: u64,
-    /// Who is told of a held call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Where the gate announces held calls. Default: nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Webhook>,
 }
 
+impl Default for Approvals {
+    fn default() -> Self {
+        Self {
+            owner_may_approve: false,
+            signers: None,
+            pending_max: 10,
+            pending_all_max: 1000,
+            webhook: None,
+        }
+    }
+}
+
 /// `approvals.webhook`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Webhook {
-    /// Where it is told.
+    /// URL that the gate posts each held call to.
+    #[schemars(with = "WebAddress")]
     pub url: String,
-    /// Signs what is told: an Ed25519 PKCS#8 PEM file of mode 0600.
+    /// Secret key that signs each message: an Ed25519 PKCS#8 PEM file of mode 0600.
+    #[schemars(with = "FilePath")]
     pub key: PathBuf,
-    /// PEM authorities for `https` instead of the public ones.
+    /// Authorities for https (PEM) instead of the public ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub ca: Option<PathBuf>,
-    /// Where people look at held calls: the beginning of the link that is told.
+    /// URL where people look at held calls. The link in each message begins with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<WebAddress>")]
     pub link: Option<String>,
 }
 
@@ -83,68 +110,6 @@ pub fn unheard(config: &super::Config) -> Option<String> {
          hub's configuration"
             .to_owned()
     })
-}
-
-/// The part of the schema for `operators`.
-pub(super) fn operators(path: &dyn Fn(&str) -> Value) -> Value {
-    let roles: Vec<&str> = Role::ALL.iter().map(|role| role.as_str()).collect();
-    json!({"type": "array", "maxItems": 256, "default": [],
-    "description": "who may see runs and held calls, approve, and stop",
-    "items": {"type": "object", "additionalProperties": false,
-        "required": ["subject", "roles"], "properties": {
-        "subject": {"type": "string", "pattern": "^[A-Za-z0-9_.@+-]{1,128}$",
-            "x-error": "expected a subject: [A-Za-z0-9_.@+-]{1,128}",
-            "description": "the name in entries"},
-        "roles": {"type": "array", "minItems": 1, "maxItems": 6, "uniqueItems": true,
-            "items": {"enum": roles, "x-error": format!("expected one of {}", roles.join(", "))},
-            "description": "what the subject may do"},
-        "token_file": path("file of mode 0600 with the token: at least 43 printable characters (256 bits)"),
-        "certificate": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$",
-            "x-error": "expected `sha256:` and 64 hex digits: `openssl x509 -in FILE -outform DER | sha256sum`",
-            "description": "instead of a token: the thumbprint of the subject's client certificate, under `operator.tls.client_ca`"},
-    }}})
-}
-
-/// The part of the schema for `approvals`.
-pub(super) fn approvals(path: &dyn Fn(&str) -> Value) -> Value {
-    let count = |default: u64, most: u64, text: &str| {
-        json!({"type": "integer", "minimum": 1, "maximum": most, "default": default,
-            "description": text, "x-error": format!("expected a whole number from 1 to {most}")})
-    };
-    let url = |text: &str| {
-        json!({"type": "string", "pattern": "^https?://[^/]", "maxLength": 4096, "description": text,
-            "x-error": "expected an http:// or https:// URL"})
-    };
-    json!({"type": "object", "additionalProperties": false, "default": {}, "properties": {
-        "signers": path("allowed_signers of those who may approve, its envelope beside it as <file>.sig.json"),
-        "owner_may_approve": {"type": "boolean", "default": false,
-            "description": "whether the owner of an agent's manifest may approve its calls",
-            "x-error": "expected `true` or `false`"},
-        "pending_max": count(10, 1000, "held calls of one run; the next one is denied"),
-        "pending_all_max": count(1000, 100_000, "held calls in all; the next one is denied"),
-        "webhook": {"type": "object", "additionalProperties": false, "required": ["url", "key"],
-            "properties": {
-                "url": url("where it is told that a call is held"),
-                "key": path("signs what is told: an Ed25519 PKCS#8 PEM file of mode 0600"),
-                "ca": path("authorities for https (PEM) instead of the public ones"),
-                "link": url("where people look at held calls: the beginning of the link that is told"),
-            }},
-    }})
-}
-
-/// Makes the paths absolute.
-pub(super) fn resolve(value: &mut Value, one: &dyn Fn(&mut Value)) {
-    for pointer in ["/approvals/signers", "/approvals/webhook/key", "/approvals/webhook/ca"] {
-        if let Some(path) = value.pointer_mut(pointer) {
-            one(path);
-        }
-    }
-    let operators = value.pointer_mut("/operators").and_then(Value::as_array_mut);
-    for member in operators.into_iter().flatten() {
-        if let Some(path) = member.get_mut("token_file") {
-            one(path);
-        }
-    }
 }
 
 /// What the schema cannot say, each with its place.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize as _;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::Config;
 use crate::catalog::binding::{Binding, Kind};
@@ -103,30 +103,4 @@ fn named(value: &Value, own: &mut Vec<PathBuf>) {
         Value::Object(members) => members.values().for_each(|member| named(member, own)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
-}
-
-/// The part of the schema that is a server's sandbox.
-pub(super) fn sandbox(path: &dyn Fn(&str) -> Value) -> Value {
-    let paths = |text: &str| json!({"type": "array", "maxItems": 64, "items": path(text)});
-    let number = |least: u64, most: u64, text: &str| {
-        json!({"type": "integer", "minimum": least, "maximum": most, "description": text,
-            "x-error": format!("expected a whole number from {least} to {most}")})
-    };
-    json!({"type": "object", "additionalProperties": false, "required": ["level"],
-        "description": "what the program runs in; without it, or with `level: none`, it can do what the gate's user can",
-        "properties": {
-        "level": {"enum": ["none", "S1", "S2"], "x-error": "expected `none`, `S1` or `S2`"},
-        "read": paths("may be read besides the system's programs and libraries"),
-        "write": paths("may be read and changed"),
-        "network": {"enum": ["none", "host"], "default": "none", "x-error": "expected `none` or `host`"},
-        "hosts": {"type": "array", "maxItems": 64, "items": {"type": "string", "x-error": "expected HOST or HOST:PORT"},
-            "description": "what it may connect to, by the gate's proxy in a network of its own, instead of `network`; needs S2"},
-        "private_addresses": {"type": "array", "maxItems": 64, "items": {"type": "string", "x-error": "expected text"},
-            "description": "ranges beyond the public Internet that `hosts` may lead to"},
-        "programs": paths("a program that it may start itself; needs S2"),
-        "memory_bytes": number(16 << 20, 64 << 30, "memory that each process may write to; default 1 GiB"),
-        "pids": number(1, 1024, "processes and threads, in S2 or with control groups; default 128"),
-        "cgroup": {"enum": ["available", "required"], "default": "available", "x-error": "expected `available` or `required`",
-            "description": "whether control groups must hold the limits for all its processes together, or do where there are any"},
-    }})
 }

@@ -2,73 +2,66 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::limits::pool::{self, Per, SIZE_MAX, Unit};
 
 /// One pool, as it is written.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// Its name, the same at every gate: `[a-z0-9_-]{1,63}`.
+    /// Name of the pool in entries and policies, the same at every gate.
+    #[schemars(
+        regex(pattern = r"^[a-z0-9_-]{1,63}$"),
+        extend("x-error" = "expected the name of a pool: [a-z0-9_-]{1,63}")
+    )]
     pub name: String,
-    /// `requests`, `cost_micro_usd` or `concurrency`.
-    pub unit: String,
-    /// `minute`, `day`, `month` or `none`, in UTC.
-    pub per: String,
+    /// What is counted.
+    pub unit: Unit,
+    /// How long a window is, in UTC. The pool is full again when a window begins.
+    pub per: Per,
     /// Units of one window.
+    #[schemars(range(min = 1, max = SIZE_MAX))]
     pub size: u64,
-    /// Only calls of these agents; empty: of all.
+    /// Names of agents: the pool counts only their calls. If the list is empty, it counts the calls of all agents.
     #[serde(default)]
+    #[schemars(with = "Vec<Name>", length(max = 256))]
     pub agents: BTreeSet<String>,
-    /// Only calls of agents whose manifest has all of these labels.
+    /// Labels: the pool counts only calls of agents whose manifest has all of them.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, super::Label>", extend("maxProperties" = 64))]
     pub labels: BTreeMap<String, String>,
-    /// Only calls of these tools; empty: of all.
+    /// Names of tools: the pool counts only calls of them. If the list is empty, it counts calls of all tools.
     #[serde(default)]
+    #[schemars(with = "Vec<Name>", length(max = 256))]
     pub tools: BTreeSet<String>,
 }
 
+/// The schema of the name of an agent or a tool.
+#[derive(JsonSchema)]
+#[schemars(extend("x-error" = "expected a name"))]
+struct Name(
+    #[schemars(length(min = 1, max = 128))]
+    #[expect(dead_code, reason = "only its schema is used")]
+    String,
+);
+
 impl Pool {
-    /// The pool. `None` for words that [`check`] refuses.
+    /// The pool that calls are counted in.
     #[must_use]
-    pub fn value(&self) -> Option<pool::Pool> {
-        Some(pool::Pool {
+    pub fn value(&self) -> pool::Pool {
+        pool::Pool {
             name: self.name.clone(),
-            unit: Unit::parse(&self.unit)?,
-            per: Per::parse(&self.per)?,
+            unit: self.unit,
+            per: self.per,
             size: self.size,
             agents: self.agents.clone(),
             labels: self.labels.clone(),
             tools: self.tools.clone(),
-        })
+        }
     }
-}
-
-pub(super) fn schema() -> Value {
-    let names = |text: &str| {
-        json!({"type": "array", "maxItems": 256, "default": [], "description": text,
-            "items": {"type": "string", "minLength": 1, "maxLength": 128, "x-error": "expected a name"}})
-    };
-    let pool = json!({"type": "object", "additionalProperties": false,
-        "required": ["name", "unit", "per", "size"], "properties": {
-        "name": {"type": "string", "pattern": "^[a-z0-9_-]{1,63}$",
-            "x-error": "expected the name of a pool: [a-z0-9_-]{1,63}"},
-        "unit": {"enum": ["requests", "tokens", "cost_micro_usd", "concurrency"],
-            "x-error": "expected `requests`, `tokens`, `cost_micro_usd` or `concurrency`"},
-        "per": {"enum": ["minute", "day", "month", "none"],
-            "x-error": "expected `minute`, `day`, `month` or `none`"},
-        "size": {"type": "integer", "minimum": 1, "maximum": SIZE_MAX,
-            "x-error": "expected a whole number from 1"},
-        "agents": names("only calls of these agents; of all if empty"),
-        "labels": {"type": "object", "maxProperties": 64, "default": {},
-            "description": "only calls of agents whose manifest has all of these labels",
-            "additionalProperties": {"type": "string", "maxLength": 256, "x-error": "expected text of at most 256 characters"}},
-        "tools": names("only calls of these tools; of all if empty"),
-    }});
-    json!({"type": "array", "maxItems": 64, "default": [], "items": pool,
-        "description": "units that calls of all gates share"})
 }
 
 /// What the schema cannot say.

@@ -5,36 +5,75 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::Config;
 use crate::ledger::retention::{BACKUP_DAYS, Clocks};
 use crate::ledger::vault::{self, Vault};
-
-/// Roles of payloads.
-const ROLES: [&str; 8] =
-    ["args", "result", "policy_input", "approval", "message", "raw", "pre_image", "tools"];
+use crate::yaml::schema::FilePath;
 
 /// `encryption`.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Encryption {
-    /// A file of mode 0600 with the key payloads are encrypted with (`payload keygen`).
+    /// A file of mode 0600 that holds the key of newly stored payloads (`wicketgate payload keygen`).
+    #[schemars(with = "FilePath")]
     pub key_file: PathBuf,
-    /// Keys that were in use before: they only decrypt.
+    /// Files of keys that payloads were stored under before. These keys only decrypt.
     #[serde(default)]
+    #[schemars(with = "Vec<FilePath>", length(max = 16))]
     pub old_key_files: Vec<PathBuf>,
 }
 
 /// `retention`.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Retention {
-    /// How long payloads of a role stay: `30d` or `12h`.
+    /// How long payloads stay before `wicketgate payload expire` erases them, by role. Default: 30 days for each role.
+    #[schemars(with = "Terms")]
     pub payloads: BTreeMap<String, String>,
-    /// How long backups of the ledger are kept, as erasure receipts say it.
+    /// How long backups of the ledger are kept. Receipts of erasures state it.
+    #[schemars(with = "Term")]
     pub backups: String,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { payloads: BTreeMap::new(), backups: format!("{BACKUP_DAYS}d") }
+    }
+}
+
+/// The schema of a number of days or hours.
+#[derive(JsonSchema)]
+#[schemars(extend("x-error" = "expected a number of days or hours, such as `30d` or `12h`"))]
+struct Term(
+    #[schemars(regex(pattern = r"^[0-9]{1,5}[dh]$"))]
+    #[expect(dead_code, reason = "only its schema is used")]
+    String,
+);
+
+/// The schema of `retention.payloads`: the roles of payloads.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct Terms {
+    /// How long arguments of calls stay.
+    args: Option<Term>,
+    /// How long results of calls stay.
+    result: Option<Term>,
+    /// How long inputs of policy decisions stay.
+    policy_input: Option<Term>,
+    /// How long signed statements of approvers stay.
+    approval: Option<Term>,
+    /// How long messages stay that entries commit to.
+    message: Option<Term>,
+    /// How long arguments of model calls stay in the bytes that the agent sent.
+    raw: Option<Term>,
+    /// How long contents of files stay that a call replaced or deleted. A rollback needs them.
+    pre_image: Option<Term>,
+    /// How long lists of granted tools stay that runs were opened with.
+    tools: Option<Term>,
 }
 
 impl Retention {
@@ -73,38 +112,4 @@ impl Config {
         let load = |e: &Encryption| Vault::load(&e.key_file, &e.old_key_files).map(Arc::new);
         self.encryption.as_ref().map(load).transpose()
     }
-}
-
-/// The schema of `retention`.
-pub(super) fn retention() -> Value {
-    let term = |text: &str| {
-        json!({"type": "string", "pattern": "^[0-9]{1,5}[dh]$", "description": text,
-            "x-error": "expected a number of days or hours, such as `30d` or `12h`"})
-    };
-    let roles: serde_json::Map<String, Value> = ROLES
-        .iter()
-        .map(|role| {
-            ((*role).to_owned(), term(&format!("how long payloads `{role}` stay; default 30d")))
-        })
-        .collect();
-    let mut backups = term("how long backups of the ledger are kept, as erasure receipts say it");
-    if let Some(members) = backups.as_object_mut() {
-        members.insert("default".into(), "35d".into());
-    }
-    json!({"type": "object", "additionalProperties": false, "default": {}, "properties": {
-        "payloads": {"type": "object", "additionalProperties": false, "default": {}, "properties": roles,
-            "description": "how long payloads of a role stay before `payload expire` erases them"},
-        "backups": backups,
-    }})
-}
-
-/// The schema of `encryption`.
-pub(super) fn encryption() -> Value {
-    let path = || json!({"type": "string", "minLength": 1, "maxLength": 4096, "x-error": "expected a path"});
-    json!({"type": "object", "additionalProperties": false, "required": ["key_file"],
-    "description": "encrypts arguments, results and policy inputs before they are stored",
-    "properties": {
-        "key_file": path(),
-        "old_key_files": {"type": "array", "maxItems": 16, "default": [], "items": path()},
-    }})
 }

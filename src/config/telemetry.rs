@@ -3,35 +3,47 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::catalog::address::{Cidr, is_public};
 use crate::catalog::host::{Host, Origin};
 use crate::tool::net::{Dial, System, Trust};
+use crate::yaml::schema::{FilePath, WebAddress};
 
 /// `telemetry`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Telemetry {
-    /// `error`, `warn`, `info`, `debug` or `trace`.
+    /// The least severe lines that are logged.
+    #[schemars(extend("enum" = ["error", "warn", "info", "debug", "trace"]))]
     pub log: String,
-    /// Traces over OTLP; off unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Where traces are sent over OTLP. Default: nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub otlp: Option<Otlp>,
 }
 
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self { log: "info".to_owned(), otlp: None }
+    }
+}
+
 /// `telemetry.otlp`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Otlp {
     /// URL of the collector's gRPC port: scheme, host and port, no path.
+    #[schemars(with = "WebAddress", example = "http://127.0.0.1:4317")]
     pub endpoint: String,
-    /// Ranges beyond the public Internet that the collector may be in: `10.0.0.0/8`.
+    /// Address ranges outside the public Internet that the collector may be in.
     #[serde(default)]
+    #[schemars(length(max = 64), example = ["10.0.0.0/8"])]
     pub private_addresses: Vec<String>,
-    /// PEM authorities for `https` instead of the public ones.
+    /// Authorities for https (PEM) instead of the public ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub ca_file: Option<PathBuf>,
 }
 
@@ -61,19 +73,6 @@ impl Otlp {
         let trust = Trust::of_http2(ca.transpose()?.as_deref()).map_err(wrong("ca_file"))?;
         Dial::new(&origin, &open, &trust, Arc::new(System)).map_err(wrong("endpoint"))
     }
-}
-
-/// The members of `otlp` in the schema.
-pub(super) fn otlp(path: &dyn Fn(&str) -> Value) -> Value {
-    json!({"type": "object", "additionalProperties": false, "required": ["endpoint"],
-        "properties": {
-        "endpoint": {"type": "string", "pattern": "^https?://",
-            "x-error": "expected an http:// or https:// URL",
-            "description": "gRPC port of an OTLP collector; off unless set"},
-        "private_addresses": {"type": "array", "maxItems": 64, "default": [], "items": {"type": "string"},
-            "description": "ranges beyond the public Internet that the collector may be in"},
-        "ca_file": path("authorities for https (PEM) instead of the public ones"),
-    }})
 }
 
 /// What the schema cannot say: a collector that could never be reached.

@@ -3,6 +3,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 use super::{Config, Ledger, Lint, names, schema, stray};
 use crate::clock::SystemEntropy;
 use crate::crypto::keys::SecretKey;
@@ -297,6 +299,36 @@ fn the_schema_is_a_schema_and_its_defaults_keep_to_it() {
         {"manifest": "a", "callers": [{"uid": 1}]}]});
     super::complete::defaults(&mut value, &schema);
     assert!(jsonschema::is_valid(&schema, &value));
+}
+
+/// The paths of the fields below; those without a sentence apart.
+fn fields(schema: &Value, path: &str, all: &mut Vec<String>, bare: &mut Vec<String>) {
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        let text = field["description"].as_str().unwrap_or_default();
+        if text.len() < 10 || !text.ends_with('.') {
+            bare.push(path.clone());
+        }
+        all.push(path.clone());
+        fields(field, &path, all, bare);
+    }
+    for inner in ["items", "additionalProperties"] {
+        if let Some(below) = schema.get(inner) {
+            fields(below, &format!("{path}[]"), all, bare);
+        }
+    }
+}
+
+#[test]
+fn every_field_of_the_configuration_is_described_tools_included() {
+    let (schema, mut all, mut bare) = (schema(), Vec::new(), Vec::new());
+    fields(&schema, "", &mut all, &mut bare);
+    assert_eq!(bare, Vec::<String>::new());
+    assert!(all.len() > 320, "{}", all.len());
+    for there in [".tools[].command.limits.pids", ".servers[].stdio.sandbox.level", ".limits.burst"]
+    {
+        assert!(all.contains(&there.to_owned()), "{there}");
+    }
 }
 
 #[test]

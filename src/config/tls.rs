@@ -2,22 +2,27 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::serve::tls::{self, Clients, Files};
 use crate::tool::net::identity::Wrong;
+use crate::yaml::schema::FilePath;
 
 /// `listen.tls`, `operator.tls` and their like.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
-    /// The listener's certificate chain (PEM), its own first.
+    /// Certificate chain of the listener (PEM), its own certificate first.
+    #[schemars(with = "FilePath")]
     pub cert: PathBuf,
-    /// Its private key (PEM), mode 0600.
+    /// Private key of the certificate (PEM), a file of mode 0600.
+    #[schemars(with = "FilePath")]
     pub key: PathBuf,
-    /// Authorities of clients' certificates (PEM); without them nobody is asked for one.
+    /// Authorities of clients' certificates (PEM). Without them the listener asks no client for a certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub client_ca: Option<PathBuf>,
 }
 
@@ -43,30 +48,6 @@ impl Tls {
     fn open_for(&self, clients: Clients) -> Result<tls::Tls, Wrong> {
         let (cert, key) = (self.cert.clone(), self.key.clone());
         tls::Tls::load(Files { cert, key, clients })
-    }
-}
-
-/// The part of the schema; clients' certificates only where they are of use.
-pub(super) fn schema(path: &dyn Fn(&str) -> Value, clients: bool) -> Value {
-    let mut properties = json!({
-        "cert": path("certificate chain of the listener (PEM), its own first"),
-        "key": path("private key of the certificate (PEM), mode 0600"),
-    });
-    if let (true, Some(members)) = (clients, properties.as_object_mut()) {
-        let text =
-            "authorities of clients' certificates (PEM); without them nobody is asked for one";
-        members.insert("client_ca".to_owned(), path(text));
-    }
-    json!({"type": "object", "additionalProperties": false, "required": ["cert", "key"],
-        "description": "TLS 1.2 and 1.3; needed to listen beyond loopback", "properties": properties})
-}
-
-/// Makes the paths absolute.
-pub(super) fn resolve(value: &mut Value, at: &str, one: &dyn Fn(&mut Value)) {
-    for name in ["cert", "key", "client_ca"] {
-        if let Some(path) = value.pointer_mut(&format!("{at}/{name}")) {
-            one(path);
-        }
     }
 }
 

@@ -6,16 +6,16 @@
 use std::sync::OnceLock;
 
 use async_trait::async_trait;
-use sqlx::postgres::PgRow;
+use tokio_postgres::Row as Stored;
 
 use super::wire::{self, Columns};
 use super::{Given, Order, Orders, Presence, Report, Row};
 use crate::domain::canonical;
 use crate::domain::time::Timestamp;
 use crate::ledger::postgres::Options;
-use crate::ledger::postgres::lane::{Lane, Purpose, connect_options};
-use crate::ledger::postgres::literal::text;
+use crate::ledger::postgres::lane::{Lane, Purpose};
 use crate::ledger::postgres::rows::{get, number};
+use crate::ledger::postgres::values::Values;
 use crate::ledger::postgres::writer;
 use crate::ledger::store::{LeaseKey, StoreError};
 
@@ -37,7 +37,7 @@ impl Postgres {
     /// # Errors
     /// [`StoreError::Unavailable`] if the address cannot be understood.
     pub fn lazy(url: &str, options: Options) -> Result<Self, StoreError> {
-        Ok(Self { lane: Lane::new(connect_options(url)?, options), key: OnceLock::new() })
+        Ok(Self { lane: Lane::to(url, options)?, key: OnceLock::new() })
     }
 
     /// As [`Self::lazy`], then connects and checks that the schema is the one this build knows.
@@ -55,13 +55,18 @@ impl Postgres {
         drop(self.key.set(key.clone()));
     }
 
-    fn shown_key(&self) -> Result<String, StoreError> {
+    /// `$1`, `$2` and `$3`: the lease of the chain it speaks for.
+    fn of_lease(&self) -> Result<Values<'_>, StoreError> {
         let none = || StoreError::Unavailable("no slot is held: nobody to speak for".into());
-        self.key.get().map(writer::shown).ok_or_else(none)
+        self.key.get().map(Values::of_lease).ok_or_else(none)
+    }
+
+    async fn read(&self, sql: &str, values: Values<'_>) -> Result<Vec<Stored>, StoreError> {
+        self.lane.run(sql, &values, Purpose::Read).await
     }
 }
 
-fn columns(row: &PgRow) -> Result<Row, StoreError> {
+fn columns(row: &Stored) -> Result<Row, StoreError> {
     let columns = Columns {
         seq: number(row, "seq")?,
         at: get(row, "at")?,
@@ -76,7 +81,7 @@ fn columns(row: &PgRow) -> Result<Row, StoreError> {
     columns.read()
 }
 
-fn report(row: &PgRow) -> Result<Report, StoreError> {
+fn report(row: &Stored) -> Result<Report, StoreError> {
     Ok(Report {
         seq: number(row, "seq")?,
         origin: get(row, "origin")?,
@@ -85,7 +90,7 @@ fn report(row: &PgRow) -> Result<Report, StoreError> {
     })
 }
 
-fn presence(row: &PgRow) -> Result<Presence, StoreError> {
+fn presence(row: &Stored) -> Result<Presence, StoreError> {
     Ok(Presence {
         origin: get(row, "origin")?,
         writer: get(row, "writer")?,
@@ -99,57 +104,58 @@ fn presence(row: &PgRow) -> Result<Presence, StoreError> {
 impl Orders for Postgres {
     async fn put(&self, at: Timestamp, given: &Given, order: &Order) -> Result<u64, StoreError> {
         let new = Columns::of(at, given, order);
-        let expires = new.expires.map_or_else(|| "NULL".to_owned(), |at| at.to_string());
-        let sql = format!(
-            "SELECT ledger.control_put({}, {}, {}, {}, {}, {}, {}, {expires}) AS seq",
-            new.at,
-            text(&new.kind),
-            text(&new.body),
-            text(&new.subject),
-            text(&new.roles),
-            text(&new.auth),
-            text(&new.reason),
-        );
-        let rows = self.lane.run(&sql, Purpose::Write).await?;
+        let values = Values::new()
+            .integer(new.at)
+            .text(&new.kind)
+            .text(&new.body)
+            .text(&new.subject)
+            .text(&new.roles)
+            .text(&new.auth)
+            .text(&new.reason)
+            .maybe_integer(new.expires);
+        let sql = "SELECT ledger.control_put($1, $2, $3, $4, $5, $6, $7, $8) AS seq";
+        let rows = self.lane.run(sql, &values, Purpose::Write).await?;
         number(writer::only(&rows)?, "seq")
     }
 
     async fn since(&self, seq: u64, most: usize) -> Result<Vec<Row>, StoreError> {
-        let sql = format!("SELECT * FROM ledger.control_since({seq}, {most}) ORDER BY seq");
-        self.lane.run(&sql, Purpose::Read).await?.iter().map(columns).collect()
+        let most = u64::try_from(most).unwrap_or(u64::MAX);
+        let sql = "SELECT * FROM ledger.control_since($1, $2) ORDER BY seq";
+        let found = self.read(sql, Values::new().number(seq).number(most)).await?;
+        found.iter().map(columns).collect()
     }
 
     async fn report(&self, report: &Report) -> Result<(), StoreError> {
-        let sql = format!(
-            "SELECT ledger.control_report({}, {}, {}, {}, {})",
-            self.shown_key()?,
-            report.seq,
-            text(&report.origin),
-            report.at.millis(),
-            text(&canonical::text(&report.done)),
-        );
-        self.lane.run(&sql, Purpose::Write).await.map(drop)
+        let done = canonical::text(&report.done);
+        let values = self
+            .of_lease()?
+            .number(report.seq)
+            .text(&report.origin)
+            .integer(report.at.millis())
+            .text(&done);
+        let sql = "SELECT ledger.control_report($1, $2, $3, $4, $5, $6, $7)";
+        self.lane.run(sql, &values, Purpose::Write).await.map(drop)
     }
 
     async fn reports(&self, seq: u64) -> Result<Vec<Report>, StoreError> {
-        let sql = format!("SELECT * FROM ledger.control_reports({seq})");
-        self.lane.run(&sql, Purpose::Read).await?.iter().map(report).collect()
+        let sql = "SELECT * FROM ledger.control_reports($1)";
+        self.read(sql, Values::new().number(seq)).await?.iter().map(report).collect()
     }
 
     async fn show(&self, presence: &Presence) -> Result<(), StoreError> {
-        let sql = format!(
-            "SELECT ledger.control_show({}, {}, {}, {}, {})",
-            self.shown_key()?,
-            text(&presence.origin),
-            text(&presence.writer),
-            presence.seq,
-            text(&canonical::text(&presence.state)),
-        );
-        self.lane.run(&sql, Purpose::Write).await.map(drop)
+        let state = canonical::text(&presence.state);
+        let values = self
+            .of_lease()?
+            .text(&presence.origin)
+            .text(&presence.writer)
+            .number(presence.seq)
+            .text(&state);
+        let sql = "SELECT ledger.control_show($1, $2, $3, $4, $5, $6, $7)";
+        self.lane.run(sql, &values, Purpose::Write).await.map(drop)
     }
 
     async fn shown(&self) -> Result<Vec<Presence>, StoreError> {
         let sql = "SELECT * FROM ledger.control_shown()";
-        self.lane.run(sql, Purpose::Read).await?.iter().map(presence).collect()
+        self.read(sql, Values::new()).await?.iter().map(presence).collect()
     }
 }

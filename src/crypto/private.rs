@@ -103,7 +103,7 @@ fn opened(path: &Path) -> io::Result<(File, PathBuf)> {
 /// was looked at.
 ///
 /// # Errors
-/// [`Unused`]: others may use it (see the table of modes in SECURITY.md), or it has more than `bytes_max` bytes.
+/// [`Unused`]: others may use it (see the modes in `docs/security/keys.md`), or it has more than `bytes_max` bytes.
 pub fn read(path: &Path, bytes_max: u64) -> Result<(Metadata, Zeroizing<Vec<u8>>), Unused> {
     let (file, real) = opened(path)?;
     let facts = file.metadata()?;

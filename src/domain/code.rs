@@ -1,6 +1,6 @@
 //! The stable codes of the error contract: one name for each thing a caller can be told.
 //!
-//! They are listed in SECURITY.md and held by a golden test; the wire rendering (gRPC, HTTP,
+//! They are listed in `docs/reference/errors.md` and held by a golden test; the wire rendering (gRPC, HTTP,
 //! JSON-RPC) lives in `serve::problem` and nowhere else.
 
 macro_rules! codes {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
@@ -19,44 +20,54 @@ use crate::domain::call::Auth;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 use crate::domain::token::{self, Family};
+use crate::yaml::schema::FilePath;
 
 /// Least characters of a token.
 pub const TOKEN_CHARS_MIN: usize = 32;
 
 /// `agents[]` of the configuration.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The signed manifest.
+    /// The agent's signed manifest. Its envelope lies beside it as `<file>.sig.json`.
+    #[schemars(with = "FilePath")]
     pub manifest: PathBuf,
-    /// Calls of one run are walked one at a time, in the order in which they arrive.
+    /// Whether the gate works on the calls of one run one at a time, in the order in which they arrive.
     #[serde(default)]
     pub ordered: bool,
-    /// Who is this agent.
+    /// Who is this agent. Each caller is known by exactly one of `uid`, `token_file`, `spiffe` and `certificate`.
+    #[schemars(length(min = 1, max = 256), extend("x-error" = "expected 1 to 256 callers"))]
     pub callers: Vec<CallerConfig>,
 }
 
 /// `agents[].callers[]`: `{uid, socket?}`, `{spiffe}`, `{certificate}` or `{token_file}`.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CallerConfig {
-    /// The socket it comes through; absent means the default agent socket.
+    /// The Unix socket that the caller connects to; needs `uid`. Default: `listen.socket`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub socket: Option<PathBuf>,
-    /// The peer's uid on that socket.
+    /// The caller's uid on the socket, as the kernel reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 4_294_967_294_u64), extend("x-error" = "expected a uid"))]
     pub uid: Option<u32>,
-    /// A file of mode 0600 with the token, at least 32 printable characters.
+    /// A file of mode 0600 that holds one line of at least 32 printable characters. The caller shows it as
+    /// `authorization: Bearer`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub token_file: Option<PathBuf>,
-    /// The SPIFFE id in its client certificate.
+    /// The SPIFFE ID in the caller's client certificate, under `listen.tls`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048), extend("x-error" = "expected a SPIFFE id"))]
     pub spiffe: Option<String>,
-    /// `sha256:…` of the DER bytes of its one client certificate.
+    /// Thumbprint of the caller's client certificate, under `listen.tls`: `sha256:` and the SHA-256 of its DER bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128), extend("x-error" = "expected `sha256:` and 64 hex digits"))]
     pub certificate: Option<String>,
-    /// Not supported by this build.
+    /// Not supported: the gate refuses it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
     pub k8s_service_account: Option<String>,
 }
 

@@ -8,6 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::domain::time::Timestamp;
 
@@ -15,7 +17,10 @@ use crate::domain::time::Timestamp;
 pub const SIZE_MAX: u64 = 9_007_199_254_740_991;
 
 /// What a pool counts.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, Serialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Calls that were started.
     Requests,
@@ -38,25 +43,21 @@ impl Unit {
             Self::Concurrency => "concurrency",
         }
     }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let all = [Self::Requests, Self::Tokens, Self::CostMicroUsd, Self::Concurrency];
-        all.into_iter().find(|unit| unit.as_str() == text)
-    }
 }
 
 /// When a pool is full again, in UTC.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, Serialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Per {
-    /// Every full minute.
+    /// A minute, from its first second.
     Minute,
-    /// At midnight.
+    /// A day, from midnight.
     Day,
-    /// At midnight of the first.
+    /// A month, from midnight of the first.
     Month,
-    /// Never.
+    /// No window: only an order makes the pool full again.
     None,
 }
 
@@ -70,13 +71,6 @@ impl Per {
             Self::Month => "month",
             Self::None => "none",
         }
-    }
-
-    /// Reads the word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let all = [Self::Minute, Self::Day, Self::Month, Self::None];
-        all.into_iter().find(|per| per.as_str() == text)
     }
 
     /// The beginning of the window this instant is in, milliseconds since 1970.

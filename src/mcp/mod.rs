@@ -5,6 +5,7 @@
 //! not know. Nothing here opens a connection.
 
 pub mod header;
+pub mod http;
 pub mod name;
 pub mod raw;
 pub mod rpc;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
@@ -12,26 +13,28 @@ use crate::domain::time::Timestamp;
 use crate::domain::token::Family;
 use crate::identity::callers::read_token_of;
 use crate::identity::certificate::thumbprint;
+use crate::yaml::schema::FilePath;
 
 /// Characters a token of an operator has at least: 256 bits in base64url.
 const TOKEN_CHARS_MIN: usize = 43;
 
 /// What an operator is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Deserialize, Serialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Deserialize, Serialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Sees runs, gates, orders and which calls are held, but no arguments.
     Viewer,
-    /// Stops and reinstates; erases payloads that nobody holds.
+    /// Stops and reinstates; erases payloads that are not under legal hold.
     Operator,
-    /// Sees held calls with their arguments, and gives a word about them.
+    /// Sees held calls with their arguments, and approves or refuses them.
     Approver,
     /// Proposes policy bundles.
     PolicyAuthor,
-    /// Approves bundles that others proposed, and has them put in force.
+    /// Approves bundles that others proposed, and puts them in force.
     PolicyPublisher,
-    /// Sees everything, changes nothing; records what it looked at, takes evidence away, and holds
-    /// payloads against erasing.
+    /// Sees everything and changes nothing; records its reviews, exports evidence, and places payloads on legal hold.
     Auditor,
 }
 
@@ -114,21 +117,32 @@ impl Right {
 }
 
 /// `operators[]` of the configuration.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
-    /// Who: the name in entries.
+    /// Name of the operator in entries.
+    #[schemars(
+        regex(pattern = r"^[A-Za-z0-9_.@+-]{1,128}$"),
+        extend("x-error" = "expected a subject: [A-Za-z0-9_.@+-]{1,128}")
+    )]
     pub subject: String,
-    /// What that person may do.
+    /// What the operator may do.
+    #[schemars(length(min = 1, max = 6))]
     pub roles: BTreeSet<Role>,
-    /// A file of mode 0600 with the token, at least 43 printable characters (256 bits).
+    /// A file of mode 0600 that holds the token: at least 43 printable characters (256 bits). An operator has either a
+    /// token or a certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
     pub token_file: Option<PathBuf>,
-    /// Instead of a token: `sha256:…` of the DER bytes of the one client certificate.
-    ///
-    /// WHY: not a name in it. Names are what an authority may give to somebody else tomorrow; these bytes it
-    /// can only give once, and whoever reads the configuration sees exactly who gets in.
+    /// Thumbprint of the operator's client certificate under `operator.tls.client_ca`: `sha256:` and the SHA-256 of its
+    /// DER bytes.
+    // WHY: not a name in it. Names are what an authority may give to another person tomorrow; these bytes it can give
+    // only once, and the configuration shows exactly who gets in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        regex(pattern = r"^sha256:[0-9a-f]{64}$"),
+        extend("x-error" = "expected `sha256:` and 64 hex digits: `openssl x509 -in FILE -outform DER | sha256sum`")
+    )]
     pub certificate: Option<String>,
 }
 

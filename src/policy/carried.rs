@@ -122,7 +122,9 @@ impl Carried {
             std::fs::remove_dir_all(dir)?;
         }
         std::fs::rename(&aside, dir)?;
-        dir.parent().map_or(Ok(()), |parent| std::fs::File::open(parent)?.sync_all())
+        // A relative name of one part lies in the working directory, whose name is not the empty one.
+        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+        std::fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
     }
 }
 

@@ -17,6 +17,7 @@ mod manifest;
 #[path = "../support/private.rs"]
 mod private;
 mod probe;
+mod reference;
 mod steps;
 mod tools;
 

@@ -78,16 +78,9 @@ threads = [threading.Thread(target=some, args=(n,)) for n in range(4)]
 print(json.dumps(counts))
 "#;
 
-/// Applies migrations to a new file, and prints what a query of another says: `make FILE VERSION SQL…` or `ask FILE SQL`.
+/// Prints what a query of a file says: `FILE SQL`.
 const SQLITE: &str = r#"import json, sqlite3, sys
-db = sqlite3.connect(sys.argv[2])
-if sys.argv[1] == "make":
-    for step in sys.argv[4:]:
-        db.executescript(open(step).read())
-    db.execute("PRAGMA user_version = " + sys.argv[3])
-    db.commit()
-else:
-    print(json.dumps([row[0] for row in db.execute(sys.argv[3])]))
+print(json.dumps([row[0] for row in sqlite3.connect(sys.argv[1]).execute(sys.argv[2])]))
 "#;
 
 struct Gate(Child);
@@ -285,22 +278,6 @@ fn trust(files: &Path, state: &Path) {
     std::fs::write(state.join("trust.txt"), text).unwrap();
 }
 
-/// The file of a build before the newest step of the schema.
-fn older(ledger: &Path) {
-    let mut steps: Vec<_> = std::fs::read_dir(top("migrations/sqlite"))
-        .unwrap()
-        .map(|one| one.unwrap().path())
-        .collect();
-    steps.sort();
-    steps.pop();
-    let version = steps.len().to_string();
-    let mut make = vec!["make", ledger.to_str().unwrap(), version.as_str()];
-    make.extend(steps.iter().map(|step| step.to_str().unwrap()));
-    python(SQLITE, &make);
-    chown(ledger, Some(GATE), Some(GATE)).unwrap();
-    std::fs::set_permissions(ledger, PermissionsExt::from_mode(0o600)).unwrap();
-}
-
 /// Whatever SQLite spills, it spills into memory. Two thousand calls take ten seconds: the first file was wanted after 48 entries, the next
 /// ones depend on sizes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -328,7 +305,6 @@ async fn on_a_read_only_root_without_tmp_two_thousand_calls_an_export_a_verify_a
         "there is nowhere to write"
     );
     let ledger = state.join("ledger.sqlite");
-    older(&ledger);
 
     let claimed = crate::support::ports::Port::claim();
     let url = format!("http://127.0.0.1:{}", claimed.number());
@@ -352,7 +328,7 @@ async fn on_a_read_only_root_without_tmp_two_thousand_calls_an_export_a_verify_a
     assert!(!said().contains("disk I/O error"), "{}", said());
 
     let asked = |query: &str| -> Vec<serde_json::Value> {
-        serde_json::from_str(&python(SQLITE, &["ask", ledger.to_str().unwrap(), query])).unwrap()
+        serde_json::from_str(&python(SQLITE, &[ledger.to_str().unwrap(), query])).unwrap()
     };
     let judged = "SELECT count(*) FROM entry WHERE kind IN ('call.authorized', 'call.denied')";
     assert!(asked(judged)[0].as_u64().unwrap() >= 2000, "{:?}", asked(judged));

@@ -52,11 +52,12 @@ fn a_release_is_the_same_bytes_each_time_and_its_sums_and_bill_of_materials_hold
     let names: Vec<_> = sums.lines().map(|line| line.split("  ").nth(1).unwrap()).collect();
     let archive = one.join(names.iter().find(|name| name.ends_with(".tar.gz")).unwrap());
     let listed = text(Command::new("tar").arg("-tvzf").arg(archive).output().unwrap());
-    for (folder, least) in [("man/man1/wicketgate", 90), ("completions/", 6)] {
+    for (folder, least) in [("man/man1/wicketgate", 90), ("completions/", 6), ("docs/", 30)] {
         assert!(listed.matches(&format!("/{folder}")).count() >= least, "{folder}: {listed}");
     }
-    let others = |line: &&str| !line.contains("/man/man1/") && !line.contains("/completions/");
-    assert_eq!(listed.lines().filter(others).count(), 7, "{listed}");
+    let folders = ["/man/man1/", "/completions/", "/docs/"];
+    let others = |line: &&str| !folders.iter().any(|folder| line.contains(folder));
+    assert_eq!(listed.lines().filter(others).count(), 9, "{listed}");
     assert!(listed.lines().all(|line| line.contains(" 0/0 ")), "{listed}");
 
     let bom = one.join(names.iter().find(|name| name.ends_with(".cdx.json")).unwrap());

@@ -10,7 +10,6 @@ use wicketgate::crypto::note::Checkpoint;
 use wicketgate::crypto::range::verifies_range;
 use wicketgate::domain::digest::Digest;
 use wicketgate::ledger::proofs::{Error, Prover};
-use wicketgate::ledger::sqlite::Sqlite;
 use wicketgate::ledger::store::{Head, LeaseKey, LedgerReader, LedgerStore};
 
 use super::books::{beats, lease};
@@ -137,27 +136,4 @@ async fn what_was_never_stored_has_no_proof(rig: Rig) {
     assert!(matches!(prover.inclusion(300).await, Err(Error::Outside { .. })));
     assert!(matches!(prover.consistency(301).await, Err(Error::Outside { .. })));
     assert!(matches!(prover.range(5, 301).await, Err(Error::Outside { .. })));
-}
-
-#[tokio::test]
-async fn a_file_written_before_subtrees_were_kept_is_filled_when_it_is_opened() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("ledger.db");
-    let store = Sqlite::open(&path).await.unwrap();
-    let (key, _) = grown(&store, 700).await;
-    store.close().await.unwrap();
-    // As version 2 of the schema left it.
-    raw(
-        &path,
-        "DROP TABLE control_presence; DROP TABLE control_report; DROP TABLE control_row;
-         DROP TABLE pool_gate; DROP TABLE pool_window; DROP TABLE pool_hold;
-         DROP TABLE subtree; DROP TABLE pruned; DROP INDEX payload_age; DROP TRIGGER entry_no_delete;
-         CREATE TRIGGER entry_no_delete BEFORE DELETE ON entry BEGIN
-           SELECT RAISE(ABORT, 'ledger.entry is append-only (DELETE refused)'); END;
-         PRAGMA user_version = 2",
-    )
-    .await;
-    let _store = Sqlite::open(&path).await.unwrap();
-    let reader = wicketgate::ledger::sqlite::SqliteReader::open(&path).await.unwrap();
-    assert_eq!(reader.subtrees(&key.chain, 8, 0, 9).await.unwrap().len(), 2);
 }

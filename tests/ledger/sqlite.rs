@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Row};
+use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 use wicketgate::clock::Entropy;
 use wicketgate::crypto::merkle;
 use wicketgate::ledger::sqlite::{Sqlite, SqliteReader};
@@ -254,11 +254,16 @@ async fn a_damaged_page_breaks_the_store_for_good() {
 }
 
 #[tokio::test]
-async fn a_schema_of_a_newer_build_is_refused() {
+async fn a_schema_of_a_newer_or_an_earlier_build_is_refused() {
     let (_dir, path, _) = written().await;
-    let mut conn = raw(&path).await;
-    sqlx::raw_sql("PRAGMA user_version = 99").execute(&mut conn).await.unwrap();
-    drop(conn);
-    assert!(matches!(Sqlite::open(&path).await, Err(StoreError::Broken(_))));
-    assert!(matches!(SqliteReader::open(&path).await, Err(StoreError::Broken(_))));
+    for (version, why) in [(99, "newer than this build"), (7, "made by an earlier build")] {
+        let mut conn = raw(&path).await;
+        let set = AssertSqlSafe(format!("PRAGMA user_version = {version}"));
+        sqlx::raw_sql(set).execute(&mut conn).await.unwrap();
+        drop(conn);
+        let said =
+            |error: StoreError| matches!(&error, StoreError::Broken(text) if text.contains(why));
+        assert!(said(Sqlite::open(&path).await.unwrap_err()), "{version}");
+        assert!(said(SqliteReader::open(&path).await.unwrap_err()), "{version}");
+    }
 }

@@ -68,7 +68,8 @@ async fn changed_bytes_are_an_error_and_never_text() {
     let (mut sidecar, agent) = desk.served(1).await;
     desk.sql("DROP TRIGGER payload_no_update").await;
     desk.sql(
-        "UPDATE payload SET body = CAST(substr(body, 1, 40) || x'00' || substr(body, 42) AS BLOB)",
+        "UPDATE payload SET body = CAST(substr(body, 1, 40) ||
+           CASE substr(body, 41, 1) WHEN x'00' THEN x'01' ELSE x'00' END || substr(body, 42) AS BLOB)",
     )
     .await;
     let refused = agent.call("work.do", "c0", &args(0)).await.unwrap_err();

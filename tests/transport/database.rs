@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use sqlx::{Connection as _, PgConnection};
+use wicketgate::ledger::postgres::PostgresReader;
 
 use crate::ca::Ca;
 use crate::checker::{calls, check};
@@ -48,6 +49,39 @@ async fn the_ledger_is_kept_over_tls_by_a_server_of_the_right_authority_and_name
     sidecar.stop().await;
     let summary = check(&estate.books, &tool, &estate.receipts);
     assert_eq!(calls(&summary, "completed"), 1, "{summary}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_mode_of_tls_checks_what_it_says_and_no_more() {
+    let (ca, stranger) = (Ca::new(), Ca::new());
+    ca.called("pg", "IP:127.0.0.1");
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(ca.path(""), open).unwrap();
+    let pg = tokio::task::spawn_blocking(Pg::own_cluster).await.unwrap();
+    let db = pg.database().await;
+    let connects = async |mode: &str, authority: &Ca, host: &str| {
+        let root = authority.shown("ca.pem");
+        let url = db.reader_url.replace("127.0.0.1", host);
+        let url = url.replace("sslmode=disable", &format!("sslmode={mode}&sslrootcert={root}"));
+        PostgresReader::connect(&url).await.is_ok()
+    };
+    for (mode, good) in [("disable", true), ("prefer", true), ("require", false)] {
+        assert_eq!(connects(mode, &ca, "127.0.0.1").await, good, "{mode} without TLS");
+    }
+    pg.speak_tls(&ca.path("pg.pem"), &ca.path("pg.key")).await;
+    for (mode, known, named) in [
+        ("disable", true, true),
+        ("allow", true, true),
+        ("prefer", true, true),
+        ("require", true, true),
+        ("verify-ca", false, true),
+        ("verify-full", false, false),
+    ] {
+        assert!(connects(mode, &ca, "127.0.0.1").await, "{mode}");
+        assert_eq!(connects(mode, &stranger, "127.0.0.1").await, known, "{mode}, a stranger's");
+        assert_eq!(connects(mode, &ca, "localhost").await, named, "{mode}, another's");
+    }
+    assert!(!connects("verify-none", &ca, "127.0.0.1").await, "no mode at all");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! A gate that takes over from the one before it: what an older build of this repository wrote, served, continued and
-//! verified by this one. `tests/data/upgrade` and `tests/data/upgrade-postgres` were made by `tests/upgrade/make.py` with
-//! the commits that their `MADE` names; there is no release to upgrade from yet.
+//! A gate that takes over from the one before it. Schemas of the ledger begin anew with this build: the ledger of an older
+//! one is refused and left as it is, its configuration is served and its evidence verified. `tests/data/upgrade` was made
+//! by `tests/upgrade/make.py` with the commit that its `MADE` names; there is no release to upgrade from yet.
 #![allow(
     dead_code,
     clippy::unwrap_used,

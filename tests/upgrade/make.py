@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Makes what an older build of the gate leaves behind: a ledger, what it was served with, and evidence of it.
 
-    make.py sqlite PROGRAM COMMIT       tests/data/upgrade
-    make.py postgres PROGRAM COMMIT     tests/data/upgrade-postgres: the database as SQL, and two gates' state
+    make.py PROGRAM COMMIT     tests/data/upgrade
 
 PROGRAM is `wicketgate` as it was built at COMMIT, which is noted in `MADE`. Needs what `tests/run` installs.
 """
@@ -11,7 +10,6 @@ import http.server
 import json
 import os
 import pathlib
-import re
 import shutil
 import signal
 import socket
@@ -22,7 +20,7 @@ import tempfile
 import threading
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-DATA = TOP / "tests/data"
+DATA = TOP / "tests/data/upgrade"
 CLIENT = TOP / "tests/interop/gate_client.py"
 RULES = """package wicketgate.agent
 import rego.v1
@@ -96,11 +94,11 @@ def estate(here, gate, port, ledger, more):
     (here / "s").mkdir()
 
 
-def work(here, listens="agent"):
+def work(here):
     """A run that is sealed, one that stays open; the first one's id."""
 
     def ask(*args, token=""):
-        args = [sys.executable, "-B", str(CLIENT), f"unix:{here}/s/{listens}.sock", "--token", token, *args]
+        args = [sys.executable, "-B", str(CLIENT), f"unix:{here}/s/agent.sock", "--token", token, *args]
         return json.loads(subprocess.run(args, stdout=subprocess.PIPE).stdout)
 
     def opened():
@@ -117,10 +115,9 @@ def work(here, listens="agent"):
     return run
 
 
-def serve(program, here, config="wicketgate.yaml"):
-    gate = subprocess.Popen(
-        [program, "serve", "--config", config], cwd=here, stderr=subprocess.PIPE, text=True
-    )
+def serve(program, here):
+    command = [program, "serve", "--config", "wicketgate.yaml"]
+    gate = subprocess.Popen(command, cwd=here, stderr=subprocess.PIPE, text=True)
     said = []
     for line in gate.stderr:
         said.append(line)
@@ -148,74 +145,8 @@ def on_sqlite(program, here, gate, port):
     return run
 
 
-class Cluster:
-    """A private PostgreSQL, which refuses to run as root."""
-
-    def __init__(self, dir):
-        self.bin = pathlib.Path(os.environ.get("PG_BIN", "/usr/lib/postgresql/15/bin"))
-        self.data = dir / "data"
-        self.as_nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
-        if self.as_nobody:
-            os.chown(dir, 65534, 65534)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.run("initdb", "--auth=trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-D", self.data)
-        options = f"-p {self.port} -k {dir} -c listen_addresses=127.0.0.1"
-        self.run("pg_ctl", "-D", self.data, "-w", "-l", dir / "log", "-o", options, "start")
-        self.run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "wicketgate")
-
-    def run(self, name, *args):
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        subprocess.run([self.bin / name, *args], cwd="/", check=True, **quiet, **self.as_nobody)
-
-    def url(self, role):
-        return f"postgres://{role}@127.0.0.1:{self.port}/wicketgate?sslmode=disable"
-
-    def dump(self):
-        """Statements alone: newer programs also write commands for `psql`."""
-        args = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "--rows-per-insert=100", "wicketgate"]
-        text = subprocess.run([self.bin / "pg_dump", *args], check=True, stdout=subprocess.PIPE, text=True).stdout
-        return re.sub(r"(?m)^\\(un)?restrict .*\n", "", text)
-
-    def stop(self):
-        self.run("pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop")
-
-
-def on_postgres(program, here, gate, port):
-    """One gate that ended in order, and one that was killed; the database of both."""
-    with tempfile.TemporaryDirectory() as dir:
-        cluster = Cluster(pathlib.Path(dir))
-        try:
-            (here / "admin.url").write_text(cluster.url("postgres"))
-            (here / "admin.url").chmod(0o600)
-            logins = ("--writer", "wg_writer=default", "--reader", "wg_reader")
-            gate("ledger", "migrate", "--admin-url-file", "admin.url", *logins)
-            ledger = {"postgres": {"url": cluster.url("wg_writer"), "slots": "local"}}
-            estate(here, gate, port, ledger, ())
-            config = json.loads((here / "wicketgate.yaml").read_text())
-            killed = {**config, "state": "state-killed", "listen": {"socket": "s/killed.sock"}}
-            (here / "killed.yaml").write_text(json.dumps(killed, indent=2))
-            first, second = serve(program, here), serve(program, here, "killed.yaml")
-            run = work(here)
-            work(here, "killed")
-            second.kill()
-            second.wait()
-            first.send_signal(signal.SIGTERM)
-            assert first.wait(30) == 0
-            (here / "ledger.sql").write_text(cluster.dump())
-        finally:
-            cluster.stop()
-    (here / "admin.url").unlink()
-    return run
-
-
 def main():
-    store, program, commit = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3]
-    make, out = {
-        "sqlite": (on_sqlite, DATA / "upgrade"),
-        "postgres": (on_postgres, DATA / "upgrade-postgres"),
-    }[store]
+    program, commit = os.path.abspath(sys.argv[1]), sys.argv[2]
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Tool)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as scratch:
@@ -224,13 +155,13 @@ def main():
         def gate(*args):
             subprocess.run([program, *args], cwd=here, check=True, stdout=subprocess.DEVNULL)
 
-        run = make(program, here, gate, server.server_address[1])
+        run = on_sqlite(program, here, gate, server.server_address[1])
         for name in ("s", "manifest", "policy"):
             path = here / name
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        shutil.rmtree(out, ignore_errors=True)
-        shutil.copytree(here, out)
-    (out / "MADE").write_text(f"commit {commit}\nrun {run}\n")
+        shutil.rmtree(DATA, ignore_errors=True)
+        shutil.copytree(here, DATA)
+    (DATA / "MADE").write_text(f"commit {commit}\nrun {run}\n")
 
 
 if __name__ == "__main__":

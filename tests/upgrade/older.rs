@@ -8,22 +8,14 @@ use crate::sidecar::Estate;
 use crate::tool::Tool;
 
 const LEFT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/upgrade");
-/// The same, where its books are in Postgres.
-pub const LEFT_POSTGRES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/upgrade-postgres");
-/// What one build after the other wrote into.
+/// What the older build wrote into.
 pub const LEDGER: &str = "state/ledger.sqlite";
 
 /// An estate that an older gate served; only the tool's port and the agent's uid are this test's.
 pub fn estate(tool: &Tool) -> Estate {
     let estate = Estate::sqlite(tool);
-    furnish(&estate, LEFT, tool);
-    estate
-}
-
-/// Puts what an older gate left into the place of what a new one would be served with.
-pub fn furnish(estate: &Estate, left: &str, tool: &Tool) {
     std::fs::remove_dir_all(estate.path("bundle")).unwrap();
-    copy(Path::new(left), &estate.path("."));
+    copy(Path::new(LEFT), &estate.path("."));
     let port = tool.port;
     estate.configure(|config| {
         for tool in config["tools"].as_array_mut().unwrap() {
@@ -34,10 +26,11 @@ pub fn furnish(estate: &Estate, left: &str, tool: &Tool) {
     });
     // The composition library is part of what a policy's signer signs, and this build has another one. Who signed for the
     // older build is not here, so somebody else does.
-    done(estate, &["keygen", "--out", "signer.pem"]);
+    done(&estate, &["keygen", "--out", "signer.pem"]);
     let newer = r#"{"name":"test","version":"1.0.1"}"#;
     std::fs::write(estate.path("bundle/bundle.json"), newer).unwrap();
-    done(estate, &["policy", "sign", "bundle", "--key", "signer.pem"]);
+    done(&estate, &["policy", "sign", "bundle", "--key", "signer.pem"]);
+    estate
 }
 
 /// Copies everything, readable by its owner alone: a checkout does not keep the mode of a key.

@@ -1,25 +1,13 @@
-//! A database that gates of an older build wrote: one ended in order, one was killed.
-
-use std::path::Path;
+//! Databases that are not migrated yet, and those that an earlier build made.
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
-use crate::older::{self, LEFT_POSTGRES, done};
+use crate::older::{done, gate};
 use crate::sidecar::Estate;
 use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
 
-/// The database as the older gates left it.
-async fn restored() -> TestDb {
-    // Roles belong to the whole server: those of another database are the same ones.
-    Pg::cluster().database().await;
-    let db = Pg::cluster().empty_database().await;
-    let text = std::fs::read_to_string(Path::new(LEFT_POSTGRES).join("ledger.sql")).unwrap();
-    run(&db, &text).await;
-    db
-}
-
-/// What an administrator says to the database.
+/// What an administrator does to the database.
 pub async fn run(db: &TestDb, sql: &str) {
     let mut admin = PgConnection::connect(&db.admin_url).await.unwrap();
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut admin).await.unwrap();
@@ -32,24 +20,13 @@ async fn column(db: &TestDb, sql: &str) -> Vec<String> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// A gate of this build over this database, with what one of the older gates was served with.
-fn estate(tool: &Tool, db: &TestDb, left: &str) -> Estate {
+/// A gate with this database, whose administrator's URL is in `admin.url`.
+pub fn estate(tool: &Tool, db: &TestDb) -> Estate {
+    use std::os::unix::fs::PermissionsExt as _;
     let estate = Estate::postgres(tool, &db.writer_url, &db.admin_url, "local");
-    older::furnish(&estate, LEFT_POSTGRES, tool);
-    let state = if left == "killed" { "state-killed" } else { "state" };
-    estate.configure(|config| {
-        config["state"] = state.into();
-        config["ledger"]["postgres"]["url"] = db.writer_url.as_str().into();
-        config["hub"] = serde_json::json!({"reader_url_file": "reader.url"});
-    });
-    let private = |name: &str, text: &str| {
-        use std::os::unix::fs::PermissionsExt as _;
-        std::fs::write(estate.path(name), text).unwrap();
-        let mode = std::fs::Permissions::from_mode(0o600);
-        std::fs::set_permissions(estate.path(name), mode).unwrap();
-    };
-    private("reader.url", &db.reader_url);
-    private("admin.url", &db.admin_url);
+    let admin = estate.path("admin.url");
+    std::fs::write(&admin, &db.admin_url).unwrap();
+    std::fs::set_permissions(&admin, std::fs::Permissions::from_mode(0o600)).unwrap();
     estate
 }
 
@@ -57,41 +34,54 @@ fn estate(tool: &Tool, db: &TestDb, left: &str) -> Estate {
 pub const MIGRATE: [&str; 6] =
     ["ledger", "migrate", "--admin-url-file", "admin.url", "--writer", "wg_writer=default"];
 
-const LEAVES: &str =
-    "SELECT encode(chain_id, 'hex') || ' ' || seq || ' ' || encode(leaf_hash, 'hex')
-    FROM ledger.entry ORDER BY 1";
-const COMPLETED: &str = "SELECT count(*)::text FROM ledger.entry WHERE convert_from(body, 'UTF8') LIKE '%\"call.completed\"%'";
+const COMPLETED: &str = "SELECT count(*)::text FROM ledger.entry WHERE kind = 'call.completed'";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn gates_wait_for_the_migration_and_go_on_with_the_database_of_the_ones_before_them() {
-    let (tool, db) = (Tool::start().await, restored().await);
-    let before = column(&db, LEAVES).await;
-    let estates = [estate(&tool, &db, "ended"), estate(&tool, &db, "killed")];
+async fn gates_wait_for_the_migration_and_serve_as_soon_as_it_ended() {
+    // Roles belong to the whole server: those of another database are the same ones.
+    Pg::cluster().database().await;
+    let (tool, db) = (Tool::start().await, Pg::cluster().empty_database().await);
+    let estates = [estate(&tool, &db), estate(&tool, &db)];
     let mut gates: Vec<_> = estates.iter().map(Estate::start).collect();
     for gate in &gates {
-        gate.not_ready("the database has schema 10, this build needs 11").await;
+        let why = "the database has no schema of a ledger, this build needs 12: run `wicketgate ledger migrate`";
+        gate.not_ready(why).await;
     }
     let said = done(&estates[0], &MIGRATE);
-    assert!(said.contains("11"), "{said}");
+    assert!(said.contains("the ledger schema is at version 12 (was 0)"), "{said}");
     for gate in &mut gates {
         gate.ready().await;
         let agent = gate.open().await;
         agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
-        let refused = agent.call("work.other", "b", "{}").await.unwrap_err();
-        assert_eq!(refused.code, "policy.denied");
         agent.seal().await.unwrap();
         gate.stop().await;
     }
-    let after = column(&db, LEAVES).await;
-    assert!(before.iter().all(|leaf| after.contains(leaf)), "what an older gate wrote is another");
-    // Each wrote on in the slot that was its own.
     assert_eq!(column(&db, "SELECT slot::text FROM ledger.chain ORDER BY 1").await, ["0", "1"]);
-    // Four calls ran at each of the older gates, and one since.
-    assert_eq!(column(&db, COMPLETED).await, ["10"]);
-    let keys =
-        ["state", "state-killed"].map(|at| format!("enrolment-key {at}/enrolment.key.pub\n"));
-    std::fs::write(estates[0].path("trust.txt"), keys.concat()).unwrap();
-    let verify = ["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "trust.txt"];
-    let verified = done(&estates[0], &verify);
-    assert_eq!(verified.matches("VALID wicketgate.dev/").count(), 2, "{verified}");
+    assert_eq!(column(&db, COMPLETED).await, ["2"]);
+    let said = done(&estates[0], &MIGRATE);
+    assert!(said.contains("the ledger schema is at version 12 (was 12)"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_of_an_earlier_build_is_refused_by_gates_and_migration_and_left_as_it_is() {
+    let (tool, db) = (Tool::start().await, Pg::cluster().database().await);
+    let estate = estate(&tool, &db);
+    // As an earlier build had noted it.
+    run(
+        &db,
+        "DROP FUNCTION ledger.serves; ALTER TABLE ledger.schema_version DROP COLUMN serves;
+         UPDATE ledger.schema_version SET version = 10",
+    )
+    .await;
+    let why = "the database has schema 10, which an earlier build made, and this build begins with schema 12: export \
+               the evidence with the build that wrote it, then start with a new database";
+    let mut sidecar = estate.start();
+    sidecar.not_ready(why).await;
+    sidecar.stop().await;
+    let refused = gate(&estate, &MIGRATE);
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && told.contains(why), "{told}");
+    let noted = "SELECT version::text FROM ledger.schema_version";
+    assert_eq!(column(&db, noted).await, ["10"]);
+    assert_eq!(column(&db, "SELECT origin FROM ledger.chain").await, Vec::<String>::new());
 }

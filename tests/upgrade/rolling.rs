@@ -1,8 +1,7 @@
 //! Gates that are replaced one after the other, behind a database that was brought up to date first.
 
 use crate::older::{done, gate};
-use crate::postgres::{MIGRATE, run};
-use crate::sidecar::Estate;
+use crate::postgres::{MIGRATE, estate, run};
 use crate::support::pg::Pg;
 use crate::tool::Tool;
 
@@ -18,30 +17,27 @@ const GATES_ENDED: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activit
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gate_goes_on_with_a_newer_schema_that_serves_it_and_waits_behind_one_that_does_not() {
     let (tool, db) = (Tool::start().await, Pg::cluster().database().await);
-    let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
-    let admin = estate.path("admin.url");
-    std::fs::write(&admin, &db.admin_url).unwrap();
-    std::fs::set_permissions(&admin, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let estate = estate(&tool, &db);
     let mut sidecar = estate.serve().await;
     let agent = sidecar.open().await;
     agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
-    run(&db, &noted(12, 11)).await;
+    run(&db, &noted(13, 12)).await;
     agent.call("work.do", "b", r#"{"n":1}"#).await.unwrap();
     sidecar.stop().await;
     // Whoever goes back by one version runs the older migration again: it has nothing to do.
     let said = done(&estate, &MIGRATE);
-    assert!(said.contains("12"), "{said}");
+    assert!(said.contains("13"), "{said}");
     let mut sidecar = estate.serve().await;
     let agent = sidecar.open().await;
     agent.call("work.do", "c", r#"{"n":1}"#).await.unwrap();
     // Each new connection asks: a migration that serves the running gates no longer ends theirs.
-    run(&db, &noted(13, 12)).await;
+    run(&db, &noted(14, 13)).await;
     run(&db, GATES_ENDED).await;
     assert!(agent.call("work.do", "d", r#"{"n":1}"#).await.is_err());
     assert_eq!(tool.count(), 3);
     sidecar.stop().await;
     let mut sidecar = estate.start();
-    let why = "the database has schema 13, which serves gates of schema 12 and newer: it is newer than this build (11)";
+    let why = "the database has schema 14, which serves gates of schema 13 and newer: it is newer than this build (12)";
     sidecar.not_ready(why).await;
     assert!(crate::agent::Agent::try_open(&estate.socket(), &estate.receipts).await.is_err());
     sidecar.stop().await;

@@ -10,13 +10,13 @@ use crate::catalog::file_name::{fold, is_secret};
 use crate::domain::id::ToolName;
 
 /// Entries of a listing.
-const ENTRIES: u64 = 1000;
-const ENTRIES_MAX: u64 = 10_000;
+pub(in crate::catalog) const ENTRIES: u64 = 1000;
+pub(in crate::catalog) const ENTRIES_MAX: u64 = 10_000;
 /// Directories deep.
-const DEPTH: u64 = 1;
-const DEPTH_MAX: u64 = 16;
+pub(in crate::catalog) const DEPTH: u64 = 1;
+pub(in crate::catalog) const DEPTH_MAX: u64 = 16;
 /// Names a root may protect, and paths it may allow.
-const NAMES_MAX: usize = 256;
+pub(in crate::catalog) const NAMES_MAX: usize = 256;
 const PATH_BYTES_MAX: usize = 4096;
 
 const READ: &str = r#"{"type":"object","required":["path"],"properties":{

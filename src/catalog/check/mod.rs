@@ -23,13 +23,15 @@ use crate::domain::tier::Tier;
 
 mod file;
 
+pub(super) use file::{DEPTH, DEPTH_MAX, ENTRIES, ENTRIES_MAX, NAMES_MAX};
+
 pub(super) const TIMEOUT_MS: u64 = 30_000;
 pub(super) const TIMEOUT_MS_MAX: u64 = 600_000;
-const DEDUPE_MS_MAX: u64 = 600_000;
+pub(super) const DEDUPE_MS_MAX: u64 = 600_000;
 pub(super) const RESULT_BYTES: u64 = 1 << 20;
 pub(super) const RESULT_BYTES_MAX: u64 = 8 << 20;
 /// A billion dollars.
-const COST_MICRO_USD_MAX: u64 = 1_000_000_000_000_000;
+pub(super) const COST_MICRO_USD_MAX: u64 = 1_000_000_000_000_000;
 const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
 /// Kinds this build knows.
 const KINDS: &str =

@@ -15,6 +15,13 @@ use crate::domain::digest::Digest;
 const PROGRAM_BYTES_MAX: u64 = 64 << 20;
 /// Programs whose arguments are programs. No list is the defence; these are mistakes.
 const SHELLS: [&str; 9] = ["sh", "ash", "bash", "busybox", "dash", "env", "ksh", "xargs", "zsh"];
+/// Bytes of memory: the least, those of a command that names none, and the most.
+pub(in crate::catalog) const MEMORY: (u64, u64, u64) = (16 << 20, 512 << 20, 64 << 30);
+/// Seconds of processor time.
+pub(in crate::catalog) const CPU_SECONDS_MAX: u64 = 600;
+/// Processes and threads.
+pub(in crate::catalog) const PIDS: u64 = 32;
+pub(in crate::catalog) const PIDS_MAX: u64 = 1024;
 /// Variables that make a program load or run what they name.
 const LOADERS: [&str; 4] = ["BASH_ENV", "ENV", "GCONV_PATH", "IFS"];
 
@@ -195,7 +202,6 @@ fn limits(
     at: &str,
     problems: &mut Problems,
 ) -> Option<Limits> {
-    const MEMORY: (u64, u64, u64) = (16 << 20, 512 << 20, 64 << 30);
     let memory = raw.memory_bytes.unwrap_or(MEMORY.1);
     let memory = if (MEMORY.0..=MEMORY.2).contains(&memory) {
         Ok(memory)
@@ -203,10 +209,10 @@ fn limits(
         Err(format!("is {} to {}", MEMORY.0, MEMORY.2))
     };
     let memory = problems.take(&format!("{at}.limits.memory_bytes"), memory);
-    let seconds = timeout_ms.unwrap_or(TIMEOUT_MS).div_ceil(1000).clamp(1, 600);
-    let cpu = bounded(raw.cpu_seconds, seconds, 600);
+    let seconds = timeout_ms.unwrap_or(TIMEOUT_MS).div_ceil(1000).clamp(1, CPU_SECONDS_MAX);
+    let cpu = bounded(raw.cpu_seconds, seconds, CPU_SECONDS_MAX);
     let cpu = problems.take(&format!("{at}.limits.cpu_seconds"), cpu);
-    let pids = bounded(raw.pids, 32, 1024);
+    let pids = bounded(raw.pids, PIDS, PIDS_MAX);
     let pids = problems.take(&format!("{at}.limits.pids"), pids);
     let together = problems.take(&format!("{at}.limits.cgroup"), together(raw.cgroup.as_deref()));
     Some(Limits { memory_bytes: memory?, cpu_seconds: cpu?, pids: pids?, together: together? })

@@ -8,7 +8,7 @@ pub mod argv;
 mod check;
 mod elf;
 
-pub(super) use check::{check, program, together};
+pub(super) use check::{CPU_SECONDS_MAX, MEMORY, PIDS, PIDS_MAX, check, program, together};
 pub use elf::{Elf, inspect};
 
 use std::path::PathBuf;

@@ -17,8 +17,8 @@ use crate::domain::json::Json;
 /// Bytes of one descriptor set.
 const DESCRIPTOR_BYTES_MAX: u64 = 4 << 20;
 /// Bytes of one request message.
-const REQUEST_BYTES: u64 = 1 << 20;
-const REQUEST_BYTES_MAX: u64 = 4 << 20;
+pub(super) const REQUEST_BYTES: u64 = 1 << 20;
+pub(super) const REQUEST_BYTES_MAX: u64 = 4 << 20;
 
 /// A tool of this kind, and the schema of its arguments: both come from the one reading of the file.
 pub fn check(

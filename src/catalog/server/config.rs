@@ -3,146 +3,190 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::isolation::{MEMORY, PIDS};
+use crate::catalog::check::{
+    COST_MICRO_USD_MAX, DEDUPE_MS_MAX, RESULT_BYTES, RESULT_BYTES_MAX, TIMEOUT_MS, TIMEOUT_MS_MAX,
+};
 use crate::catalog::config::Credential;
-use crate::catalog::described::described;
+use crate::yaml::schema::FilePath;
 
 /// Every MCP server of one sidecar, not yet checked.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Config(pub Vec<Server>);
 
-described! {
 /// One server: exactly one of `stdio` and `http`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// The part of its tools' names before the first dot: `[a-z0-9_-]{1,32}`.
+    /// Name of the server: the part of its tools' names before the first dot.
+    #[schemars(
+        regex(pattern = r"^[a-z0-9_-]{1,32}$"),
+        extend("x-error" = "expected the name of a server: [a-z0-9_-]{1,32}")
+    )]
     pub name: String,
     /// A program that speaks MCP on its standard streams.
     pub stdio: Option<Stdio>,
     /// A server behind a URL.
     pub http: Option<Remote>,
-    /// Tier of its tools that have none of their own: `T0` to `T3`; `T3` if absent.
+    /// Tier of the server's tools that have none of their own.
+    #[schemars(extend("default" = "T3", "enum" = ["T0", "T1", "T2", "T3"]))]
     pub tier: Option<String>,
-    /// From permit to the end of a call: 1 to 600,000, 30,000 if absent.
+    /// Milliseconds from the permit to the end of a call.
+    #[schemars(range(min = 1, max = TIMEOUT_MS_MAX), extend("default" = TIMEOUT_MS))]
     pub timeout_ms: Option<u64>,
-    /// Result bytes: 1 to 8,388,608, 1,048,576 if absent.
+    /// Bytes that a result may have.
+    #[schemars(range(min = 1, max = RESULT_BYTES_MAX), extend("default" = RESULT_BYTES))]
     pub result_bytes_max: Option<u64>,
-    /// What the operator says of single tools and methods, by the server's own names for them.
+    /// Settings of single tools and methods, by the server's own names for them.
     #[serde(default)]
+    #[schemars(extend("maxProperties" = 1024))]
     pub tools: BTreeMap<String, Said>,
 }
 
 /// A program that speaks MCP on its standard streams.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stdio {
-    /// A path (with a slash, relative to the configuration file), or a name found in `PATH`.
+    /// The program: a path with a slash, relative to the configuration file, or a name found in `PATH`.
+    #[schemars(length(min = 1, max = 4096), extend("x-error" = "expected a path"))]
     pub command: String,
-    /// Its arguments, literal.
+    /// Arguments of the program, literal.
     #[serde(default)]
+    #[schemars(length(max = 1024))]
     pub args: Vec<String>,
-    /// Its environment, besides a few variables of the gate's own.
+    /// Environment of the program. Outside a sandbox it has a few variables of the gate's own too.
     #[serde(default)]
+    #[schemars(extend("maxProperties" = 256))]
     pub env: BTreeMap<String, String>,
-    /// Variables whose values nobody may see.
+    /// Environment variables that hold secrets.
     #[serde(default)]
+    #[schemars(length(max = 64))]
     pub credentials: Vec<Variable>,
-    /// Where it runs, relative to the configuration file; if absent, that file's directory, and in a sandbox the
-    /// first directory that it may write or read.
+    /// Directory that the program runs in, relative to the configuration file. Default: the directory of that file; in a
+    /// sandbox, the first directory that the program may write or read.
+    #[schemars(with = "Option<FilePath>")]
     pub cwd: Option<PathBuf>,
-    /// What it runs in; nothing if absent.
+    /// What the program runs in. Without this section, or with `level: none`, it can do what the gate's user can.
     pub sandbox: Option<Sandbox>,
 }
 
 /// What keeps a program from everything else. In it, the program gets no variable but those that are written.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sandbox {
-    /// `S1` or `S2`, as for commands: where the system cannot give it, the server's tools are refused. `none`:
-    /// it can do what the gate's user can.
+    /// Level of the sandbox, as for commands. Where the system lacks what the level needs, the gate refuses the server's
+    /// tools. With `none` the program can do what the gate's user can.
+    #[schemars(extend("enum" = ["none", "S1", "S2"]))]
     pub level: String,
-    /// Files and directories it may read besides the system's programs and libraries, relative to the
+    /// Files and directories that the program may read besides the system's programs and libraries, relative to the
     /// configuration file.
     #[serde(default)]
+    #[schemars(with = "Vec<FilePath>", length(max = 64))]
     pub read: Vec<PathBuf>,
-    /// Files and directories it may change.
+    /// Files and directories that the program may change, relative to the configuration file.
     #[serde(default)]
+    #[schemars(with = "Vec<FilePath>", length(max = 64))]
     pub write: Vec<PathBuf>,
-    /// `none`, or `host`: it may connect to whatever the gate's host can reach. `none` if absent.
+    /// With `host`, the program may connect to whatever the gate's host can reach.
+    #[schemars(extend("default" = "none", "enum" = ["none", "host"]))]
     pub network: Option<String>,
-    /// What it may connect to, instead of `network`: `HOST` or `HOST:PORT`, 443 if no port is given. It gets a network
-    /// of its own with a proxy of the gate in it (`HTTPS_PROXY`), which connects to these alone. Needs `S2`.
+    /// What the program may connect to, instead of `network`: `HOST` or `HOST:PORT`, port 443 if none is given. It gets a
+    /// network of its own with a proxy of the gate in it (`HTTPS_PROXY`), and the proxy connects to these hosts alone.
+    /// This needs `S2`.
     #[serde(default)]
+    #[schemars(with = "Vec<Host>", length(max = 64), example = ["api.example.com"])]
     pub hosts: Vec<String>,
     /// Address ranges outside the public Internet that `hosts` may lead to.
     #[serde(default)]
+    #[schemars(length(max = 64), example = ["10.0.0.0/8"])]
     pub private_addresses: Vec<String>,
-    /// Absolute paths of the programs it may start itself; none if absent. Needs `S2`.
+    /// Absolute paths of the programs that it may start itself; needs `S2`.
     #[serde(default)]
+    #[schemars(with = "Vec<FilePath>", length(max = 64))]
     pub programs: Vec<PathBuf>,
-    /// Memory that each of its processes may write to, and with control groups all of them together: 16 MiB to
-    /// 64 GiB, 1 GiB if absent.
+    /// Bytes of memory that each process may write to; with control groups, that all processes write to together.
+    #[schemars(range(min = MEMORY.0, max = MEMORY.2), extend("default" = MEMORY.1))]
     pub memory_bytes: Option<u64>,
-    /// Processes and threads together (`S2`, or control groups): 1 to 1,024, 128 if absent.
+    /// Processes and threads together (`S2`, or control groups).
+    #[schemars(range(min = 1, max = PIDS.1), extend("default" = PIDS.0))]
     pub pids: Option<u64>,
-    /// `available` or `required`, as for commands; `available` if absent.
+    /// `available`: where the system has control groups, they hold the limits for all processes together. `required`:
+    /// where it has none, the gate refuses the server's tools.
+    #[schemars(extend("default" = "available", "enum" = ["available", "required"]))]
     pub cgroup: Option<String>,
 }
 
+/// The schema of what a program may connect to.
+#[derive(JsonSchema)]
+#[schemars(extend("x-error" = "expected HOST or HOST:PORT"))]
+struct Host(#[expect(dead_code, reason = "only its schema is used")] String);
+
 /// A secret in one variable of a program.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Variable {
-    /// Name of the variable the program reads.
+    /// Name of the environment variable that the program reads.
     pub env: String,
-    /// File that holds the secret, relative to the configuration file. Read once.
+    /// File that holds the secret, relative to the configuration file. The gate reads it once.
+    #[schemars(with = "Option<FilePath>")]
     pub file: Option<PathBuf>,
-    /// Variable of the gate's own environment that holds the secret. Read once.
+    /// Variable of the gate's own environment that holds the secret. The gate reads it once.
     pub from_env: Option<String>,
-    /// Never right: a secret is given by reference.
+    /// Refused: a secret is given by `file` or `from_env`, never inline.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub value: Option<serde::de::IgnoredAny>,
 }
 
 /// A server behind a URL.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Remote {
-    /// Literal, with its query if it has one.
+    /// URL of the server, literal, with its query if it has one.
+    #[schemars(example = "https://mcp.example.com/mcp")]
     pub url: String,
-    /// Literal headers.
+    /// Literal headers of every request.
     #[serde(default)]
+    #[schemars(extend("maxProperties" = 256))]
     pub headers: BTreeMap<String, String>,
     /// Address ranges outside the public Internet that this server may be reached at.
     #[serde(default)]
+    #[schemars(length(max = 64), example = ["10.0.0.0/8"])]
     pub private_addresses: Vec<String>,
     /// PEM file of the only certificate authorities to trust, relative to the configuration file.
+    #[schemars(with = "Option<FilePath>")]
     pub ca_file: Option<PathBuf>,
-    /// What requests are authenticated with.
+    /// Secrets that requests are authenticated with.
     #[serde(default)]
+    #[schemars(length(max = 64))]
     pub credentials: Vec<Credential>,
 }
 
-/// What the operator says of one tool or method.
-#[derive(Clone, Debug, Deserialize)]
+/// Settings of one tool or method.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Said {
-    /// `T0` to `T3`.
+    /// How much harm a call can do, from `T0` to `T3`. Default: the tier of the server.
+    #[schemars(extend("enum" = ["T0", "T1", "T2", "T3"]))]
     pub tier: Option<String>,
-    /// It changes nothing.
+    /// Whether a call changes nothing.
     #[serde(default)]
     pub read_only: bool,
-    /// Running it twice is running it once.
+    /// Whether two equal calls do the same as one.
     #[serde(default)]
     pub idempotent: bool,
-    /// From permit to the end of the call: 1 to 600,000.
+    /// Milliseconds from the permit to the end of a call. Default: those of the server.
+    #[schemars(range(min = 1, max = TIMEOUT_MS_MAX))]
     pub timeout_ms: Option<u64>,
-    /// What one call costs, in millionths of a US dollar; 0 is nothing, absent is not known.
+    /// Cost of one call in millionths of a US dollar. 0 means that it costs nothing; without this field the cost is not
+    /// known.
+    #[schemars(range(max = COST_MICRO_USD_MAX))]
     pub cost_micro_usd: Option<u64>,
-    /// For how long the same call (run, tool, arguments) under another id is the first one, and is answered as that:
-    /// 1 to 600,000; absent: never. For clients that send a request again under a new id.
+    /// Milliseconds for which the same call (run, tool, arguments) under another id counts as a repetition and gets the
+    /// first answer. It helps clients that send a request again under a new id. Default: never.
+    #[schemars(range(min = 1, max = DEDUPE_MS_MAX))]
     pub dedupe_ms: Option<u64>,
-}
 }

@@ -15,9 +15,9 @@ use crate::catalog::http;
 use crate::domain::json::Json;
 
 /// Bytes of memory a server may use: 16 MiB, 1 GiB, 64 GiB. Node alone sets 512 MiB aside that it could write to.
-const MEMORY: (u64, u64, u64) = (16 << 20, 1 << 30, 64 << 30);
+pub(super) const MEMORY: (u64, u64, u64) = (16 << 20, 1 << 30, 64 << 30);
 /// Processes and threads: runtimes start a dozen before they are asked anything.
-const PIDS: (u64, u64) = (128, 1024);
+pub(super) const PIDS: (u64, u64) = (128, 1024);
 
 /// What a server runs in.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -16,10 +16,10 @@ use crate::catalog::secret::Secret;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 
-const ROWS: u64 = 1_000;
-const ROWS_MAX: u64 = 100_000;
-const CONNECTIONS: u64 = 4;
-const CONNECTIONS_MAX: u64 = 64;
+pub(super) const ROWS: u64 = 1_000;
+pub(super) const ROWS_MAX: u64 = 100_000;
+pub(super) const CONNECTIONS: u64 = 4;
+pub(super) const CONNECTIONS_MAX: u64 = 64;
 /// Never a database of anybody's tool.
 const SYSTEM_DIRS: [&str; 3] = ["/proc", "/sys", "/dev"];
 

@@ -3,67 +3,77 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::catalog::described::described;
+use super::check::{CONNECTIONS, CONNECTIONS_MAX, ROWS, ROWS_MAX};
+use crate::yaml::schema::FilePath;
 
-described! {
 /// A database and what may be asked of it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sql {
-    /// `postgres` or `sqlite`.
+    /// Kind of database: `postgres` or `sqlite`.
+    #[schemars(extend("examples" = ["postgres", "sqlite"]))]
     pub engine: String,
-    /// File with `postgres://user:password@host:port/database`, relative to the configuration file;
-    /// a secret, read once.
+    /// File that holds `postgres://user:password@host:port/database`, relative to the configuration file. It is a secret,
+    /// and the gate reads it once.
+    #[schemars(with = "Option<FilePath>")]
     pub url_file: Option<PathBuf>,
     /// PEM file of the only certificate authorities to trust, relative to the configuration file.
+    #[schemars(with = "Option<FilePath>")]
     pub ca_file: Option<PathBuf>,
     /// Address ranges outside the public Internet that the database may be reached at.
     #[serde(default)]
+    #[schemars(example = ["10.0.0.0/8"])]
     pub private_addresses: Vec<String>,
     /// The SQLite file, relative to the configuration file.
+    #[schemars(with = "Option<FilePath>")]
     pub path: Option<PathBuf>,
-    /// Schemas that unqualified names of named queries are looked up in; `public` if absent (PostgreSQL).
+    /// PostgreSQL schemas that unqualified names of named queries are looked up in. Default: `public`.
     pub search_path: Option<Vec<String>>,
-    /// Statements the operator wrote, by name. The agent chooses one and gives its parameters.
+    /// Statements of the operator, by name. The agent chooses one and gives its parameters.
     #[serde(default)]
     pub queries: BTreeMap<String, Query>,
-    /// Tables and views an agent's own SELECT may read: `schema.table`, `schema.*`; SQLite: `table`, `*`.
+    /// Tables and views that an agent's own SELECT may read: `schema.table`, `schema.*`; with SQLite `table` or `*`.
     #[serde(default)]
     pub tables: Vec<String>,
-    /// Functions an agent's own SELECT may call beyond the built-in list; PostgreSQL: `schema.function`.
+    /// Functions that an agent's own SELECT may call beyond the built-in list; with PostgreSQL `schema.function`.
     #[serde(default)]
     pub functions: Vec<String>,
-    /// When the database itself gives up: 1 to `timeout_ms`; three quarters of that if absent.
+    /// Milliseconds after which the database itself gives up, at most `timeout_ms`. Default: three quarters of
+    /// `timeout_ms`.
+    #[schemars(range(min = 1))]
     pub statement_timeout_ms: Option<u64>,
-    /// Rows of one answer: 1 to 100,000, 1,000 if absent.
+    /// Rows of one answer.
+    #[schemars(range(min = 1, max = ROWS_MAX), extend("default" = ROWS))]
     pub rows_max: Option<u64>,
-    /// Connections at the same time: 1 to 64, 4 if absent.
+    /// Connections at the same time.
+    #[schemars(range(min = 1, max = CONNECTIONS_MAX), extend("default" = CONNECTIONS))]
     pub connections_max: Option<u64>,
 }
 
 /// One statement of the operator.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Query {
     /// One SELECT, INSERT, UPDATE, DELETE or MERGE, with `$1`, `$2`, … for its parameters.
+    #[schemars(example = "SELECT id, total FROM invoices WHERE customer = $1")]
     pub text: String,
-    /// Its parameters: the first is `$1`.
+    /// Parameters of the statement. The first is `$1`.
     #[serde(default)]
     pub params: Vec<Param>,
 }
 
 /// One parameter of a named query.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Param {
-    /// The argument's name: `[A-Za-z_][A-Za-z0-9_]{0,63}`.
+    /// Name of the argument: `[A-Za-z_][A-Za-z0-9_]{0,63}`.
     pub name: String,
-    /// JSON Schema of its value; without a type it may be any plain value.
+    /// JSON Schema of the value. Without a type the value may be text, a number, a truth value or null.
     pub schema: Option<serde_json::Value>,
-    /// It may be left out, and is NULL then.
+    /// Whether the agent may leave the argument out. It is NULL then.
     #[serde(default)]
     pub optional: bool,
-}
 }

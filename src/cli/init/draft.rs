@@ -376,8 +376,7 @@ mod tests {
             _ => None,
         };
         let around = Surroundings { env: &env, inputs: &inputs, folder: Path::new("/p") };
-        let entry =
-            Entry { name: "X".to_owned(), span: 0..0, reach, disabled: false, ignored: Vec::new() };
+        let entry = Entry { name: "X".to_owned(), reach, disabled: false, ignored: Vec::new() };
         Draft::of(&entry, "x", &around)
     }
 

@@ -217,7 +217,7 @@ pub fn signed(
 ) -> Result<Vec<File>, String> {
     let text = Lock::of(governed.iter().map(|one| one.locked.clone())).text().into_bytes();
     let envelope = lock::sign(&text, "tools.lock", &[&keys.lock]).map_err(|e| e.to_string())?;
-    let manifest = text::manifest(plan, version, governed, &keys.lock_id()).into_bytes();
+    let manifest = text::manifest(plan, version, governed, &keys.lock_id())?.into_bytes();
     let by =
         identity::sign(&manifest, "agent.yaml", &[&keys.manifest]).map_err(|e| e.to_string())?;
     Ok(vec![
@@ -225,7 +225,7 @@ pub fn signed(
         ("tools.lock.sig.json", envelope),
         ("agent.yaml", manifest),
         ("agent.yaml.sig.json", by),
-        ("wicketgate.yaml", text::configuration(plan, governed).into_bytes()),
+        ("wicketgate.yaml", text::configuration(plan, governed)?.into_bytes()),
     ])
 }
 

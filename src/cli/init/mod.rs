@@ -20,7 +20,6 @@ pub mod draft;
 pub mod expand;
 pub mod furnish;
 mod grants;
-pub mod jsonc;
 pub mod probe;
 mod report;
 pub mod shape;

@@ -41,14 +41,15 @@ impl Report {
 
     /// Changes the client's file.
     pub fn rewrite(&mut self, source: &Source, way: &Way) -> Result<(), String> {
-        let text = snippet::rewritten(way, source, &pairs(&self.governed));
         let withheld: Vec<&str> = self
             .governed
             .iter()
             .flat_map(|one| &one.draft.withheld)
             .map(|text| text.as_str())
             .collect();
-        let kept = snippet::replace(source, &text, &withheld).map_err(|why| {
+        let text = snippet::rewritten(way, source, &pairs(&self.governed));
+        let kept = text.and_then(|text| snippet::replace(source, &text, &withheld));
+        let kept = kept.map_err(|why| {
             let dir = self.dir.display();
             format!(
                 "{why}; `{dir}` is written, your file is as it was. Change it to:\n{}",

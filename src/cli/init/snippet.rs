@@ -3,7 +3,11 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::shape::{Shape, Source};
+use jsonc_parser::cst::{CstInputValue, CstRootNode, TrailingCommaMode};
+use jsonc_parser::tokens::Token;
+use jsonc_parser::{Scanner, ScannerOptions};
+
+use super::shape::{JSONC, Shape, Source, split_mark};
 use crate::cli::create;
 use crate::mcp::raw::quoted;
 
@@ -24,72 +28,74 @@ pub enum Way {
 /// The variable a client takes its token from.
 pub const TOKEN_VARIABLE: &str = "WICKETGATE_AGENT_TOKEN";
 
-/// One entry, its members on lines of their own after `pad`.
-#[must_use]
-pub fn entry(way: &Way, shape: Shape, server: &str, pad: &str) -> String {
-    let mut members = Vec::new();
-    match way {
+/// One entry, its members in the order in which people read them.
+fn entry(way: &Way, shape: Shape, server: &str) -> CstInputValue {
+    let member = |name: &str, value: CstInputValue| (name.to_owned(), value);
+    CstInputValue::Object(match way {
         Way::Command { exe, config } => {
-            if shape == Shape::VsCode {
-                members.push(r#""type": "stdio""#.to_owned());
-            }
-            members.push(format!("\"command\": {}", quoted(&exe.display().to_string())));
-            let args = ["mcp", "--config", &config.display().to_string(), "--server", server];
-            let args: Vec<String> = args.iter().map(|arg| quoted(arg)).collect();
-            members.push(format!("\"args\": [{}]", args.join(", ")));
+            let config = config.display().to_string();
+            let args = ["mcp", "--config", &config, "--server", server];
+            let args = args.map(CstInputValue::from).to_vec();
+            let kind = (shape == Shape::VsCode).then(|| member("type", "stdio".into()));
+            let command = member("command", exe.display().to_string().into());
+            kind.into_iter().chain([command, member("args", CstInputValue::Array(args))]).collect()
         }
         Way::Http(address) => {
             let token = match shape {
-                Shape::McpServers => format!("${{{TOKEN_VARIABLE}}}"),
-                Shape::Cursor | Shape::VsCode => format!("${{env:{TOKEN_VARIABLE}}}"),
+                Shape::McpServers => format!("Bearer ${{{TOKEN_VARIABLE}}}"),
+                Shape::Cursor | Shape::VsCode => format!("Bearer ${{env:{TOKEN_VARIABLE}}}"),
             };
-            members.push(r#""type": "http""#.to_owned());
-            members
-                .push(format!("\"url\": {}", quoted(&format!("http://{address}/mcp/s/{server}"))));
-            let token = quoted(&format!("Bearer {token}"));
-            members.push(format!("\"headers\": {{\"Authorization\": {token}}}"));
+            let headers = vec![member("Authorization", token.into())];
+            vec![
+                member("type", "http".into()),
+                member("url", format!("http://{address}/mcp/s/{server}").into()),
+                member("headers", CstInputValue::Object(headers)),
+            ]
         }
-    }
-    let lines = members.join(&format!(",\n{pad}  "));
-    format!("{{\n{pad}  {lines}\n{pad}}}")
+    })
 }
 
 /// A whole file of this shape with these servers: what the client calls each, and its name at the gate.
 #[must_use]
 pub fn file(way: &Way, source: &Source, servers: &[(String, String)]) -> String {
-    let depth = source.path.len();
-    let pad = "  ".repeat(depth.saturating_add(1));
-    let entries: Vec<String> = servers
+    let entry = |(own, name): &(String, String)| (own.clone(), entry(way, source.shape, name));
+    let entries = CstInputValue::Object(servers.iter().map(entry).collect());
+    let whole = source
+        .path
         .iter()
-        .map(|(own, name)| {
-            format!("{pad}{}: {}", quoted(own), entry(way, source.shape, name, &pad))
-        })
-        .collect();
-    let mut text = entries.join(",\n");
-    for (level, name) in source.path.iter().enumerate().rev() {
-        let pad = "  ".repeat(level.saturating_add(1));
-        text = format!("{pad}\"{name}\": {{\n{text}\n{pad}}}");
-    }
-    format!("{{\n{text}\n}}")
+        .rev()
+        .fold(entries, |below, name| CstInputValue::Object(vec![((*name).to_owned(), below)]));
+    // INVARIANT: an empty text is one without a value.
+    let Ok(root) = CstRootNode::parse("", &JSONC) else { return String::new() };
+    root.set_value(whole);
+    root.to_string().trim_end().to_owned()
 }
 
 /// The file's own text with the governed entries in the place of the old ones; nothing else moves.
-#[must_use]
-pub fn rewritten(way: &Way, source: &Source, servers: &[(String, String)]) -> String {
-    let mut text = source.text.clone();
-    let mut entries: Vec<_> = source.entries.iter().collect();
-    entries.sort_by_key(|entry| std::cmp::Reverse(entry.span.start));
-    for old in entries {
-        let Some((_, name)) = servers.iter().find(|(own, _)| *own == old.name) else { continue };
-        let before = source.text.get(..old.span.start).unwrap_or_default();
-        let line = before.rsplit('\n').next().unwrap_or_default();
-        let pad: String = line.chars().take_while(|c| matches!(c, ' ' | '\t')).collect();
-        let new = entry(way, source.shape, name, &pad);
-        if text.get(old.span.clone()).is_some() {
-            text.replace_range(old.span.clone(), &new);
+///
+/// # Errors
+/// The text is not the one that was read.
+pub fn rewritten(
+    way: &Way,
+    source: &Source,
+    servers: &[(String, String)],
+) -> Result<String, String> {
+    let (mark, body) = split_mark(&source.text);
+    let root = CstRootNode::parse(body, &JSONC).map_err(|e| e.to_string())?;
+    let missing = || format!("`{}` is no longer there", source.path.join("."));
+    let mut object = root.object_value().ok_or_else(missing)?;
+    for name in &source.path {
+        object = object.object_value(name).ok_or_else(missing)?;
+    }
+    for (own, name) in servers {
+        let member = object.get(own).ok_or_else(missing)?;
+        member.set_value(entry(way, source.shape, name));
+        // What is new is JSON that every reader takes.
+        if let Some(new) = member.object_value() {
+            new.set_trailing_commas(TrailingCommaMode::Never);
         }
     }
-    text
+    Ok(format!("{mark}{root}"))
 }
 
 /// Where the file as it was is kept.
@@ -106,45 +112,24 @@ const TAKEN: &str = "<taken out by wicketgate init>";
 /// The file's own text without these texts, in whatever way they are written in it.
 #[must_use]
 pub fn without(text: &str, withheld: &[&str]) -> String {
-    let mut kept = String::new();
-    let mut rest = text;
+    let (mark, body) = split_mark(text);
+    let mut scanner = Scanner::new(body, &ScannerOptions::default());
+    let (mut kept, mut done) = (mark.to_owned(), 0);
     // One literal after the other, for escapes and percent signs may stand for any character of a credential.
-    while let Some(at) = rest.find('"') {
-        let (before, from) = rest.split_at(at);
-        kept.push_str(before);
-        let literal = from.get(..literal_end(from)).unwrap_or(from);
-        let read: Option<String> = serde_json::from_str(literal).ok();
-        let holds = read.is_some_and(|read| {
-            let plain = |text: &str| withheld.iter().any(|secret| text.contains(secret));
-            // A plus may be itself, or a space.
-            let itself = read.replace('+', "%2B");
-            plain(&read) || plain(&decoded(&read)) || plain(&decoded(&itself))
-        });
-        if holds {
+    while let Ok(Some(token)) = scanner.scan() {
+        let Token::String(read) = token else { continue };
+        let plain = |text: &str| withheld.iter().any(|secret| text.contains(secret));
+        // A plus may be itself, or a space.
+        let itself = read.replace('+', "%2B");
+        if plain(&read) || plain(&decoded(&read)) || plain(&decoded(&itself)) {
+            kept.push_str(body.get(done..scanner.token_start()).unwrap_or_default());
             kept.push_str(&quoted(TAKEN));
-        } else {
-            kept.push_str(literal);
+            done = scanner.token_end();
         }
-        rest = from.get(literal.len()..).unwrap_or_default();
     }
-    kept.push_str(rest);
+    kept.push_str(body.get(done..).unwrap_or_default());
     // And in comments.
     withheld.iter().fold(kept, |text, secret| text.replace(secret, TAKEN))
-}
-
-/// Bytes of the literal that this begins with, both quotation marks included.
-fn literal_end(text: &str) -> usize {
-    let mut escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '"' => return at.saturating_add(1),
-            '\n' => return at,
-            _ => {}
-        }
-    }
-    text.len()
 }
 
 /// What percent signs and plus signs of a query stand for.
@@ -202,6 +187,28 @@ mod tests {
                 "{literal}"
             );
         }
+    }
+
+    #[test]
+    fn only_the_governed_entries_of_a_file_change() {
+        let text = "\u{feff}{\n  // mine\n  \"inputs\": [1, 2, ],\n  \"servers\": {\n    \"a b\": {\"command\": \"x\"}, // first\n    \"c\": {\"command\": \"y\"},\n  },\n}\n";
+        let source = Source {
+            file: PathBuf::from("mcp.json"),
+            text: text.to_owned(),
+            shape: Shape::VsCode,
+            path: vec!["servers"],
+            entries: Vec::new(),
+        };
+        let way = Way::Command { exe: "/bin/w \"q\"".into(), config: "/g/w.yaml".into() };
+        let servers = [("a b".to_owned(), "a-b".to_owned())];
+        let new = "{\n      \"type\": \"stdio\",\n      \"command\": \"/bin/w \\\"q\\\"\",\n      \
+                   \"args\": [\"mcp\", \"--config\", \"/g/w.yaml\", \"--server\", \"a-b\"]\n    }";
+        let expected = text.replace("{\"command\": \"x\"}", new);
+        assert_eq!(rewritten(&way, &source, &servers).unwrap(), expected);
+        let alone = file(&way, &source, &servers);
+        let alone: serde_json::Value = serde_json::from_str(&alone).unwrap();
+        assert_eq!(alone["servers"]["a b"]["args"][4], "a-b");
+        assert!(rewritten(&way, &source, &[("d".to_owned(), "d".to_owned())]).is_err());
     }
 
     proptest! {

@@ -1,12 +1,15 @@
 //! The texts of a governed configuration.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::{Value, json};
+use serde_saphyr::{Commented, DoubleQuoted, FlowMap};
 
 use super::furnish::Plan;
 use super::probe::Governed;
-use super::yaml::{block, text};
+use super::yaml::{Readable, document};
 use crate::domain::time::Timestamp;
 use crate::mcp::raw::quoted;
 
@@ -17,89 +20,174 @@ fn day(at: Timestamp) -> String {
     format!("{}T00:00:00Z", at.to_string().split('T').next().unwrap_or_default())
 }
 
-/// `wicketgate.yaml`.
-#[must_use]
-pub fn configuration(plan: &Plan, governed: &[Governed]) -> String {
-    let mut out = format!(
-        "# Written by `wicketgate` from {from}. Relative paths start from this file's directory.\n\
-         state: state                                   # ledger, socket, run-token and enrolment keys\n\
-         operator: {{listen: \"127.0.0.1:0\"}}              # health and metrics; give a port to scrape them\n",
-        from = text(&plan.from)
-    );
-    if let Some(address) = plan.http {
-        out.push_str(&format!("listen: {{tcp: {}}}\n", quoted(&address.to_string())));
-    }
-    if plan.log != "info" {
-        out.push_str(&format!("telemetry: {{log: {}}}\n", plan.log));
-    }
-    out.push_str(
-        "fleet: {key: keys/fleet.pem}                   # signs the log of logs: `wicketgate ledger anchor`\n\
-         trust:                                         # never the same key for two of them\n  \
-         manifest_keys: [keys/manifest.pem.pub]\n  \
-         policy_keys: [keys/policy.pem.pub]\n  \
-         lock_keys: [keys/lock.pem.pub]\n\
-         policy: {bundle: policy, deadline_ms: 2000}     # a busy desktop is no reason to deny\n\
-         lock: tools.lock\n\
-         agents:\n  - manifest: agent.yaml\n    \
-         callers:                                   # whoever has this uid on the socket is this agent\n",
-    );
-    out.push_str(&format!("      - {{uid: {}}}\n", plan.uid));
-    if plan.http.is_some() {
-        out.push_str("      - {token_file: credentials/agent.token}\n");
-    }
-    out.push_str(
-        "# A server's own word that a tool only reads is a claim: each `read_only` below is one until\n\
-         # you have looked. Tools without an entry have the tier of their server.\n\
-         servers:\n",
-    );
-    for one in governed {
-        let config = one.draft.config(&one.said());
-        out.push_str(&format!("  - name: {}\n", text(&one.draft.name)));
-        for (name, value) in config.as_object().into_iter().flatten() {
-            let empty = value.as_object().is_some_and(serde_json::Map::is_empty);
-            if name != "name" && !empty {
-                out.push_str(&format!("    {name}:{}", block(value, 6)));
-            }
-        }
-    }
-    out
+/// An address in quotation marks: others would read some of them as numbers.
+type Address = FlowMap<BTreeMap<&'static str, DoubleQuoted<String>>>;
+
+fn address(name: &'static str, address: &str) -> Address {
+    FlowMap(BTreeMap::from([(name, DoubleQuoted(address.to_owned()))]))
 }
 
+/// `wicketgate.yaml`, its sections in the order in which people read them.
+#[derive(Serialize)]
+struct Configuration<'a> {
+    state: &'static str,
+    operator: Address,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listen: Option<Address>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    telemetry: Option<Readable>,
+    fleet: Readable,
+    trust: Readable,
+    policy: Readable,
+    lock: &'static str,
+    agents: [Agent; 1],
+    servers: Vec<Server<'a>>,
+}
+
+#[derive(Serialize)]
+struct Agent {
+    manifest: &'static str,
+    callers: Vec<Readable>,
+}
+
+#[derive(Serialize)]
+struct Server<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    rest: BTreeMap<String, Readable>,
+}
+
+const OF_THE_CONFIGURATION: [(&str, &str); 7] = [
+    ("state:", "Ledger, socket, run-token and enrolment keys."),
+    ("operator:", "Health and metrics; give a port to scrape them."),
+    ("fleet:", "Signs the log of logs: `wicketgate ledger anchor`."),
+    ("trust:", "Never the same key for two of them."),
+    ("policy:", "A busy desktop is no reason to deny, so an evaluation has two seconds."),
+    ("    callers:", "A process with this uid on the socket is this agent."),
+    (
+        "servers:",
+        "That a tool only reads is a claim of its server: each `read_only` below is one until you have looked.\n\
+         Tools without an entry have the tier of their server.",
+    ),
+];
+
+/// `wicketgate.yaml`.
+///
+/// # Errors
+/// A value that YAML does not have.
+pub fn configuration(plan: &Plan, governed: &[Governed]) -> Result<String, String> {
+    let uid = Readable(json!({"uid": plan.uid}));
+    let token = plan.http.map(|_| Readable(json!({"token_file": "credentials/agent.token"})));
+    let telemetry = (plan.log != "info").then(|| Readable(json!({"log": plan.log})));
+    let text = document(
+        &Configuration {
+            state: "state",
+            operator: address("listen", "127.0.0.1:0"),
+            listen: plan.http.map(|at| address("tcp", &at.to_string())),
+            telemetry,
+            fleet: Readable(json!({"key": "keys/fleet.pem"})),
+            trust: Readable(json!({"manifest_keys": ["keys/manifest.pem.pub"],
+                "policy_keys": ["keys/policy.pem.pub"], "lock_keys": ["keys/lock.pem.pub"]})),
+            policy: Readable(json!({"bundle": "policy", "deadline_ms": 2000})),
+            lock: "tools.lock",
+            agents: [Agent {
+                manifest: "agent.yaml",
+                callers: std::iter::once(uid).chain(token).collect(),
+            }],
+            servers: governed.iter().map(server).collect(),
+        },
+        &OF_THE_CONFIGURATION,
+    )?;
+    Ok(format!(
+        "# Written by `wicketgate` from {}. Relative paths start from this file's directory.\n{text}",
+        quoted(&plan.from)
+    ))
+}
+
+fn server(one: &Governed) -> Server<'_> {
+    let config = one.draft.config(&one.said());
+    let is_empty = |value: &Value| value.as_object().is_some_and(serde_json::Map::is_empty);
+    let members = config.as_object().into_iter().flatten();
+    let members = members.filter(|(name, value)| *name != "name" && !is_empty(value));
+    let rest = members.map(|(name, value)| (name.clone(), Readable(value.clone()))).collect();
+    Server { name: &one.draft.name, rest }
+}
+
+/// `agent.yaml`, its members in the order in which people read them.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Manifest<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Readable,
+    spec: Spec<'a>,
+}
+
+#[derive(Serialize)]
+struct Spec<'a> {
+    status: &'static str,
+    binding: Readable,
+    tools: Vec<Grant<'a>>,
+    limits: Readable,
+    validity: Readable,
+}
+
+#[derive(Serialize)]
+struct Grant<'a> {
+    server: &'a str,
+    lock: Readable,
+    allow: Vec<Commented<&'a str>>,
+}
+
+const OF_THE_MANIFEST: [(&str, &str); 3] = [
+    (
+        "apiVersion:",
+        "What this agent may ever use. Every change needs a new version and a new signature:\n  \
+         wicketgate manifest sign agent.yaml --key keys/manifest.pem",
+    ),
+    (
+        "  binding:",
+        "An MCP client does not say which model it runs, so none is listed and none is asked for; an\n\
+         irreversible tool still waits for a person.",
+    ),
+    ("  tools:", "The only tools that exist for this agent."),
+];
+
 /// `agent.yaml`.
-#[must_use]
-pub fn manifest(plan: &Plan, version: &str, governed: &[Governed], lock_id: &str) -> String {
-    let mut out = format!(
-        "# What this agent may ever use. Every change needs a new version and a new signature:\n\
-         #   wicketgate manifest sign agent.yaml --key keys/manifest.pem\n\
-         apiVersion: wicketgate.dev/v1\n\
-         kind: AgentManifest\n\
-         metadata: {{name: {agent}, version: {version}, owner: \"uid {uid}\"}}\n\
-         spec:\n  status: active\n  \
-         # An MCP client does not say which model it runs, so none is listed and none is asked for; an\n  \
-         # irreversible tool still waits for a person.\n  \
-         binding: {{minimum: unclaimed, tier3: unclaimed, faces: [mcp]}}\n  \
-         tools:                                         # the only tools that exist for this agent\n",
-        agent = text(&plan.agent),
-        uid = plan.uid,
-    );
-    for one in governed {
-        out.push_str(&format!(
-            "    - server: {}\n      lock: {{signer: \"{lock_id}\"}}\n      allow:\n",
-            text(&one.draft.name)
-        ));
-        for own in one.allowable() {
-            let claim =
-                if one.reads().any(|name| name == own) { "   # only reads, it says" } else { "" };
-            out.push_str(&format!("        - {}{claim}\n", text(own)));
-        }
-    }
-    out.push_str(&format!(
-        "  limits: {{calls: 10000, calls_per_minute: 600}}\n  \
-         validity: {{not_before: {}, not_after: {}}}\n",
-        day(plan.now),
-        day(plan.now.plus(DAY.saturating_mul(180))),
-    ));
-    out
+///
+/// # Errors
+/// A value that YAML does not have.
+pub fn manifest(
+    plan: &Plan,
+    version: &str,
+    governed: &[Governed],
+    lock_id: &str,
+) -> Result<String, String> {
+    let validity = json!({"not_before": day(plan.now), "not_after": day(plan.now.plus(DAY.saturating_mul(180)))});
+    document(
+        &Manifest {
+            api_version: "wicketgate.dev/v1",
+            kind: "AgentManifest",
+            metadata: Readable(json!({"name": plan.agent, "version": version,
+                "owner": format!("uid {}", plan.uid)})),
+            spec: Spec {
+                status: "active",
+                binding: Readable(json!({"minimum": "unclaimed", "tier3": "unclaimed",
+                    "faces": ["mcp"]})),
+                tools: governed.iter().map(|one| grant(one, lock_id)).collect(),
+                limits: Readable(json!({"calls": 10_000, "calls_per_minute": 600})),
+                validity: Readable(validity),
+            },
+        },
+        &OF_THE_MANIFEST,
+    )
+}
+
+fn grant<'a>(one: &'a Governed, lock_id: &str) -> Grant<'a> {
+    let claims = |own: &str| one.reads().any(|name| name == own);
+    let note = |own| if claims(own) { "only reads, it says" } else { "" };
+    let allow = one.allowable().map(|own| Commented(own, note(own).to_owned())).collect();
+    Grant { server: &one.draft.name, lock: Readable(json!({"signer": lock_id})), allow }
 }
 
 /// `policy/bundle.json`: the agent layer observes.

@@ -1,71 +1,74 @@
 //! Writes values as YAML that people read and the strict reader takes.
 
+use serde::{Serialize, Serializer};
 use serde_json::Value;
+use serde_saphyr::{FlowMap, FlowSeq};
 
-use crate::mcp::raw::quoted;
-
-/// Members of an inline mapping at most, and their characters.
+/// Members of an inline mapping at most, and the characters of an inline value.
 const INLINE: (usize, usize) = (4, 72);
 
-/// A scalar, quoted unless it can be nothing but text.
-#[must_use]
-pub fn text(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_./-".contains(&b);
-    let word = matches!(
-        text.to_ascii_lowercase().as_str(),
-        "true" | "false" | "null" | "yes" | "no" | "on" | "off" | "y" | "n"
-    );
-    let letter = text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'/');
-    if letter && !word && text.bytes().all(plain) { text.to_owned() } else { quoted(text) }
+/// A value whose small mappings and lists stand on one line.
+#[derive(Debug)]
+pub struct Readable(pub Value);
+
+impl Serialize for Readable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Inner(&self.0).serialize(serializer)
+    }
 }
 
-/// A value below a key or a dash, its lines indented by `indent` spaces; ends with a line break.
-#[must_use]
-pub fn block(value: &Value, indent: usize) -> String {
-    if let Some(line) = inline(value) {
-        return format!(" {line}\n");
-    }
-    let pad = " ".repeat(indent);
-    let deeper = indent.saturating_add(2);
-    match value {
-        Value::Object(members) => {
-            let lines = members
-                .iter()
-                .map(|(name, value)| format!("{pad}{}:{}", text(name), block(value, deeper)));
-            format!("\n{}", lines.collect::<String>())
-        }
-        Value::Array(items) => {
-            let lines = items.iter().map(|item| format!("{pad}-{}", block(item, deeper)));
-            format!("\n{}", lines.collect::<String>())
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            format!(" {}\n", scalar(value))
+struct Inner<'a>(&'a Value);
+
+impl Serialize for Inner<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Object(members) if is_small(self.0) => FlowMap(members).serialize(serializer),
+            Value::Array(items) if is_small(self.0) => FlowSeq(items).serialize(serializer),
+            Value::Object(members) => {
+                serializer.collect_map(members.iter().map(|(name, value)| (name, Inner(value))))
+            }
+            Value::Array(items) => serializer.collect_seq(items.iter().map(Inner)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                self.0.serialize(serializer)
+            }
         }
     }
 }
 
-fn scalar(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), text)
-}
-
-/// The value on one line, if it is small enough to be read there.
-fn inline(value: &Value) -> Option<String> {
+/// Whether the value is read on one line.
+fn is_small(value: &Value) -> bool {
     let is_scalar = |value: &Value| !value.is_object() && !value.is_array();
-    let line = match value {
-        Value::Object(members) => {
-            let small = members.len() <= INLINE.0 && members.values().all(is_scalar);
-            let pairs = members.iter().map(|(k, v)| format!("{}: {}", text(k), scalar(v)));
-            small.then(|| format!("{{{}}}", pairs.collect::<Vec<_>>().join(", ")))?
-        }
-        Value::Array(items) => items
-            .iter()
-            .all(is_scalar)
-            .then(|| format!("[{}]", items.iter().map(scalar).collect::<Vec<_>>().join(", ")))?,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            return Some(scalar(value));
-        }
+    let is_flat = match value {
+        Value::Object(members) => members.len() <= INLINE.0 && members.values().all(is_scalar),
+        Value::Array(items) => items.iter().all(is_scalar),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     };
-    (line.chars().count() <= INLINE.1).then_some(line)
+    is_flat && value.to_string().chars().count() <= INLINE.1
+}
+
+/// The document, with each comment above the first line that begins with its key. `serde-saphyr` writes comments behind
+/// scalars alone (`Commented`).
+///
+/// # Errors
+/// A value that YAML does not have.
+pub fn document(value: &impl Serialize, comments: &[(&str, &str)]) -> Result<String, String> {
+    let options = serde_saphyr::ser_options! {
+        compact_list_indent: false,
+        prefer_block_scalars: false,
+    };
+    let text = serde_saphyr::to_string_with_options(value, options).map_err(|e| e.to_string())?;
+    let mut left = comments.to_vec();
+    let mut out = String::new();
+    for line in text.lines() {
+        if let Some(at) = left.iter().position(|(key, _)| line.starts_with(key)) {
+            let (key, comment) = left.swap_remove(at);
+            let pad = key.len().saturating_sub(key.trim_start().len());
+            comment.lines().for_each(|text| out.push_str(&format!("{:pad$}# {text}\n", "")));
+        }
+        out.push_str(line);
+        out.push('\n');
+    }
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -82,10 +85,23 @@ mod tests {
             json!({"tools": {"resources/read": {"tier": "T0"}, "read": {"read_only": true, "tier": "T0"}}}),
             json!({"list": [{"a": {"b": [1, {"c": long}]}}, [], {}]}),
         ] {
-            let written = format!("top:{}", block(&value, 2));
+            let top = Readable(json!({"top": value, "wide": long}));
+            let written = document(&top, &[]).unwrap();
             let read: Value =
                 crate::yaml::from_str(&written, "x").unwrap_or_else(|e| panic!("{e}\n{written}"));
             assert_eq!(read["top"], value, "{written}");
         }
+    }
+
+    #[test]
+    fn comments_stand_above_their_lines() {
+        let value =
+            Readable(json!({"a": 1, "list": [{"a": {"b": ["x".repeat(80)]}}], "z": "a: 1\na: 2"}));
+        let text = document(&value, &[("  - a:", "an item"), ("a:", "first\nof two"), ("q:", "-")]);
+        let x = "x".repeat(80);
+        let expected = format!(
+            "# first\n# of two\na: 1\nlist:\n  # an item\n  - a:\n      b:\n        - {x}\nz: \"a: 1\\na: 2\"\n"
+        );
+        assert_eq!(text.unwrap(), expected);
     }
 }

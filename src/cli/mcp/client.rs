@@ -3,21 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use hyper::body::Bytes;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use super::exchange::{Answer, Ask, Fault, Gate};
+use super::exchange::{Ask, Driven, Fault, Gate, messages};
 use super::headers::{self, Tools};
 use super::host::Host;
+use crate::mcp::http::{Form, Session, session_id};
 use crate::mcp::raw::{Members, Writer};
 use crate::mcp::rpc::{self, Id, Message};
-use crate::mcp::sse;
 
-/// Bytes of one message from the gate.
-const MESSAGE_BYTES_MAX: usize = 32 << 20;
 /// Pages of one list of tools that are asked for.
 const PAGES_MAX: usize = 64;
 
@@ -45,9 +43,8 @@ impl Paths {
 
 /// What the handshake came to.
 #[derive(Clone, Debug, Default)]
-struct Session {
-    id: Option<String>,
-    version: Option<String>,
+struct Handshake {
+    session: Session,
     /// The client's own words, to begin again with a gate that forgot the session.
     initialize: Option<Bytes>,
     initialized: Option<Bytes>,
@@ -61,7 +58,7 @@ pub struct Client {
     gate: Gate,
     host: Arc<Host>,
     paths: Paths,
-    session: Mutex<Session>,
+    shaken: Mutex<Handshake>,
     renewing: tokio::sync::Mutex<()>,
     tools: Mutex<Tools>,
     out: mpsc::Sender<Vec<u8>>,
@@ -82,8 +79,6 @@ pub struct Asked {
     pub alone: Option<String>,
 }
 
-type Headers = Vec<(HeaderName, HeaderValue)>;
-
 impl Client {
     /// A client that writes what it hears to `out`.
     pub fn new(
@@ -97,7 +92,7 @@ impl Client {
             gate,
             host,
             paths,
-            session: Mutex::default(),
+            shaken: Mutex::default(),
             renewing: tokio::sync::Mutex::default(),
             tools: Mutex::default(),
             out,
@@ -112,8 +107,8 @@ impl Client {
 
     /// Plays the handshake the client asked for.
     pub async fn initialize(&self, asked: &Asked) {
-        *self.session.lock() =
-            Session { initialize: Some(asked.text.clone()), ..Session::default() };
+        *self.shaken.lock() =
+            Handshake { initialize: Some(asked.text.clone()), ..Handshake::default() };
         match self.handshake(asked.text.clone(), Some(&asked.id)).await {
             Ok(true) => {}
             Ok(false) => _ = self.tell(unanswered(&asked.id)).await,
@@ -123,75 +118,68 @@ impl Client {
 
     /// Sends `initialize` and keeps the session; tells the client if it is `told` under that id.
     async fn handshake(&self, text: Bytes, told: Option<&Id>) -> Result<bool, Fault> {
-        let answer = self.send(Method::POST, &self.paths.session, Vec::new(), text).await?;
-        let id = answer.header("mcp-session-id").map(str::to_owned);
-        let good = answer.status.is_success();
-        let (messages, mut answered) = (heard(answer).await?, false);
-        for message in messages {
+        let headers = headers_of(&Session::default(), &Method::POST);
+        let answer = self.send(&self.paths.session, headers, text).await?;
+        let id = session_id(answer.headers()).ok().flatten();
+        let good = answer.status().is_success();
+        let mut messages = messages(answer);
+        while let Some(message) = messages.next().await? {
             let read = Message::read(&message);
             if let Ok(Message::Response { outcome: Ok(result), .. }) = &read
                 && good
             {
                 let version = Members::parse(result.get().as_bytes()).ok();
                 let version = version.and_then(|members| members.text("protocolVersion"));
-                let mut session = self.session.lock();
-                (session.id, session.version) = (id.clone(), version);
-                session.turn = session.turn.saturating_add(1);
+                let version = version.and_then(|version| HeaderValue::try_from(version).ok());
+                let mut shaken = self.shaken.lock();
+                shaken.session = Session { id: id.clone(), version };
+                shaken.turn = shaken.turn.saturating_add(1);
             }
             let is_response = matches!(read, Ok(Message::Response { .. }));
-            answered |= is_response;
             match (told, is_response) {
                 (Some(id), true) => _ = self.tell(addressed(message, id)).await,
                 (Some(_), false) => _ = self.tell(message).await,
                 (None, _) => {}
             }
+            if is_response {
+                return Ok(true);
+            }
         }
-        Ok(answered)
+        Ok(false)
     }
 
     /// Begins the session again with the client's own words, unless somebody else just did.
     async fn renew(&self, turn: u64) -> Result<(), Fault> {
         let _one = self.renewing.lock().await;
-        let session = self.session.lock().clone();
-        let (Some(initialize), true) = (session.initialize, session.turn == turn) else {
+        let shaken = self.shaken.lock().clone();
+        let (Some(initialize), true) = (shaken.initialize, shaken.turn == turn) else {
             return Ok(());
         };
         tracing::info!("the gate no longer knows the session: beginning it again");
         self.handshake(initialize, None).await?;
-        if let Some(initialized) = session.initialized {
-            let (headers, _) = self.session_headers();
-            self.send(Method::POST, &self.paths.session, headers, initialized).await?;
+        if let Some(initialized) = shaken.initialized {
+            let (headers, _) = self.session_headers(&Method::POST);
+            self.send(&self.paths.session, headers, initialized).await?;
         }
         Ok(())
     }
 
-    fn session_headers(&self) -> (Headers, u64) {
-        let session = self.session.lock();
-        let mut headers = Headers::new();
-        let mut add = |name: &'static str, value: &Option<String>| {
-            if let Some(value) = value.as_deref().and_then(|v| HeaderValue::try_from(v).ok()) {
-                headers.push((HeaderName::from_static(name), value));
-            }
-        };
-        add("mcp-session-id", &session.id);
-        add("mcp-protocol-version", &session.version);
-        (headers, session.turn)
+    fn session_headers(&self, method: &Method) -> (HeaderMap, u64) {
+        let shaken = self.shaken.lock();
+        (headers_of(&shaken.session, method), shaken.turn)
     }
 
-    /// Sends one request; starts the gate if nobody answers. Nothing is ever sent twice: only when no
+    /// Sends one message; starts the gate if nobody answers. Nothing is ever sent twice: only when no
     /// connection was made is there a second try.
     async fn send(
         &self,
-        method: Method,
         path: &str,
-        headers: Headers,
+        headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Answer, Fault> {
-        let ask = |headers| Ask {
-            method: method.clone(),
-            path: path.to_owned(),
-            headers,
-            body: body.clone(),
+    ) -> Result<Response<Driven>, Fault> {
+        let ask = |headers| {
+            let (method, path) = (Method::POST, path.to_owned());
+            Ask { method, path, headers, body: body.clone() }
         };
         match self.gate.send(ask(headers.clone())).await {
             Err(Fault::Unreachable { .. }) => {}
@@ -203,16 +191,23 @@ impl Client {
         self.gate.send(ask(headers)).await
     }
 
+    /// Sends a request of the session that has no message.
+    async fn bare(&self, method: Method, headers: HeaderMap) -> Result<Response<Driven>, Fault> {
+        let path = self.paths.session.clone();
+        // A gate that is not there is not started for this.
+        self.gate.send(Ask { method, path, headers, body: Bytes::new() }).await
+    }
+
     /// Sends a notification or a response of a session.
     pub async fn notify(&self, method: Option<&str>, text: Bytes) {
         if method == Some("notifications/initialized") {
-            self.session.lock().initialized = Some(text.clone());
+            self.shaken.lock().initialized = Some(text.clone());
         }
-        let (headers, _) = self.session_headers();
-        match self.send(Method::POST, &self.paths.session, headers, text).await {
-            Ok(answer) if answer.status.is_success() => {}
+        let (headers, _) = self.session_headers(&Method::POST);
+        match self.send(&self.paths.session, headers, text).await {
+            Ok(answer) if answer.status().is_success() => {}
             Ok(answer) => {
-                tracing::warn!(status = %answer.status, "the gate refused a notification");
+                tracing::warn!(status = %answer.status(), "the gate refused a notification");
             }
             Err(fault) => tracing::warn!(%fault, "a notification was lost"),
         }
@@ -220,7 +215,7 @@ impl Client {
 
     /// Whether a handshake gave this client a session.
     pub fn has_session(&self) -> bool {
-        self.session.lock().id.is_some()
+        self.shaken.lock().session.id.is_some()
     }
 
     /// Asks the gate, and tells the client what it says.
@@ -240,21 +235,21 @@ impl Client {
         }
     }
 
-    async fn ask_in_session(&self, asked: &Asked) -> Result<Answer, Fault> {
-        let (headers, turn) = self.session_headers();
+    async fn ask_in_session(&self, asked: &Asked) -> Result<Response<Driven>, Fault> {
+        let (headers, turn) = self.session_headers(&Method::POST);
         let had_session = self.has_session();
         let path = &self.paths.session;
-        let answer = self.send(Method::POST, path, headers, asked.text.clone()).await?;
-        if !had_session || answer.status != http::StatusCode::NOT_FOUND {
+        let answer = self.send(path, headers, asked.text.clone()).await?;
+        if !had_session || answer.status() != StatusCode::NOT_FOUND {
             return Ok(answer);
         }
         // The gate does not know the session, so it did not look at the request.
         self.renew(turn).await?;
-        let (headers, _) = self.session_headers();
-        self.send(Method::POST, path, headers, asked.text.clone()).await
+        let (headers, _) = self.session_headers(&Method::POST);
+        self.send(path, headers, asked.text.clone()).await
     }
 
-    async fn ask_alone(&self, asked: &Asked, version: &str) -> Result<Answer, Fault> {
+    async fn ask_alone(&self, asked: &Asked, version: &str) -> Result<Response<Driven>, Fault> {
         let params = params_of(&asked.text);
         let called =
             (asked.method == "tools/call").then(|| headers::tool_called(params.as_deref()));
@@ -264,9 +259,9 @@ impl Client {
             // Which of its parameters go into headers, only the list says.
             self.learn(version, params.as_deref()).await?;
         }
-        let headers =
-            headers::mirrored(version, &asked.method, params.as_deref(), &self.tools.lock());
-        self.send(Method::POST, &self.paths.alone, headers, asked.text.clone()).await
+        let mut headers = headers_alone(version);
+        headers::mirror(&asked.method, params.as_deref(), &self.tools.lock(), &mut headers);
+        self.send(&self.paths.alone, headers, asked.text.clone()).await
     }
 
     /// Reads the whole list of tools, for their mirrored parameters.
@@ -281,14 +276,17 @@ impl Client {
             }
             let id = Id::Text("wicketgate-tools".to_owned());
             let text = rpc::request(&id, "tools/list", &params.end());
-            let headers = headers::mirrored(version, "tools/list", None, &Tools::new());
-            let path = &self.paths.alone;
-            let answer = self.send(Method::POST, path, headers, Bytes::from(text)).await?;
+            let mut headers = headers_alone(version);
+            headers::mirror("tools/list", None, &Tools::new(), &mut headers);
+            let answer = self.send(&self.paths.alone, headers, Bytes::from(text)).await?;
             cursor = None;
-            for message in heard(answer).await? {
-                if let Ok(Message::Response { outcome: Ok(result), .. }) = Message::read(&message) {
-                    cursor = headers::note(result, &mut self.tools.lock());
-                }
+            let mut messages = messages(answer);
+            while let Some(message) = messages.next().await? {
+                let Ok(Message::Response { outcome, .. }) = Message::read(&message) else {
+                    continue;
+                };
+                cursor = outcome.ok().and_then(|list| headers::note(list, &mut self.tools.lock()));
+                break;
             }
             if cursor.is_none() {
                 break;
@@ -298,39 +296,26 @@ impl Client {
     }
 
     /// Passes on what an answer holds. True when the response was among it.
-    async fn relay(&self, mut answer: Answer, asked: &Asked) -> Result<bool, Fault> {
-        if !answer.is_stream() {
-            let status = answer.status;
-            let body = answer.whole().await?;
-            let message = match Message::read(&body) {
-                Ok(Message::Response { .. }) => addressed(body, &asked.id),
-                Ok(_) | Err(_) => foreign(&asked.id, status, &body),
+    async fn relay(&self, answer: Response<Driven>, asked: &Asked) -> Result<bool, Fault> {
+        let status = answer.status();
+        let is_stream = Form::of(answer.headers()) == Form::Events;
+        let mut messages = messages(answer);
+        while let Some(message) = messages.next().await? {
+            let read = Message::read(&message);
+            let read = read.map(|message| matches!(message, Message::Response { .. }));
+            let (message, is_response) = match read {
+                Ok(is_response) if is_stream => (message, is_response),
+                Ok(true) => (addressed(message, &asked.id), true),
+                Ok(false) | Err(_) if !is_stream => (foreign(&asked.id, status, &message), true),
+                Ok(_) | Err(_) => continue,
             };
             self.remember(asked, &message);
             self.tell(message).await;
-            return Ok(true);
-        }
-        let mut events = sse::Reader::new(MESSAGE_BYTES_MAX);
-        let mut answered = false;
-        while let Some(piece) = answer.piece().await? {
-            let new = events.push(&piece).map_err(|e| Fault::Broken(e.to_string()))?;
-            for event in new {
-                let message = event.data.into_bytes();
-                let is_response = match Message::read(&message) {
-                    Ok(Message::Response { .. }) => true,
-                    Ok(_) => false,
-                    // An event that only opens the stream has no data.
-                    Err(_) => continue,
-                };
-                self.remember(asked, &message);
-                answered |= is_response;
-                self.tell(message).await;
-            }
-            if answered {
-                break;
+            if is_response {
+                return Ok(true);
             }
         }
-        Ok(answered)
+        Ok(false)
     }
 
     fn remember(&self, asked: &Asked, message: &[u8]) {
@@ -351,29 +336,22 @@ impl Client {
     /// Passes on what the gate says outside of answers, until the stream ends. Whether to ask again soon, or rather
     /// later, as it was refused; `None` if never.
     pub async fn listen(&self) -> Option<bool> {
-        let (headers, turn) = self.session_headers();
-        let path = self.paths.session.clone();
-        let ask = Ask { method: Method::GET, path, headers, body: Bytes::new() };
-        // A gate that is not there is not started for this.
-        let Ok(mut answer) = self.gate.send(ask).await else { return Some(true) };
-        if answer.status == http::StatusCode::METHOD_NOT_ALLOWED {
+        let (headers, turn) = self.session_headers(&Method::GET);
+        let Ok(answer) = self.bare(Method::GET, headers).await else { return Some(true) };
+        if answer.status() == StatusCode::METHOD_NOT_ALLOWED {
             return None;
         }
-        if answer.status == http::StatusCode::NOT_FOUND {
+        if answer.status() == StatusCode::NOT_FOUND {
             // Another gate in the place of the one before: its changes are to be heard, too.
             return Some(self.renew(turn).await.is_ok());
         }
-        if !answer.status.is_success() || !answer.is_stream() {
+        if !answer.status().is_success() || Form::of(answer.headers()) != Form::Events {
             return Some(false);
         }
-        let mut events = sse::Reader::new(MESSAGE_BYTES_MAX);
-        while let Ok(Some(piece)) = answer.piece().await {
-            let Ok(new) = events.push(&piece) else { return Some(true) };
-            for event in new {
-                let message = event.data.into_bytes();
-                if Message::read(&message).is_ok() && !self.tell(message).await {
-                    return None;
-                }
+        let mut messages = messages(answer);
+        while let Ok(Some(message)) = messages.next().await {
+            if Message::read(&message).is_ok() && !self.tell(message).await {
+                return None;
             }
         }
         Some(true)
@@ -382,10 +360,8 @@ impl Client {
     /// Ends the session.
     pub async fn end(&self) {
         if self.has_session() {
-            let (headers, _) = self.session_headers();
-            let path = self.paths.session.clone();
-            let ask = Ask { method: Method::DELETE, path, headers, body: Bytes::new() };
-            if let Err(fault) = self.gate.send(ask).await {
+            let (headers, _) = self.session_headers(&Method::DELETE);
+            if let Err(fault) = self.bare(Method::DELETE, headers).await {
                 tracing::debug!(%fault, "the session was not ended");
             }
         }
@@ -403,21 +379,16 @@ fn params_of(text: &[u8]) -> Option<Box<RawValue>> {
     Members::parse(text).ok()?.get("params").map(ToOwned::to_owned)
 }
 
-/// Every message of an answer.
-async fn heard(mut answer: Answer) -> Result<Vec<Vec<u8>>, Fault> {
-    if !answer.is_stream() {
-        return Ok(vec![answer.whole().await?]);
-    }
-    let (mut all, mut events) = (Vec::new(), sse::Reader::new(MESSAGE_BYTES_MAX));
-    while let Some(piece) = answer.piece().await? {
-        let new = events.push(&piece).map_err(|e| Fault::Broken(e.to_string()))?;
-        all.extend(new.into_iter().map(|event| event.data.into_bytes()));
-        let last: Option<&Vec<u8>> = all.last();
-        if last.is_some_and(|m| matches!(Message::read(m), Ok(Message::Response { .. }))) {
-            break;
-        }
-    }
-    Ok(all)
+fn headers_of(session: &Session, method: &Method) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    session.put(method, &mut headers);
+    headers
+}
+
+/// Headers of a request that stands alone.
+fn headers_alone(version: &str) -> HeaderMap {
+    let version = HeaderValue::try_from(version).ok();
+    headers_of(&Session { id: None, version }, &Method::POST)
 }
 
 /// A response under the id of its request: an error about unreadable headers may come without one.
@@ -447,7 +418,7 @@ fn refused(id: &Id, fault: &Fault) -> Vec<u8> {
 }
 
 /// An answer that is no JSON-RPC: a problem document, or nothing.
-fn foreign(id: &Id, status: http::StatusCode, body: &[u8]) -> Vec<u8> {
+fn foreign(id: &Id, status: StatusCode, body: &[u8]) -> Vec<u8> {
     let problem = Members::parse(body).ok();
     let text = |name: &str| problem.as_ref().and_then(|members| members.text(name));
     let said = text("detail").or_else(|| text("title")).unwrap_or_default();
@@ -474,14 +445,14 @@ mod tests {
     #[test]
     fn what_is_no_response_becomes_an_error_of_the_request() {
         let problem = br#"{"code":"ledger.unavailable","title":"the ledger does not answer"}"#;
-        let said = foreign(&Id::Int(3), http::StatusCode::SERVICE_UNAVAILABLE, problem);
+        let said = foreign(&Id::Int(3), StatusCode::SERVICE_UNAVAILABLE, problem);
         let Ok(Message::Response { id: Some(Id::Int(3)), outcome: Err(e) }) = Message::read(&said)
         else {
             panic!()
         };
         assert_eq!(e.message, "the gate answered 503: the ledger does not answer");
         assert_eq!(e.data.as_deref(), Some(r#"{"code":"ledger.unavailable"}"#));
-        let said = foreign(&Id::Int(3), http::StatusCode::BAD_GATEWAY, b"<html>");
+        let said = foreign(&Id::Int(3), StatusCode::BAD_GATEWAY, b"<html>");
         assert!(String::from_utf8(said).unwrap().contains("the gate answered 502\""));
         let bare = rpc::error(None, -32020, "no", None);
         let said = addressed(bare, &Id::Text("a".into()));

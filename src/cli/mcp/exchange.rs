@@ -5,17 +5,20 @@
 
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
-use http::header::{ACCEPT, CONTENT_TYPE, HOST};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
+use http::header::{HOST, HeaderValue};
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::Full;
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
-/// Bytes of one whole answer that is no stream.
-const ANSWER_BYTES_MAX: usize = 32 << 20;
+use crate::mcp::http::{Messages, Unread};
+
+/// Bytes of one message of the gate's.
+const MESSAGE_BYTES_MAX: usize = 32 << 20;
 
 /// Why an exchange came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -40,23 +43,55 @@ pub struct Ask {
     pub method: Method,
     /// The path at the gate.
     pub path: String,
-    /// Headers besides those every request has.
-    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Every header but the host.
+    pub headers: HeaderMap,
     /// The message; empty for `GET` and `DELETE`.
     pub body: Bytes,
 }
 
+impl From<Unread<hyper::Error>> for Fault {
+    fn from(unread: Unread<hyper::Error>) -> Self {
+        Self::Broken(unread.to_string())
+    }
+}
+
 type Connection = http1::Connection<TokioIo<UnixStream>, Full<Bytes>>;
 
-/// An answer whose body is still to be read. Dropping it closes the connection.
+/// The body of an answer and what reads it. Dropping it closes the connection.
 #[derive(Debug)]
-pub struct Answer {
-    /// The status.
-    pub status: StatusCode,
-    /// The headers.
-    pub headers: HeaderMap,
+pub struct Driven {
     body: Incoming,
     connection: Option<Pin<Box<Connection>>>,
+}
+
+impl Body for Driven {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        let Some(connection) = self.connection.as_mut().filter(|_| frame.is_pending()) else {
+            return frame;
+        };
+        if connection.as_mut().poll(context).is_pending() {
+            return Poll::Pending;
+        }
+        // What it read before it ended is still in the body.
+        self.connection = None;
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The messages of an answer.
+pub fn messages(answer: Response<Driven>) -> Messages<Driven> {
+    Messages::of(answer, MESSAGE_BYTES_MAX, usize::MAX)
 }
 
 /// Where the gate is.
@@ -86,7 +121,7 @@ impl Gate {
     ///
     /// # Errors
     /// See [`Fault`].
-    pub async fn send(&self, ask: Ask) -> Result<Answer, Fault> {
+    pub async fn send(&self, ask: Ask) -> Result<Response<Driven>, Fault> {
         let stream = self.connect().await?;
         let broken = |e: hyper::Error| Fault::Broken(e.to_string());
         let (mut sender, connection) =
@@ -103,81 +138,15 @@ impl Gate {
                 ended = &mut connection, if driven.is_none() => driven = Some(ended),
             }
         };
-        let (head, body) = response.into_parts();
         let connection = driven.is_none().then_some(connection);
-        Ok(Answer { status: head.status, headers: head.headers, body, connection })
+        Ok(response.map(|body| Driven { body, connection }))
     }
 }
 
 fn request(ask: Ask) -> Result<Request<Full<Bytes>>, http::Error> {
     let mut request =
-        Request::builder().method(&ask.method).uri(ask.path).header(HOST, "localhost");
-    if !ask.headers.iter().any(|(name, _)| name == ACCEPT) {
-        request = request.header(ACCEPT, accepted(&ask.method));
-    }
-    if ask.method == Method::POST {
-        request = request.header(CONTENT_TYPE, "application/json");
-    }
-    for (name, value) in ask.headers {
-        request = request.header(name, value);
-    }
-    request.body(Full::new(ask.body))
-}
-
-fn accepted(method: &Method) -> &'static str {
-    if method == Method::GET { "text/event-stream" } else { "application/json, text/event-stream" }
-}
-
-impl Answer {
-    /// Whether the body is a stream of events.
-    pub fn is_stream(&self) -> bool {
-        let kind = self.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        kind.is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"))
-    }
-
-    /// The value of a header, if it is there and is text.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
-
-    /// The next bytes of the body; `None` at its end.
-    ///
-    /// # Errors
-    /// The connection broke off.
-    pub async fn piece(&mut self) -> Result<Option<Bytes>, Fault> {
-        loop {
-            let frame = match self.connection.as_mut() {
-                None => self.body.frame().await,
-                Some(connection) => tokio::select! {
-                    biased;
-                    frame = self.body.frame() => frame,
-                    _ = connection => {
-                        // What it read before it ended is still in the body.
-                        self.connection = None;
-                        continue;
-                    }
-                },
-            };
-            let Some(frame) = frame else { return Ok(None) };
-            let frame = frame.map_err(|e| Fault::Broken(e.to_string()))?;
-            if let Ok(bytes) = frame.into_data() {
-                return Ok(Some(bytes));
-            }
-        }
-    }
-
-    /// The whole body.
-    ///
-    /// # Errors
-    /// The connection broke off, or the body is larger than any answer of the gate's.
-    pub async fn whole(mut self) -> Result<Vec<u8>, Fault> {
-        let mut all = Vec::new();
-        while let Some(bytes) = self.piece().await? {
-            all.extend_from_slice(&bytes);
-            if all.len() > ANSWER_BYTES_MAX {
-                return Err(Fault::Broken("the answer is too large".to_owned()));
-            }
-        }
-        Ok(all)
-    }
+        Request::builder().method(ask.method).uri(ask.path).body(Full::new(ask.body))?;
+    *request.headers_mut() = ask.headers;
+    request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
+    Ok(request)
 }

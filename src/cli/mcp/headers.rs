@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use http::{HeaderName, HeaderValue};
+use ::http::HeaderMap;
 use serde_json::value::RawValue;
 
 use crate::domain::json::{Json, Limits};
 use crate::mcp::header::{self, Mirrored};
+use crate::mcp::http;
 use crate::mcp::raw::Members;
 
 /// `_meta` of every request of a protocol without handshake.
@@ -21,46 +22,21 @@ pub fn own_version(params: Option<&RawValue>) -> Option<String> {
     Members::parse(members.get("_meta")?.get().as_bytes()).ok()?.text(META_VERSION)
 }
 
-/// `Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` of a request that stands alone.
-pub fn mirrored(
-    version: &str,
-    method: &str,
-    params: Option<&RawValue>,
-    tools: &Tools,
-) -> Vec<(HeaderName, HeaderValue)> {
-    let mut headers = Vec::new();
-    add(&mut headers, "mcp-protocol-version", version);
-    add(&mut headers, "mcp-method", method);
-    let Some(params) = params.and_then(|raw| Members::parse(raw.get().as_bytes()).ok()) else {
-        return headers;
-    };
-    let name = match method {
-        "tools/call" | "prompts/get" => params.text("name"),
-        "resources/read" => params.text("uri"),
-        _ => None,
-    };
-    let Some(name) = name else { return headers };
-    add(&mut headers, "mcp-name", &name);
+/// Puts `Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` of a request that stands alone. What cannot be a header the gate
+/// misses, and says so.
+pub fn mirror(method: &str, params: Option<&RawValue>, tools: &Tools, headers: &mut HeaderMap) {
+    let params = params.and_then(|raw| Members::parse(raw.get().as_bytes()).ok());
+    let text = |name| params.as_ref().and_then(|params| params.text(name));
+    let name = http::name_of(method).and_then(text);
+    let _ = http::mirror(method, name.as_deref(), headers);
     if method != "tools/call" {
-        return headers;
+        return;
     }
-    let args = params.get("arguments").map(|raw| raw.get().as_bytes());
-    let args = args.and_then(|text| Json::parse(text, &Limits::ARGUMENTS).ok());
-    let Some(args) = args else { return headers };
-    for parameter in tools.get(&name).into_iter().flatten() {
-        if let Some(value) = header::value(&args, &parameter.path) {
-            add(&mut headers, &format!("mcp-param-{}", parameter.name), &value);
-        }
-    }
-    headers
-}
-
-fn add(headers: &mut Vec<(HeaderName, HeaderValue)>, name: &str, value: &str) {
-    let name = HeaderName::try_from(name);
-    let value = HeaderValue::try_from(header::encoded(value));
-    // What cannot be a header the gate misses, and says so.
-    if let (Ok(name), Ok(value)) = (name, value) {
-        headers.push((name, value));
+    let args = params.as_ref().and_then(|params| params.get("arguments"));
+    let args = args.and_then(|raw| Json::parse(raw.get().as_bytes(), &Limits::ARGUMENTS).ok());
+    let mirrored = name.and_then(|name| tools.get(&name));
+    if let (Some(args), Some(mirrored)) = (args, mirrored) {
+        headers.extend(http::mirror_args(&args, mirrored).unwrap_or_default());
     }
 }
 
@@ -103,11 +79,11 @@ mod tests {
             r#"{"name":"q","arguments":{"region":"Zürich","n":7},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#,
         );
         assert_eq!(own_version(Some(&params)).as_deref(), Some("2026-07-28"));
-        let headers = mirrored("2026-07-28", "tools/call", Some(&params), &tools);
+        let mut headers = HeaderMap::new();
+        mirror("tools/call", Some(&params), &tools, &mut headers);
         let headers: Vec<_> =
             headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())).collect();
         let expected = [
-            "mcp-protocol-version: 2026-07-28",
             "mcp-method: tools/call",
             "mcp-name: q",
             "mcp-param-n: 7",

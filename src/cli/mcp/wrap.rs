@@ -181,7 +181,7 @@ impl Wrapped {
             cwd: None,
         };
         let (ignored, disabled) = (Vec::new(), false);
-        let entry = Entry { name: name.clone(), span: 0..0, reach, disabled, ignored };
+        let entry = Entry { name: name.clone(), reach, disabled, ignored };
         let within = Duration::from_secs(args.probe_seconds);
         let allowed = args.allow.iter().map(|allow| (name.clone(), allow.clone())).collect();
         let (sandbox, accept_hidden) = (args.sandbox, args.accept_hidden);

@@ -1,20 +1,23 @@
 //! What a failure of the server or of the connection means for the bytes that were sent.
 
-use sqlx::postgres::{PgDatabaseError, PgSeverity};
+use std::error::Error as _;
+
+use tokio_postgres::Error;
+use tokio_postgres::error::{DbError, Severity};
 
 use crate::ledger::store::StoreError;
 
-/// Why a call failed, before it is told to the caller.
+/// Why a call failed, before its caller hears of it.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Told to the caller as it is.
+    /// For the caller as it is.
     Final(StoreError),
     /// The transaction was aborted for a reason that may be gone at once (40001, 40P01).
     Again(StoreError),
 }
 
 impl Failure {
-    /// As the caller is told, who does not try again.
+    /// For a caller that does not try again.
     pub(super) fn told(self) -> StoreError {
         let (Self::Final(error) | Self::Again(error)) = self;
         error
@@ -22,27 +25,37 @@ impl Failure {
 }
 
 /// What a failure *after the statement was sent* means.
-pub(super) fn after_send(error: &sqlx::Error) -> Failure {
-    let unknown = || Failure::Final(StoreError::Unknown(text(error)));
-    match server_error(error) {
+pub(super) fn after_send(error: &Error) -> Failure {
+    match aborted(error) {
         // WHY: FATAL may come after the commit record was written, while the server waited for a
         // standby (57P01). Only ERROR says that the transaction was rolled back.
-        Some(server) if server.severity() == PgSeverity::Error => aborted(server),
-        Some(_) | None => unknown(),
+        Some(server) => meaning(server),
+        None => unknown(error),
     }
+}
+
+/// What a failure means that does not say whether the statement ran.
+pub(super) fn unknown(error: &Error) -> Failure {
+    Failure::Final(StoreError::Unknown(text(error)))
 }
 
 /// What a failure of a read, or of anything before the statement was sent, means.
-pub(super) fn nothing_written(error: &sqlx::Error) -> Failure {
-    match server_error(error) {
-        Some(server) if server.severity() == PgSeverity::Error => aborted(server),
-        Some(_) | None => Failure::Final(StoreError::Unavailable(text(error))),
-    }
+pub(super) fn nothing_written(error: &Error) -> Failure {
+    aborted(error).map_or_else(|| Failure::Final(StoreError::Unavailable(text(error))), meaning)
 }
 
-fn aborted(server: &PgDatabaseError) -> Failure {
-    let text = format!("{}: {}", server.code(), server.message());
-    Failure::Final(match server.code() {
+/// What the server said about a transaction that it rolled back.
+fn aborted(error: &Error) -> Option<&DbError> {
+    let plain = |server: &DbError| server.severity() == "ERROR";
+    error.as_db_error().filter(|server| {
+        server.parsed_severity().map_or_else(|| plain(server), |found| found == Severity::Error)
+    })
+}
+
+fn meaning(server: &DbError) -> Failure {
+    let code = server.code().code();
+    let text = format!("{code}: {}", server.message());
+    Failure::Final(match code {
         "WG001" => StoreError::Conflict(server.message().to_owned()),
         "40001" | "40P01" => return Failure::Again(StoreError::Unavailable(text)),
         "53100" => StoreError::Full(text),
@@ -52,11 +65,12 @@ fn aborted(server: &PgDatabaseError) -> Failure {
     })
 }
 
-fn server_error(error: &sqlx::Error) -> Option<&PgDatabaseError> {
-    error.as_database_error()?.try_downcast_ref::<PgDatabaseError>()
-}
-
-fn text(error: &sqlx::Error) -> String {
-    // The driver's texts carry no statement; a server's message carries none of our values but names.
-    error.to_string()
+/// For people. The driver's texts carry no statement; a server's message carries none of our values but names, its
+/// details may.
+fn text(error: &Error) -> String {
+    match (error.as_db_error(), error.source()) {
+        (Some(server), _) => format!("{}: {}", server.severity(), server.message()),
+        (None, Some(cause)) => format!("{error}: {cause}"),
+        (None, None) => error.to_string(),
+    }
 }

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::lane::{Lane, Options, Purpose, connect_options};
-use super::literal::{bytes, bytes_array};
+use super::lane::{Lane, Options, Purpose};
 use super::rows;
+use super::values::Values;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::domain::time::Timestamp;
@@ -33,7 +33,7 @@ impl PostgresKeeper {
     /// [`StoreError::Unavailable`] if the server does not answer or the schema is another.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
-        let keeper = Self { lane: Lane::new(connect_options(url)?, options) };
+        let keeper = Self { lane: Lane::to(url, options)? };
         keeper.lane.anew().await?;
         Ok(keeper)
     }
@@ -46,7 +46,7 @@ impl PayloadKeeper for PostgresKeeper {
             "SELECT chain_id, commitment, role, media_type, octet_length(body)::bigint AS bytes,
                           (extract(epoch FROM stored_at) * 1000)::bigint AS stored
                      FROM ledger.payload ORDER BY stored_at, chain_id, commitment";
-        let found = self.lane.run(sql, Purpose::Read).await?;
+        let found = self.lane.run(sql, &Values::new(), Purpose::Read).await?;
         let kept = |row| {
             Ok(Kept {
                 chain: rows::chain_id(row)?,
@@ -61,12 +61,10 @@ impl PayloadKeeper for PostgresKeeper {
     }
 
     async fn erase(&self, chain: &ChainId, list: &[Digest]) -> Result<u64, StoreError> {
-        let sql = format!(
-            "SELECT count(*) FILTER (WHERE ledger.erase_payload({}, c)) AS gone FROM unnest({}) t(c)",
-            bytes(chain.as_bytes()),
-            bytes_array(list.iter().map(|c| c.as_bytes().as_slice())),
-        );
-        let found = self.lane.run(&sql, Purpose::Write).await?;
+        let sql = "SELECT count(*) FILTER (WHERE ledger.erase_payload($1, c)) AS gone FROM unnest($2) t(c)";
+        let list = list.iter().map(|c| c.as_bytes().as_slice());
+        let values = Values::new().bytes(chain.as_bytes()).all_bytes(list);
+        let found = self.lane.run(sql, &values, Purpose::Write).await?;
         found.first().map_or(Ok(0), |row| rows::number(row, "gone"))
     }
 

@@ -1,15 +1,16 @@
 //! One connection whose every use is bounded in time, and which is thrown away after any doubt. Each new one is asked
 //! for its schema first.
 
-use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
-use sqlx::{AssertSqlSafe, ConnectOptions};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout_at};
+use tokio_postgres::Row;
 
-use super::errors::{Failure, after_send, nothing_written};
+use super::address::Address;
+use super::errors::{Failure, after_send, nothing_written, unknown};
+use super::link::{Answers, Link};
+use super::values::Values;
 use super::version;
 use crate::ledger::store::StoreError;
 
@@ -48,14 +49,25 @@ pub(crate) enum Purpose {
 
 /// One connection.
 pub(crate) struct Lane {
-    connect: PgConnectOptions,
+    address: Address,
     options: Options,
-    home: Mutex<Option<PgConnection>>,
+    /// What opens each transaction.
+    opening: String,
+    home: Mutex<Option<Link>>,
 }
 
 impl Lane {
-    pub(crate) fn new(connect: PgConnectOptions, options: Options) -> Self {
-        Self { connect, options, home: Mutex::new(None) }
+    /// To the database of this URL, when there is something to do.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the URL cannot be understood.
+    pub(crate) fn to(url: &str, options: Options) -> Result<Self, StoreError> {
+        // WHY: the server gives up before we do, so that a slow statement is known to be aborted. For this
+        // transaction alone: behind a pooler the session is not ours.
+        let allowed = options.statement.saturating_mul(9) / 10;
+        let opening =
+            format!("BEGIN; SET LOCAL statement_timeout = {}", allowed.as_millis().max(1));
+        Ok(Self { address: Address::parse(url)?, options, opening, home: Mutex::new(None) })
     }
 
     /// Connects anew, and so asks the server for its schema again.
@@ -70,18 +82,18 @@ impl Lane {
         Ok(())
     }
 
-    async fn turn(&self, end: Instant) -> Result<MutexGuard<'_, Option<PgConnection>>, StoreError> {
+    async fn turn(&self, end: Instant) -> Result<MutexGuard<'_, Option<Link>>, StoreError> {
         let turn = timeout_at(end, self.home.lock()).await;
         turn.map_err(|_| StoreError::Unavailable("the connection is busy".into()))
     }
 
     /// A new connection to a server whose schema is for this build.
-    async fn connected(&self, end: Instant) -> Result<PgConnection, Failure> {
+    async fn connected(&self, end: Instant) -> Result<Link, Failure> {
         let by = end.min(Instant::now() + self.options.connect);
         let made = async {
-            let mut conn = self.connect.connect().await.map_err(|e| nothing_written(&e))?;
-            version::check(&mut conn).await?;
-            Ok(conn)
+            let mut link = Link::open(&self.address).await?;
+            version::check(&mut link).await?;
+            Ok(link)
         };
         timeout_at(by, made).await.unwrap_or_else(|_| {
             Err(Failure::Final(StoreError::Unavailable("the server does not answer".to_owned())))
@@ -89,19 +101,18 @@ impl Lane {
     }
 
     /// Sends the statement and returns all rows, once the server said that it is done.
-    pub(crate) async fn run(&self, sql: &str, purpose: Purpose) -> Result<Vec<PgRow>, StoreError> {
-        if sql.contains('\0') {
-            return Err(StoreError::Unavailable("a text holds a NUL byte".into()));
-        }
+    pub(crate) async fn run(
+        &self,
+        sql: &str,
+        values: &Values<'_>,
+        purpose: Purpose,
+    ) -> Result<Vec<Row>, StoreError> {
         let end = Instant::now() + self.options.call;
-        // WHY: the server gives up before we do, so that a slow statement is known to be aborted.
-        let allowed = self.options.statement.saturating_mul(9) / 10;
-        let sql = format!("SET LOCAL statement_timeout = {}; {sql}", allowed.as_millis().max(1));
         let mut home = self.turn(end).await?;
         let mut attempt = 1;
         loop {
             let reused = home.is_some();
-            let failure = match self.once(&mut home, &sql, purpose, end).await {
+            let failure = match self.once(&mut home, (sql, values), purpose, end).await {
                 Ok(rows) => return Ok(rows),
                 Err(failure) => failure,
             };
@@ -124,52 +135,49 @@ impl Lane {
 
     async fn once(
         &self,
-        home: &mut Option<PgConnection>,
-        sql: &str,
+        home: &mut Option<Link>,
+        (sql, values): (&str, &Values<'_>),
         purpose: Purpose,
         end: Instant,
-    ) -> Result<Vec<PgRow>, Failure> {
-        let unavailable = |why: &str| Failure::Final(StoreError::Unavailable(why.to_owned()));
+    ) -> Result<Vec<Row>, Failure> {
         // WHY: taken out, so that a caller who stops waiting drops it instead of leaving it half used.
-        let mut conn = match home.take() {
-            Some(conn) => conn,
+        let mut link = match home.take() {
+            Some(link) => link,
             None => self.connected(end).await?,
         };
         let by = end.min(Instant::now() + self.options.statement);
-        let sent = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(&mut conn);
-        match (timeout_at(by, sent).await, purpose) {
-            (Ok(Ok(rows)), _) => {
-                *home = Some(conn);
-                Ok(rows)
-            }
-            (Ok(Err(error)), _) => {
-                let failure = match purpose {
-                    Purpose::Write => after_send(&error),
-                    Purpose::Read => nothing_written(&error),
-                };
-                // The server answered, so the connection is sound; not so after anything else.
-                if let Failure::Again(_) | Failure::Final(StoreError::Conflict(_)) = failure {
-                    *home = Some(conn);
-                }
-                Err(failure)
-            }
-            (Err(_), Purpose::Write) => {
-                Err(Failure::Final(StoreError::Unknown("the server does not answer".into())))
-            }
-            (Err(_), Purpose::Read) => Err(unavailable("the server does not answer")),
-        }
+        let answers = timeout_at(by, link.transaction(&self.opening, sql, values)).await;
+        let Ok(answers) = answers else {
+            let silent = "the server does not answer".to_owned();
+            return Err(Failure::Final(match purpose {
+                Purpose::Write => StoreError::Unknown(silent),
+                Purpose::Read => StoreError::Unavailable(silent),
+            }));
+        };
+        let answered = answers.opened.is_ok() && answers.committed.is_ok();
+        let outcome = outcome(answers, purpose);
+        // The server answered everything, so the connection is sound; not so after anything else.
+        let plain = matches!(
+            outcome,
+            Ok(_) | Err(Failure::Again(_) | Failure::Final(StoreError::Conflict(_)))
+        );
+        *home = Some(link).filter(|_| answered && plain);
+        outcome
     }
 }
 
-/// Reads the address; nothing of a statement is ever logged.
-pub(crate) fn connect_options(url: &str) -> Result<PgConnectOptions, StoreError> {
-    // WHY: the driver's error would repeat the address, and with it the password.
-    let options = PgConnectOptions::from_str(url)
-        .map_err(|_| StoreError::Unavailable("the database address cannot be read".into()))?;
-    // Poolers refuse start-up parameters they do not know.
-    Ok(options
-        .application_name("wicketgate")
-        .extra_float_digits(None)
-        .statement_cache_capacity(0)
-        .disable_statement_logging())
+/// What the answers to a transaction mean together.
+fn outcome(answers: Answers, purpose: Purpose) -> Result<Vec<Row>, Failure> {
+    let Answers { opened, rows, committed } = answers;
+    match purpose {
+        Purpose::Read => opened
+            .and(rows)
+            .and_then(|rows| committed.map(|()| rows))
+            .map_err(|e| nothing_written(&e)),
+        Purpose::Write => {
+            // WHY: without its beginning the statement was a transaction of its own, whatever became of the rest.
+            opened.map_err(|e| unknown(&e))?;
+            rows.and_then(|rows| committed.map(|()| rows)).map_err(|e| after_send(&e))
+        }
+    }
 }

@@ -1,32 +1,21 @@
 //! Making roles and schema, as an administrator; `serve` only checks the version.
 
-use sqlx::postgres::PgConnection;
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row};
+use tokio_postgres::Error;
 
+use super::address::Address;
 use super::errors::{Failure, nothing_written};
-use super::lane::connect_options;
-use super::literal::text;
+use super::link::Link;
+use super::values::Values;
+use super::version::{SCHEMA_VERSION, asked, never, serves};
 use crate::ledger::store::StoreError;
 
-/// The schema this build reads and writes.
-pub const SCHEMA_VERSION: u64 = 11;
 /// The oldest schema whose gates go on with that one: a migration that takes nothing away from them leaves it as it
-/// is, so that gates can be replaced one after the other. None before 11 asks for it.
-const SERVES: u64 = 11;
+/// is, so that gates can be replaced one after the other.
+const SERVES: u64 = 12;
 
-const MIGRATIONS: [(u64, &str); 11] = [
-    (1, include_str!("../../../migrations/postgres/0001_ledger.sql")),
-    (2, include_str!("../../../migrations/postgres/0002_functions.sql")),
-    (3, include_str!("../../../migrations/postgres/0003_fleet.sql")),
-    (4, include_str!("../../../migrations/postgres/0004_subtree.sql")),
-    (5, include_str!("../../../migrations/postgres/0005_retention.sql")),
-    (6, include_str!("../../../migrations/postgres/0006_control.sql")),
-    (7, include_str!("../../../migrations/postgres/0007_pools.sql")),
-    (8, include_str!("../../../migrations/postgres/0008_thin.sql")),
-    (9, include_str!("../../../migrations/postgres/0009_blocks.sql")),
-    (10, include_str!("../../../migrations/postgres/0010_reaper.sql")),
-    (11, include_str!("../../../migrations/postgres/0011_rolling.sql")),
-];
+/// Each schema with the migration that leads to it.
+const MIGRATIONS: [(u64, &str); 1] =
+    [(12, include_str!("../../../migrations/postgres/0001_ledger.sql"))];
 const GROUPS: [&str; 5] =
     ["ledger_owner", "ledger_writer", "ledger_reader", "ledger_eraser", "ledger_operator"];
 /// Roles belong to the whole server, so two databases migrating at once may collide on them.
@@ -111,63 +100,68 @@ pub struct Migrated {
     pub quiet: bool,
 }
 
+/// Why a migration ended without having changed anything.
+enum Refused {
+    Server(Error),
+    Failure(Failure),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::Server(error)
+    }
+}
+
 /// Makes or upgrades roles and schema in one transaction. Running it again changes nothing. A newer schema that still
-/// serves the gates of this build is left as it is: so somebody can go back by one version.
+/// serves the gates of this build is left as it is: so one can go back by one version.
 ///
 /// # Errors
-/// [`StoreError`] as the server has it; nothing was changed.
+/// [`StoreError`] as the server has it, or because the schema is none that this build can bring up to date; nothing was
+/// changed.
 pub async fn migrate(admin_url: &str, logins: &[Login]) -> Result<Migrated, StoreError> {
-    let options = connect_options(admin_url)?;
+    let address = Address::parse(admin_url)?;
     let mut attempt = 1;
     loop {
-        let answer = async {
-            let mut conn = options.connect().await?;
-            let done = all(&mut conn, logins).await?;
-            conn.close().await?;
-            Ok(done)
+        let done = async {
+            let mut link = Link::open(&address).await.map_err(Refused::Failure)?;
+            all(&mut link, logins).await
         };
-        match answer.await {
+        match done.await {
             Ok(done) => return Ok(done),
-            Err(error) if attempt < ATTEMPTS && collided(&error) => attempt += 1,
-            Err(error) => {
-                let (Failure::Final(error) | Failure::Again(error)) = nothing_written(&error);
-                return Err(error);
-            }
+            Err(Refused::Server(error)) if attempt < ATTEMPTS && collided(&error) => attempt += 1,
+            Err(Refused::Server(error)) => return Err(nothing_written(&error).told()),
+            Err(Refused::Failure(failure)) => return Err(failure.told()),
         }
     }
 }
 
 /// Another migration of the same server made or changed the same role in the same moment.
-fn collided(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|e| e.code().map(|c| c.into_owned()));
-    code.is_some_and(|code| ["23505", "42710", "40001", "40P01", "XX000"].contains(&code.as_str()))
+fn collided(error: &Error) -> bool {
+    let codes = ["23505", "42710", "40001", "40P01", "XX000"];
+    error.code().is_some_and(|code| codes.contains(&code.code()))
 }
 
-async fn all(conn: &mut PgConnection, logins: &[Login]) -> Result<Migrated, sqlx::Error> {
-    run(conn, "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('wicketgate/migrate', 0))")
+async fn all(link: &mut Link, logins: &[Login]) -> Result<Migrated, Refused> {
+    link.script("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('wicketgate/migrate', 0))")
         .await?;
-    run(conn, &groups()).await?;
-    let (from, to) = schema(conn).await?;
+    link.script(&groups()).await?;
+    link.script("SET LOCAL ROLE ledger_owner").await?;
+    let (from, to) = schema(link).await?;
+    link.script("RESET ROLE").await?;
     for login in logins {
-        for group in login.groups() {
-            run(conn, &role(login, group)).await?;
-        }
+        role(link, login).await?;
     }
-    run(conn, "SET LOCAL ROLE ledger_owner").await?;
+    link.script("SET LOCAL ROLE ledger_owner").await?;
     for login in logins {
-        run(conn, &tenant(login)).await?;
+        tenant(link, login).await?;
     }
-    run(conn, "RESET ROLE").await?;
+    link.script("RESET ROLE").await?;
     let mut quiet = true;
     for login in logins {
-        quiet &= silence(conn, login).await?;
+        quiet &= silence(link, login).await?;
     }
-    run(conn, "COMMIT").await?;
+    link.script("COMMIT").await?;
     Ok(Migrated { from, to, quiet })
-}
-
-async fn run(conn: &mut PgConnection, sql: &str) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(conn).await.map(drop)
 }
 
 fn groups() -> String {
@@ -189,71 +183,54 @@ fn groups() -> String {
 }
 
 /// Brings the schema up to date; what it was before, and is now.
-async fn schema(conn: &mut PgConnection) -> Result<(u64, u64), sqlx::Error> {
-    run(
-        conn,
-        "SET LOCAL ROLE ledger_owner;
-         CREATE TABLE IF NOT EXISTS ledger.schema_version (
-           version int PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())",
+async fn schema(link: &mut Link) -> Result<(u64, u64), Refused> {
+    link.script(
+        "CREATE TABLE IF NOT EXISTS ledger.schema_version (
+           version int PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now(), serves int)",
     )
     .await?;
-    let sql = "SELECT coalesce(max(version), 0)::bigint AS n FROM ledger.schema_version";
-    let from = number(conn, sql).await?;
-    if from > SCHEMA_VERSION {
-        let serves = number(conn, "SELECT ledger.serves()::bigint AS n").await?;
-        run(conn, "RESET ROLE").await?;
-        return match newer(from, serves) {
-            None => Ok((from, from)),
-            Some(why) => Err(sqlx::Error::Configuration(why.into())),
-        };
+    let sql = "SELECT max(version)::bigint AS number FROM ledger.schema_version";
+    let from = asked(link, sql).await?;
+    let serves = serves(link, from).await?;
+    if let Some(why) = never(from, serves) {
+        return Err(Refused::Failure(Failure::Final(StoreError::Unavailable(why))));
     }
     for (version, text) in MIGRATIONS.iter().filter(|(version, _)| *version > from) {
-        run(conn, text).await?;
-        let note = format!("INSERT INTO ledger.schema_version (version) VALUES ({version})");
-        run(conn, &note).await?;
+        link.script(text).await?;
+        let note = "INSERT INTO ledger.schema_version (version, serves) VALUES ($1, $2)";
+        link.rows(note, &Values::new().number(*version).number(SERVES)).await?;
     }
-    if from < SCHEMA_VERSION {
-        let note = format!(
-            "UPDATE ledger.schema_version SET serves = {SERVES} WHERE version = {SCHEMA_VERSION}"
-        );
-        run(conn, &note).await?;
+    Ok((from, from.max(SCHEMA_VERSION)))
+}
+
+/// Runs what a query writes, in which the server has quoted names and passwords.
+async fn written(link: &mut Link, sql: &str, values: &Values<'_>) -> Result<(), Error> {
+    for row in link.rows(sql, values).await? {
+        link.rows(row.try_get(0)?, &Values::new()).await?;
     }
-    run(conn, "RESET ROLE").await?;
-    Ok((from, SCHEMA_VERSION))
+    Ok(())
 }
 
-/// What a schema newer than this build's has against it, by the oldest one whose gates it serves.
-pub(super) fn newer(found: u64, serves: u64) -> Option<String> {
-    (serves > SCHEMA_VERSION).then(|| {
-        format!(
-            "the database has schema {found}, which serves gates of schema {serves} and newer: it is newer than \
-             this build ({SCHEMA_VERSION})"
-        )
-    })
-}
-
-async fn number(conn: &mut PgConnection, sql: &'static str) -> Result<u64, sqlx::Error> {
-    let row = sqlx::raw_sql(sql).fetch_one(conn).await?;
-    Ok(u64::try_from(row.try_get::<i64, _>("n")?).unwrap_or(0))
-}
-
-fn role(login: &Login, group: &str) -> String {
+/// Makes the role of a login, or brings it up to date.
+async fn role(link: &mut Link, login: &Login) -> Result<(), Error> {
     let (name, password) = login.parts();
-    let (plain, quoted) = (text(name), identifier(name));
-    let password = password.map_or_else(String::new, |password| {
-        format!("EXECUTE format('ALTER ROLE %I PASSWORD %L', {plain}, {});", text(password))
-    });
-    format!(
-        "DO $wicketgate$ BEGIN
-           IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = {plain}) THEN
-             CREATE ROLE {quoted} LOGIN; END IF;
-           IF NOT pg_has_role({plain}, '{group}', 'MEMBER') THEN GRANT {group} TO {quoted}; END IF;
-           {password}
-         END $wicketgate$"
-    )
+    let make = "SELECT format('CREATE ROLE %I LOGIN', $1)
+                 WHERE NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = $1)";
+    written(link, make, &Values::new().text(name)).await?;
+    for group in login.groups() {
+        let grant = "SELECT format('GRANT %I TO %I', $2, $1)
+                      WHERE NOT pg_has_role($1::name, $2::name, 'MEMBER')";
+        written(link, grant, &Values::new().text(name).text(group)).await?;
+    }
+    if let Some(password) = password {
+        let set = "SELECT format('ALTER ROLE %I PASSWORD %L', $1, $2)";
+        written(link, set, &Values::new().text(name).text(password)).await?;
+    }
+    Ok(())
 }
 
-fn tenant(login: &Login) -> String {
+/// Notes what tenant a login is for.
+async fn tenant(link: &mut Link, login: &Login) -> Result<(), Error> {
     let (table, name, tenant) = match login {
         Login::Writer { name, tenant, .. } | Login::Operator { name, tenant, .. } => {
             ("writer_tenant", name, Some(tenant))
@@ -261,45 +238,30 @@ fn tenant(login: &Login) -> String {
         Login::Reader { name, tenant, .. } => ("reader_tenant", name, tenant.as_ref()),
         Login::Eraser { name, .. } => ("reader_tenant", name, None),
     };
-    let tenant = tenant.map_or_else(|| "NULL".to_owned(), |t| text(t));
-    format!(
-        "INSERT INTO ledger.{table} VALUES ({}, {tenant})
-         ON CONFLICT (role) DO UPDATE SET tenant = EXCLUDED.tenant",
-        text(name)
-    )
+    let sql = format!(
+        "INSERT INTO ledger.{table} VALUES ($1::name, $2)
+         ON CONFLICT (role) DO UPDATE SET tenant = EXCLUDED.tenant"
+    );
+    let values = Values::new().text(name).maybe_text(tenant.map(String::as_str));
+    link.rows(&sql, &values).await.map(drop)
 }
 
-/// Keeps the statements of a writer out of the server's log; `false` if that is not ours to say.
-async fn silence(conn: &mut PgConnection, login: &Login) -> Result<bool, sqlx::Error> {
+/// Keeps the statements of a writer out of the server's log; `false` if only a superuser may.
+async fn silence(link: &mut Link, login: &Login) -> Result<bool, Error> {
     let (Login::Writer { name, .. } | Login::Operator { name, .. }) = login else {
         return Ok(true);
     };
-    let superuser = "SELECT rolsuper FROM pg_roles WHERE rolname = current_user";
-    let row = sqlx::raw_sql(superuser).fetch_one(&mut *conn).await?;
-    if !row.try_get::<bool, _>("rolsuper")? {
+    let superuser = "SELECT 1 FROM pg_roles WHERE rolname = current_user AND rolsuper";
+    if link.rows(superuser, &Values::new()).await?.is_empty() {
         return Ok(false);
     }
-    let role = identifier(name);
-    let settings = [
-        "log_min_error_statement = panic",
-        "log_error_verbosity = terse",
-        "log_statement = none",
-        "log_min_duration_statement = -1",
-    ];
-    let sql = settings.map(|setting| format!("ALTER ROLE {role} SET {setting};")).concat();
     // Not again if it is so already: two databases would collide on the role for nothing.
-    let done = format!(
-        "SELECT EXISTS (SELECT 1 FROM pg_db_role_setting s JOIN pg_roles r ON r.oid = s.setrole
-          WHERE r.rolname = {} AND 'log_min_duration_statement=-1' = ANY (s.setconfig)) AS done",
-        text(name)
-    );
-    let row = sqlx::raw_sql(AssertSqlSafe(done)).fetch_one(&mut *conn).await?;
-    if !row.try_get::<bool, _>("done")? {
-        run(conn, &sql).await?;
-    }
+    let settings = "SELECT format('ALTER ROLE %I SET %s', $1, setting)
+           FROM unnest(ARRAY['log_min_error_statement = panic', 'log_error_verbosity = terse',
+                             'log_statement = none', 'log_min_duration_statement = -1']) setting
+          WHERE NOT EXISTS (
+            SELECT 1 FROM pg_db_role_setting s JOIN pg_roles r ON r.oid = s.setrole
+             WHERE r.rolname = $1 AND 'log_min_duration_statement=-1' = ANY (s.setconfig))";
+    written(link, settings, &Values::new().text(name)).await?;
     Ok(true)
-}
-
-fn identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::lane::{Lane, Options, Purpose, connect_options};
-use super::literal::text;
+use super::lane::{Lane, Options, Purpose};
 use super::rows;
+use super::values::Values;
 use crate::ledger::store::StoreError;
 use crate::limits::pool::{Ask, Hold, Lease, Pools, Unanswered};
 
@@ -25,12 +25,13 @@ impl PostgresPools {
     /// # Errors
     /// [`StoreError::Unavailable`] if the address cannot be understood.
     pub fn lazy(url: &str, options: Options) -> Result<Self, StoreError> {
-        Ok(Self { lane: Lane::new(connect_options(url)?, options) })
+        Ok(Self { lane: Lane::to(url, options)? })
     }
 
-    async fn lease_by(&self, call: &str) -> Result<Lease, Unanswered> {
+    async fn lease_by(&self, call: &str, values: &Values<'_>) -> Result<Lease, Unanswered> {
         let sql = format!("SELECT granted, spare FROM ledger.{call}");
-        let found = self.lane.run(&sql, Purpose::Write).await.map_err(|e| unanswered(&e))?;
+        let found =
+            self.lane.run(&sql, values, Purpose::Write).await.map_err(|e| unanswered(&e))?;
         let row = found.first().ok_or_else(|| Unanswered("the server sent no row".into()))?;
         Ok(Lease {
             granted: rows::number(row, "granted").map_err(|e| unanswered(&e))?,
@@ -46,28 +47,30 @@ fn unanswered(error: &StoreError) -> Unanswered {
 #[async_trait]
 impl Pools for PostgresPools {
     async fn lease(&self, ask: &Ask) -> Result<Lease, Unanswered> {
-        let Ask { pool, starts, forget, size, need, holder, serial } = ask;
-        self.lease_by(&format!(
-            "lease_pool({}, {starts}::bigint, ({forget})::bigint, {size}::bigint, {need}::bigint, {}, {serial}::bigint)",
-            text(pool),
-            text(holder)
-        ))
-        .await
+        let values = Values::new()
+            .text(&ask.pool)
+            .integer(ask.starts)
+            .integer(ask.forget)
+            .number(ask.size)
+            .number(ask.need)
+            .text(&ask.holder)
+            .number(ask.serial);
+        self.lease_by("lease_pool($1, $2, $3, $4, $5, $6, $7)", &values).await
     }
 
     async fn give_back(&self, ask: &Ask, units: u64) -> Result<(), Unanswered> {
-        let (pool, starts) = (text(&ask.pool), ask.starts);
-        let sql = format!("SELECT ledger.return_pool({pool}, {starts}::bigint, {units}::bigint)");
-        self.lane.run(&sql, Purpose::Write).await.map(drop).map_err(|e| unanswered(&e))
+        let values = Values::new().text(&ask.pool).integer(ask.starts).number(units);
+        let sql = "SELECT ledger.return_pool($1, $2, $3)";
+        self.lane.run(sql, &values, Purpose::Write).await.map(drop).map_err(|e| unanswered(&e))
     }
 
     async fn hold(&self, hold: &Hold) -> Result<Lease, Unanswered> {
-        let Hold { pool, size, holder, want, term_ms, .. } = hold;
-        self.lease_by(&format!(
-            "hold_pool({}, {size}::bigint, {}, {want}::bigint, {term_ms}::bigint)",
-            text(pool),
-            text(holder)
-        ))
-        .await
+        let values = Values::new()
+            .text(&hold.pool)
+            .number(hold.size)
+            .text(&hold.holder)
+            .number(hold.want)
+            .number(hold.term_ms);
+        self.lease_by("hold_pool($1, $2, $3, $4, $5)", &values).await
     }
 }

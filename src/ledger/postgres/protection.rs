@@ -2,39 +2,28 @@
 
 use std::net::IpAddr;
 
-use sqlx::postgres::PgSslMode;
-
-use super::lane::connect_options;
+use super::address::{Address, Mode};
 
 /// Why nobody could tell which server answers at this connection URL: it may lead beyond this machine, and its
 /// `sslmode` is not `verify-full`. Shows nothing of the URL; what cannot be read is somebody else's to say.
 #[must_use]
 pub fn unprotected(url: &str) -> Option<String> {
-    // WHY: as the driver reads it, with everything it takes from elsewhere.
-    let options = connect_options(url).ok()?;
-    let near = options.get_socket().is_some() || is_near(options.get_host());
-    let mode = match options.get_ssl_mode() {
-        PgSslMode::VerifyFull => return None,
-        PgSslMode::VerifyCa => "verify-ca",
-        PgSslMode::Require => "require",
-        PgSslMode::Prefer => "prefer",
-        PgSslMode::Allow => "allow",
-        PgSslMode::Disable => "disable",
-    };
-    (!near).then(|| {
-        format!(
-            "`sslmode` is `{mode}` and the database is on another machine, so nobody checks which server \
-             answers: set `sslmode=verify-full` and `sslrootcert`, or `accept_unverified_server: true`"
-        )
-    })
+    // WHY: as the driver reads it.
+    let address = Address::parse(url).ok()?;
+    let mode = address.mode;
+    if mode == Mode::VerifyFull || address.all_hosts(is_near) {
+        return None;
+    }
+    Some(format!(
+        "`sslmode` is `{}` and the database is on another machine, so nobody checks which server \
+         answers: set `sslmode=verify-full` and `sslrootcert`, or `accept_unverified_server: true`",
+        mode.name()
+    ))
 }
 
-/// Whether this host is this machine: a directory of Unix sockets, or a loopback name.
+/// Whether this host is this machine: a loopback name or address.
 fn is_near(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host.starts_with('/')
-        || host == "localhost"
-        || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]

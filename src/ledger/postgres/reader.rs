@@ -1,10 +1,10 @@
 //! Reading as `ledger_reader`: row-level security decides which tenants are seen.
 
 use async_trait::async_trait;
-use sqlx::postgres::PgRow;
+use tokio_postgres::Row;
 
-use super::lane::{Lane, Options, Purpose, connect_options};
-use super::literal::{bytes, text, text_array};
+use super::lane::{Lane, Options, Purpose};
+use super::values::Values;
 use super::{rows, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
@@ -33,22 +33,22 @@ impl PostgresReader {
     /// [`StoreError::Unavailable`] if the server does not answer or the schema is another.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
-        let reader = Self { lane: Lane::new(connect_options(url)?, options) };
+        let reader = Self { lane: Lane::to(url, options)? };
         reader.lane.anew().await?;
         Ok(reader)
     }
 
-    async fn rows(&self, sql: &str) -> Result<Vec<PgRow>, StoreError> {
-        self.lane.run(sql, Purpose::Read).await
+    async fn rows(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
+        self.lane.run(sql, &values, Purpose::Read).await
     }
 
-    async fn kept(&self, origin: &str, rest: &str) -> Result<Vec<AnchorRow>, StoreError> {
+    /// `rest` goes on from `$2`.
+    async fn kept(&self, rest: &str, values: Values<'_>) -> Result<Vec<AnchorRow>, StoreError> {
         let sql = format!(
             "SELECT a.size, a.note, a.tokens FROM ledger.anchor a
-               JOIN ledger.chain c ON c.chain_id = a.chain_id WHERE c.origin = {} AND {rest}",
-            text(origin),
+               JOIN ledger.chain c ON c.chain_id = a.chain_id WHERE c.origin = $1 AND {rest}",
         );
-        let found = self.rows(&sql).await?;
+        let found = self.rows(&sql, values).await?;
         let read = |row| {
             let size = rows::number(row, "size")?;
             AnchorRow::read(size, rows::get(row, "note")?, &rows::get::<String>(row, "tokens")?)
@@ -56,12 +56,17 @@ impl PostgresReader {
         found.iter().map(read).collect()
     }
 
-    async fn select(&self, chain: &ChainId, rest: &str) -> Result<Vec<EntryRow>, StoreError> {
-        let chain = bytes(chain.as_bytes());
+    /// `rest` goes on from `$2`.
+    async fn select(&self, rest: &str, values: Values<'_>) -> Result<Vec<EntryRow>, StoreError> {
         let columns = rows::ENTRY;
-        let sql = format!("SELECT {columns} FROM ledger.entry WHERE chain_id = {chain} AND {rest}");
-        self.rows(&sql).await?.iter().map(rows::entry).collect()
+        let sql = format!("SELECT {columns} FROM ledger.entry WHERE chain_id = $1 AND {rest}");
+        self.rows(&sql, values).await?.iter().map(rows::entry).collect()
     }
+}
+
+/// `$1`: a chain.
+fn of(chain: &ChainId) -> Values<'_> {
+    Values::new().bytes(chain.as_bytes())
 }
 
 #[async_trait]
@@ -73,6 +78,7 @@ impl LedgerReader for PostgresReader {
                         head_hash, frontier, checkpoint
                    FROM ledger.chain c JOIN ledger.head h ON h.chain_id = c.chain_id
                   ORDER BY origin COLLATE \"C\"",
+                Values::new(),
             )
             .await?;
         let chain = |row| {
@@ -94,34 +100,34 @@ impl LedgerReader for PostgresReader {
         from: Seq,
         limit: u32,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        self.select(chain, &format!("seq >= {from} ORDER BY seq LIMIT {limit}")).await
+        let values = of(chain).number(from).number(limit.into());
+        self.select("seq >= $2 ORDER BY seq LIMIT $3", values).await
     }
 
     async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
-        let sql = format!(
-            "SELECT c.chain_id FROM ledger.chain c WHERE EXISTS
-               (SELECT 1 FROM ledger.entry e WHERE e.chain_id = c.chain_id AND e.run_id = '{run}')
-              ORDER BY origin COLLATE \"C\" LIMIT 1"
-        );
-        self.rows(&sql).await?.first().map(rows::chain_id).transpose()
+        let sql = "SELECT c.chain_id FROM ledger.chain c WHERE EXISTS
+               (SELECT 1 FROM ledger.entry e WHERE e.chain_id = c.chain_id AND e.run_id = $1)
+              ORDER BY origin COLLATE \"C\" LIMIT 1";
+        self.rows(sql, Values::new().uuid(run.uuid()))
+            .await?
+            .first()
+            .map(rows::chain_id)
+            .transpose()
     }
 
     /// Read off the entries: the table that writers keep of open runs is not a reader's.
     async fn open_runs(&self, chain: &ChainId) -> Result<Vec<RunId>, StoreError> {
-        let id = bytes(chain.as_bytes());
-        let sql = format!(
-            "SELECT o.run_id::text AS run_id FROM ledger.entry o
-              WHERE o.chain_id = {id} AND o.kind = 'run.opened' AND NOT EXISTS
-                (SELECT 1 FROM ledger.entry s WHERE s.chain_id = {id} AND s.run_id = o.run_id
+        let sql = "SELECT o.run_id::text AS run_id FROM ledger.entry o
+              WHERE o.chain_id = $1 AND o.kind = 'run.opened' AND NOT EXISTS
+                (SELECT 1 FROM ledger.entry s WHERE s.chain_id = $1 AND s.run_id = o.run_id
                     AND s.kind = 'run.sealed')
-              ORDER BY run_id"
-        );
-        let found = self.rows(&sql).await?;
+              ORDER BY run_id";
+        let found = self.rows(sql, of(chain)).await?;
         found.iter().map(|row| rows::run_id(&rows::get::<String>(row, "run_id")?)).collect()
     }
 
     async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
-        self.select(chain, &format!("run_id = '{run}' ORDER BY seq")).await
+        self.select("run_id = $2 ORDER BY seq", of(chain).uuid(run.uuid())).await
     }
 
     async fn entries_of(
@@ -129,16 +135,18 @@ impl LedgerReader for PostgresReader {
         chain: &ChainId,
         kinds: &[&str],
     ) -> Result<Vec<EntryRow>, StoreError> {
-        let kinds = text_array(kinds.iter().map(|kind| Some(*kind)), "text");
-        self.select(chain, &format!("run_id IS NULL AND kind = ANY ({kinds}) ORDER BY seq")).await
+        let values = of(chain).all_text(kinds.iter().copied());
+        self.select("run_id IS NULL AND kind = ANY ($2) ORDER BY seq", values).await
     }
 
     async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {
-        let chain = bytes(chain.as_bytes());
-        let sql = format!(
-            "SELECT leaf_hash FROM ledger.entry WHERE chain_id = {chain} AND seq < {size} ORDER BY seq"
-        );
-        self.rows(&sql).await?.iter().map(|row| rows::digest(row, "leaf_hash")).collect()
+        let sql =
+            "SELECT leaf_hash FROM ledger.entry WHERE chain_id = $1 AND seq < $2 ORDER BY seq";
+        self.rows(sql, of(chain).number(size))
+            .await?
+            .iter()
+            .map(|row| rows::digest(row, "leaf_hash"))
+            .collect()
     }
 
     async fn leaves(
@@ -147,7 +155,10 @@ impl LedgerReader for PostgresReader {
         from: Seq,
         to: Seq,
     ) -> Result<Vec<(Seq, Digest)>, StoreError> {
-        let found = self.rows(&subtrees::select_leaves(chain, from, to)).await?;
+        let sql =
+            "SELECT seq, leaf_hash FROM ledger.entry WHERE chain_id = $1 AND seq >= $2 AND seq < $3
+                    ORDER BY seq";
+        let found = self.rows(sql, of(chain).number(from).number(to)).await?;
         let read = |row| Ok((rows::number(row, "seq")?, rows::digest(row, "leaf_hash")?));
         found.iter().map(read).collect()
     }
@@ -159,7 +170,10 @@ impl LedgerReader for PostgresReader {
         from: u64,
         to: u64,
     ) -> Result<Vec<Subtree>, StoreError> {
-        let found = self.rows(&subtrees::select(chain, height, from, to)).await?;
+        let sql = "SELECT idx, hash FROM ledger.subtree WHERE chain_id = $1 AND height = $2
+                      AND idx >= $3 AND idx < $4 ORDER BY idx";
+        let values = of(chain).number(height.into()).number(from).number(to);
+        let found = self.rows(sql, values).await?;
         found.iter().map(|row| subtrees::read(row, height)).collect()
     }
 
@@ -169,27 +183,18 @@ impl LedgerReader for PostgresReader {
         at_least: Seq,
         limit: u32,
     ) -> Result<Vec<(Seq, String)>, StoreError> {
-        let sql = format!(
-            "SELECT size, note FROM ledger.checkpoint WHERE chain_id = {} AND size >= {at_least}
-              ORDER BY size LIMIT {limit}",
-            bytes(chain.as_bytes()),
-        );
-        let found = self.rows(&sql).await?;
+        let sql = "SELECT size, note FROM ledger.checkpoint WHERE chain_id = $1 AND size >= $2
+              ORDER BY size LIMIT $3";
+        let found = self.rows(sql, of(chain).number(at_least).number(limit.into())).await?;
         found.iter().map(|row| Ok((rows::number(row, "size")?, rows::get(row, "note")?))).collect()
     }
 
     async fn volumes(&self) -> Result<Vec<Volume>, StoreError> {
-        self.rows(subtrees::VOLUMES).await?.iter().map(subtrees::volume).collect()
+        self.rows(subtrees::VOLUMES, Values::new()).await?.iter().map(subtrees::volume).collect()
     }
 
     async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
-        let sql = format!(
-            "SELECT {} FROM ledger.payload WHERE chain_id = {} AND commitment = {}",
-            rows::PAYLOAD,
-            bytes(chain.as_bytes()),
-            bytes(c.as_bytes()),
-        );
-        self.rows(&sql).await?.first().map(rows::payload).transpose()
+        Ok(self.payloads(chain, std::slice::from_ref(c)).await?.pop())
     }
 
     async fn payloads(
@@ -200,14 +205,12 @@ impl LedgerReader for PostgresReader {
         if list.is_empty() {
             return Ok(Vec::new());
         }
-        let names: Vec<String> = list.iter().map(|c| bytes(c.as_bytes())).collect();
+        let columns = rows::PAYLOAD;
         let sql = format!(
-            "SELECT {} FROM ledger.payload WHERE chain_id = {} AND commitment IN ({})",
-            rows::PAYLOAD,
-            bytes(chain.as_bytes()),
-            names.join(", "),
+            "SELECT {columns} FROM ledger.payload WHERE chain_id = $1 AND commitment = ANY ($2)"
         );
-        self.rows(&sql).await?.iter().map(rows::payload).collect()
+        let values = of(chain).all_bytes(list.iter().map(|c| c.as_bytes().as_slice()));
+        self.rows(&sql, values).await?.iter().map(rows::payload).collect()
     }
 
     async fn checkpoint(
@@ -215,14 +218,7 @@ impl LedgerReader for PostgresReader {
         chain: &ChainId,
         at_least: Seq,
     ) -> Result<Option<(Seq, String)>, StoreError> {
-        let sql = format!(
-            "SELECT size, note FROM ledger.checkpoint WHERE chain_id = {} AND size >= {at_least}
-              ORDER BY size LIMIT 1",
-            bytes(chain.as_bytes()),
-        );
-        let found = self.rows(&sql).await?;
-        let read = |row| Ok((rows::number(row, "size")?, rows::get(row, "note")?));
-        found.first().map(read).transpose()
+        Ok(self.checkpoints(chain, at_least, 1).await?.pop())
     }
 
     async fn anchors(
@@ -231,11 +227,13 @@ impl LedgerReader for PostgresReader {
         from: Seq,
         limit: u32,
     ) -> Result<Vec<AnchorRow>, StoreError> {
-        self.kept(origin, &format!("a.size >= {from} ORDER BY a.size LIMIT {limit}")).await
+        let values = Values::new().text(origin).number(from).number(limit.into());
+        self.kept("a.size >= $2 ORDER BY a.size LIMIT $3", values).await
     }
 
     async fn newest_anchor(&self, origin: &str) -> Result<Option<AnchorRow>, StoreError> {
-        Ok(self.kept(origin, "true ORDER BY a.size DESC LIMIT 1").await?.pop())
+        let values = Values::new().text(origin);
+        Ok(self.kept("true ORDER BY a.size DESC LIMIT 1", values).await?.pop())
     }
 
     async fn fleet_said(
@@ -244,14 +242,10 @@ impl LedgerReader for PostgresReader {
         log: &str,
         kind: &str,
     ) -> Result<Option<EntryRow>, StoreError> {
-        let sql = format!(
-            "SELECT e.seq, e.prev_hash, e.leaf_hash, e.run_id::text AS run_id, e.call_id, e.kind, e.body
+        let sql = "SELECT e.seq, e.prev_hash, e.leaf_hash, e.run_id::text AS run_id, e.call_id, e.kind, e.body
                FROM ledger.fleet_said s JOIN ledger.entry e ON e.chain_id = s.chain_id AND e.seq = s.seq
-              WHERE s.tenant_id = {} AND s.log = {} AND s.kind = {}",
-            text(tenant),
-            text(log),
-            text(kind),
-        );
-        self.rows(&sql).await?.first().map(rows::entry).transpose()
+              WHERE s.tenant_id = $1 AND s.log = $2 AND s.kind = $3";
+        let values = Values::new().text(tenant).text(log).text(kind);
+        self.rows(sql, values).await?.first().map(rows::entry).transpose()
     }
 }

@@ -1,7 +1,7 @@
 //! The reaper's two statements, as a login that gives orders.
 
-use super::lane::{Lane, Options, Purpose, connect_options};
-use super::literal::{bytes, text};
+use super::lane::{Lane, Options, Purpose};
+use super::values::Values;
 use super::{rows, writer};
 use crate::ledger::reap::Abandoned;
 use crate::ledger::store::{Leased, StoreError};
@@ -23,7 +23,7 @@ impl PostgresReaper {
     /// # Errors
     /// [`StoreError::Unavailable`] if the address cannot be understood.
     pub fn lazy(url: &str, options: Options) -> Result<Self, StoreError> {
-        Ok(Self { lane: Lane::new(connect_options(url)?, options) })
+        Ok(Self { lane: Lane::to(url, options)? })
     }
 
     /// Slots of the tenant that nobody writes, by the server's clock, and that are not closed.
@@ -31,7 +31,8 @@ impl PostgresReaper {
     /// # Errors
     /// The store's.
     pub async fn abandoned(&self) -> Result<Vec<Abandoned>, StoreError> {
-        let found = self.lane.run("SELECT * FROM ledger.abandoned()", Purpose::Read).await?;
+        let sql = "SELECT * FROM ledger.abandoned()";
+        let found = self.lane.run(sql, &Values::new(), Purpose::Read).await?;
         let read = |row| {
             Ok(Abandoned {
                 chain: rows::chain_id(row)?,
@@ -56,19 +57,16 @@ impl PostgresReaper {
         (writer, secret): (&str, [u8; 32]),
         term: std::time::Duration,
     ) -> Result<Leased, StoreError> {
-        let millis =
-            |span: std::time::Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
-        let sql = format!(
-            "SELECT * FROM ledger.reap({}, {}, {}, {}, {}, {}, {})",
-            bytes(slot.chain.as_bytes()),
-            slot.epoch,
-            slot.size,
-            millis(grace),
-            text(writer),
-            bytes(&secret),
-            millis(term),
-        );
-        let found = self.lane.run(&sql, Purpose::Write).await?;
+        let values = Values::new()
+            .bytes(slot.chain.as_bytes())
+            .number(slot.epoch)
+            .number(slot.size)
+            .millis(grace)
+            .text(writer)
+            .bytes(&secret)
+            .millis(term);
+        let sql = "SELECT * FROM ledger.reap($1, $2, $3, $4, $5, $6, $7)";
+        let found = self.lane.run(sql, &values, Purpose::Write).await?;
         writer::leased(writer::only(&found)?, secret)
     }
 }

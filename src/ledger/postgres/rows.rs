@@ -1,7 +1,7 @@
 //! Rows as they are read, for writer and reader alike.
 
-use sqlx::Row;
-use sqlx::postgres::{PgRow, Postgres};
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
 
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId};
@@ -13,7 +13,7 @@ pub(super) const ENTRY: &str =
 /// The columns [`payload`] reads.
 pub(super) const PAYLOAD: &str = "commitment, salt, role, media_type, body";
 
-pub(super) fn entry(row: &PgRow) -> Result<EntryRow, StoreError> {
+pub(super) fn entry(row: &Row) -> Result<EntryRow, StoreError> {
     let run: Option<String> = get(row, "run_id")?;
     let call: Option<String> = get(row, "call_id")?;
     Ok(EntryRow {
@@ -27,7 +27,7 @@ pub(super) fn entry(row: &PgRow) -> Result<EntryRow, StoreError> {
     })
 }
 
-pub(super) fn payload(row: &PgRow) -> Result<PayloadRow, StoreError> {
+pub(super) fn payload(row: &Row) -> Result<PayloadRow, StoreError> {
     Ok(PayloadRow {
         commitment: digest(row, "commitment")?,
         salt: *digest(row, "salt")?.as_bytes(),
@@ -37,7 +37,7 @@ pub(super) fn payload(row: &PgRow) -> Result<PayloadRow, StoreError> {
     })
 }
 
-pub(super) fn head(row: &PgRow) -> Result<Head, StoreError> {
+pub(super) fn head(row: &Row) -> Result<Head, StoreError> {
     Ok(Head {
         size: number(row, "size")?,
         hash: digest(row, "head_hash")?,
@@ -46,12 +46,12 @@ pub(super) fn head(row: &PgRow) -> Result<Head, StoreError> {
     })
 }
 
-pub(super) fn chain_id(row: &PgRow) -> Result<ChainId, StoreError> {
+pub(super) fn chain_id(row: &Row) -> Result<ChainId, StoreError> {
     let bytes: Vec<u8> = get(row, "chain_id")?;
     bytes.try_into().map(ChainId::from_bytes).map_err(|_| odd("chain_id"))
 }
 
-pub(super) fn digest(row: &PgRow, name: &str) -> Result<Digest, StoreError> {
+pub(super) fn digest(row: &Row, name: &str) -> Result<Digest, StoreError> {
     let bytes: Vec<u8> = get(row, name)?;
     bytes.try_into().map(Digest::from_bytes).map_err(|_| odd(name))
 }
@@ -60,13 +60,13 @@ pub(super) fn run_id(text: &str) -> Result<RunId, StoreError> {
     RunId::parse(text).ok_or_else(|| odd("run_id"))
 }
 
-pub(crate) fn number(row: &PgRow, name: &str) -> Result<u64, StoreError> {
+pub(crate) fn number(row: &Row, name: &str) -> Result<u64, StoreError> {
     u64::try_from(get::<i64>(row, name)?).map_err(|_| odd(name))
 }
 
-pub(crate) fn get<'r, T>(row: &'r PgRow, name: &str) -> Result<T, StoreError>
+pub(crate) fn get<'r, T>(row: &'r Row, name: &str) -> Result<T, StoreError>
 where
-    T: sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>,
+    T: FromSql<'r>,
 {
     row.try_get(name).map_err(|_| odd(name))
 }

@@ -1,45 +1,23 @@
 //! Stored subtrees and what else proofs and audits read in bulk.
 
-use sqlx::postgres::PgRow;
+use tokio_postgres::Row;
 
-use super::literal::{bytes, bytes_array};
 use super::rows;
+use super::values::Values;
 use crate::crypto::range::Node;
-use crate::domain::id::{ChainId, Seq};
 use crate::ledger::store::{StoreError, Subtree, Volume};
 
-/// The statement that keeps these, to follow an append.
-pub(super) fn put(shown: &str, done: &[Subtree]) -> String {
-    let list = |each: &dyn Fn(&Subtree) -> String| {
-        done.iter().map(each).collect::<Vec<String>>().join(",")
-    };
-    format!(
-        "; SELECT ledger.put_subtrees({shown}, '{{{}}}', '{{{}}}', {})",
-        list(&|s| s.node.height.to_string()),
-        list(&|s| s.node.index.to_string()),
-        bytes_array(done.iter().map(|s| s.hash.as_bytes().as_slice())),
-    )
+/// The heights, indices and hashes of subtrees to keep.
+pub(super) fn with<'a>(values: Values<'a>, done: &'a [Subtree]) -> Values<'a> {
+    values
+        .all_heights(done.iter().map(|s| s.node.height))
+        .all_numbers(done.iter().map(|s| s.node.index))
+        .all_bytes(done.iter().map(|s| s.hash.as_bytes().as_slice()))
 }
 
-pub(super) fn select(chain: &ChainId, height: u32, from: u64, to: u64) -> String {
-    format!(
-        "SELECT idx, hash FROM ledger.subtree WHERE chain_id = {} AND height = {height}
-            AND idx >= {from} AND idx < {to} ORDER BY idx",
-        bytes(chain.as_bytes()),
-    )
-}
-
-pub(super) fn read(row: &PgRow, height: u32) -> Result<Subtree, StoreError> {
+pub(super) fn read(row: &Row, height: u32) -> Result<Subtree, StoreError> {
     let node = Node { height, index: rows::number(row, "idx")? };
     Ok(Subtree { node, hash: rows::digest(row, "hash")? })
-}
-
-pub(super) fn select_leaves(chain: &ChainId, from: Seq, to: Seq) -> String {
-    format!(
-        "SELECT seq, leaf_hash FROM ledger.entry WHERE chain_id = {} AND seq >= {from} AND seq < {to}
-          ORDER BY seq",
-        bytes(chain.as_bytes()),
-    )
 }
 
 /// What is there, counted, with the space of tables and indexes.
@@ -59,7 +37,7 @@ pub(super) const VOLUMES: &str = "
   SELECT 'subtrees', count(*), coalesce(sum(60), 0)::bigint,
          pg_total_relation_size('ledger.subtree') FROM ledger.subtree";
 
-pub(super) fn volume(row: &PgRow) -> Result<Volume, StoreError> {
+pub(super) fn volume(row: &Row) -> Result<Volume, StoreError> {
     let what: String = rows::get(row, "what")?;
     let what = match what.as_str() {
         "entries" => "entries",

@@ -1,35 +1,70 @@
 //! Whether the schema of a database is one that this build goes on with.
 
-use sqlx::postgres::PgConnection;
-
 use super::errors::{Failure, nothing_written};
-use super::migrate::{SCHEMA_VERSION, newer};
-use super::rows;
-use super::writer::only;
+use super::link::Link;
+use super::values::Values;
 use crate::ledger::store::StoreError;
+
+/// The schema this build reads and writes.
+pub const SCHEMA_VERSION: u64 = 12;
+/// The oldest schema from which a database is brought up to date. `0001` replaced the migrations of those before it.
+const OLDEST: u64 = 12;
 
 /// Asks the server.
 ///
 /// # Errors
 /// The schema is older than this build's, or newer and no longer for its gates.
-pub(super) async fn check(conn: &mut PgConnection) -> Result<(), Failure> {
-    let found = asked(conn, "SELECT ledger.version()::bigint AS number").await?;
-    if found == SCHEMA_VERSION {
-        return Ok(());
-    }
-    let why = if found > SCHEMA_VERSION {
-        // WHY: gates are replaced one after the other, behind a schema that was brought up to date before.
-        let serves = asked(conn, "SELECT ledger.serves()::bigint AS number").await?;
-        newer(found, serves)
-    } else {
-        Some(format!(
-            "the database has schema {found}, this build needs {SCHEMA_VERSION}: run `wicketgate ledger migrate`"
-        ))
+pub(super) async fn check(link: &mut Link) -> Result<(), Failure> {
+    let found = match asked(link, "SELECT ledger.version()::bigint AS number").await {
+        Err(error) if error.code().is_some_and(|code| code.code() == "3F000") => 0,
+        answer => answer.map_err(|e| nothing_written(&e))?,
     };
-    why.map_or(Ok(()), |why| Err(Failure::Final(StoreError::Unavailable(why))))
+    let serves = serves(link, found).await.map_err(|e| nothing_written(&e))?;
+    refusal(found, serves).map_or(Ok(()), |why| Err(Failure::Final(StoreError::Unavailable(why))))
 }
 
-async fn asked(conn: &mut PgConnection, sql: &'static str) -> Result<u64, Failure> {
-    let rows = sqlx::raw_sql(sql).fetch_all(conn).await.map_err(|e| nothing_written(&e))?;
-    only(&rows).and_then(|row| rows::number(row, "number")).map_err(Failure::Final)
+/// The oldest schema whose gates go on with the one that was found.
+pub(super) async fn serves(link: &mut Link, found: u64) -> Result<u64, tokio_postgres::Error> {
+    match found > SCHEMA_VERSION {
+        true => asked(link, "SELECT ledger.serves()::bigint AS number").await,
+        false => Ok(found),
+    }
+}
+
+/// Why this build does not go on with a schema, and what to do about it; `serves` is the oldest schema whose gates do.
+fn refusal(found: u64, serves: u64) -> Option<String> {
+    if let Some(why) = never(found, serves) {
+        return Some(why);
+    }
+    (found < SCHEMA_VERSION).then(|| {
+        let has = match found {
+            0 => "no schema of a ledger".to_owned(),
+            found => format!("schema {found}"),
+        };
+        format!("the database has {has}, this build needs {SCHEMA_VERSION}: run `wicketgate ledger migrate`")
+    })
+}
+
+/// What makes a schema one that `migrate` of this build does not help.
+pub(super) fn never(found: u64, serves: u64) -> Option<String> {
+    if serves > SCHEMA_VERSION {
+        // WHY: gates are replaced one after the other, behind a schema that was brought up to date before.
+        return Some(format!(
+            "the database has schema {found}, which serves gates of schema {serves} and newer: it is newer than \
+             this build ({SCHEMA_VERSION})"
+        ));
+    }
+    (1..OLDEST).contains(&found).then(|| {
+        format!(
+            "the database has schema {found}, which an earlier build made, and this build begins with schema {OLDEST}: \
+             export the evidence with the build that wrote it, then start with a new database"
+        )
+    })
+}
+
+/// The one number that a query gives.
+pub(super) async fn asked(link: &mut Link, sql: &str) -> Result<u64, tokio_postgres::Error> {
+    let rows = link.rows(sql, &Values::new()).await?;
+    let number: Option<i64> = rows.first().map(|row| row.try_get("number")).transpose()?.flatten();
+    Ok(number.and_then(|number| u64::try_from(number).ok()).unwrap_or(0))
 }

@@ -1,10 +1,10 @@
 //! The writer of one chain.
 
 use async_trait::async_trait;
-use sqlx::postgres::PgRow;
+use tokio_postgres::Row;
 
-use super::lane::{Lane, Options, Purpose, connect_options};
-use super::literal::{bytes, bytes_array, maybe_bytes, text, text_array};
+use super::lane::{Lane, Options, Purpose};
+use super::values::Values;
 use super::{rows, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
@@ -60,9 +60,7 @@ impl Postgres {
     /// # Errors
     /// [`StoreError::Unavailable`] if the address cannot be understood.
     pub fn lazy(url: &str, options: Options) -> Result<Self, StoreError> {
-        let connect = connect_options(url)?;
-        let appends = Lane::new(connect.clone(), options.clone());
-        Ok(Self { appends, others: Lane::new(connect, options) })
+        Ok(Self { appends: Lane::to(url, options.clone())?, others: Lane::to(url, options)? })
     }
 
     /// Checks that the schema is the one this build writes.
@@ -82,7 +80,7 @@ impl Postgres {
     pub async fn assert_durable(&self) -> Result<Settings, StoreError> {
         let columns = SETTINGS.map(|name| format!("current_setting('{name}') AS {name}"));
         let sql = format!("SELECT {}, pg_is_in_recovery() AS in_recovery", columns.join(", "));
-        let rows = self.others.run(&sql, Purpose::Read).await?;
+        let rows = self.others.run(&sql, &Values::new(), Purpose::Read).await?;
         let row = only(&rows)?;
         let mut values = Vec::new();
         for name in SETTINGS {
@@ -109,23 +107,26 @@ impl Postgres {
         Ok(Settings { values })
     }
 
-    async fn entries(&self, call: &str) -> Result<Vec<EntryRow>, StoreError> {
+    async fn read(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
+        self.others.run(sql, &values, Purpose::Read).await
+    }
+
+    async fn write(&self, sql: &str, values: Values<'_>) -> Result<(), StoreError> {
+        self.others.run(sql, &values, Purpose::Write).await.map(drop)
+    }
+
+    async fn entries(&self, call: &str, values: Values<'_>) -> Result<Vec<EntryRow>, StoreError> {
         let sql = format!("SELECT {} FROM ledger.{call} ORDER BY seq", rows::ENTRY);
-        self.others.run(&sql, Purpose::Read).await?.iter().map(rows::entry).collect()
+        self.read(&sql, values).await?.iter().map(rows::entry).collect()
     }
 }
 
-pub(crate) fn only(rows: &[PgRow]) -> Result<&PgRow, StoreError> {
+pub(crate) fn only(rows: &[Row]) -> Result<&Row, StoreError> {
     rows.first().ok_or_else(|| StoreError::Unavailable("the server sent no row".into()))
 }
 
-/// The first arguments of every function.
-pub(crate) fn shown(key: &LeaseKey) -> String {
-    format!("{}, {}, {}", bytes(key.chain.as_bytes()), key.epoch, bytes(&key.secret))
-}
-
 /// A slot that was taken under this secret.
-pub(super) fn leased(row: &PgRow, secret: [u8; 32]) -> Result<Leased, StoreError> {
+pub(super) fn leased(row: &Row, secret: [u8; 32]) -> Result<Leased, StoreError> {
     Ok(Leased {
         key: LeaseKey { chain: rows::chain_id(row)?, epoch: rows::number(row, "epoch")?, secret },
         slot: rows::get(row, "slot")?,
@@ -143,19 +144,18 @@ impl LedgerStore for Postgres {
     }
 
     async fn lease(&self, request: &LeaseRequest) -> Result<Leased, StoreError> {
-        let previous = request.previous.as_ref().map(|key| key.secret.as_slice());
-        let sql = format!(
-            "SELECT * FROM ledger.lease({}, {}, {}, {}, {}, {}, {}, {})",
-            text(&request.tenant),
-            text(&request.pool),
-            text(&request.writer),
-            maybe_bytes(previous),
-            maybe_bytes(request.previous.as_ref().map(|key| key.chain.as_bytes().as_slice())),
-            bytes(&request.secret),
-            bytes(request.chain.as_bytes()),
-            i64::try_from(request.term.as_millis()).unwrap_or(i64::MAX),
-        );
-        let rows = self.appends.run(&sql, Purpose::Write).await?;
+        let previous = request.previous.as_ref();
+        let values = Values::new()
+            .text(&request.tenant)
+            .text(&request.pool)
+            .text(&request.writer)
+            .maybe_bytes(previous.map(|key| key.secret.as_slice()))
+            .maybe_bytes(previous.map(|key| key.chain.as_bytes().as_slice()))
+            .bytes(&request.secret)
+            .bytes(request.chain.as_bytes())
+            .millis(request.term);
+        let sql = "SELECT * FROM ledger.lease($1, $2, $3, $4, $5, $6, $7, $8)";
+        let rows = self.appends.run(sql, &values, Purpose::Write).await?;
         leased(only(&rows)?, request.secret)
     }
 
@@ -166,62 +166,53 @@ impl LedgerStore for Postgres {
         batch: &Batch,
     ) -> Result<(), StoreError> {
         batch.check(expected)?;
-        let entries = &batch.entries;
-        let runs: Vec<Option<String>> =
-            entries.iter().map(|e| e.run.map(|run| run.to_string())).collect();
-        let payloads = &batch.payloads;
-        let mut sql = format!(
-            "SELECT ledger.append_batch({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {})",
-            shown(key),
-            expected.size,
-            bytes(expected.hash.as_bytes()),
-            bytes_array(entries.iter().map(|e| e.leaf.as_bytes().as_slice())),
-            text_array(runs.iter().map(Option::as_deref), "uuid"),
-            text_array(entries.iter().map(|e| e.call.as_ref().map(CallId::as_str)), "text"),
-            text_array(entries.iter().map(|e| Some(e.kind.as_str())), "text"),
-            bytes_array(entries.iter().map(|e| e.body.as_slice())),
-            bytes(&batch.head.frontier),
-            text(&batch.head.checkpoint),
-            bytes_array(payloads.iter().map(|p| p.commitment.as_bytes().as_slice())),
-            bytes_array(payloads.iter().map(|p| p.salt.as_slice())),
-            text_array(payloads.iter().map(|p| Some(p.role.as_str())), "text"),
-            format_args!(
-                "{}, {}",
-                text_array(payloads.iter().map(|p| Some(p.media_type.as_str())), "text"),
-                bytes_array(payloads.iter().map(|p| p.body.as_slice())),
-            ),
-            batch.signed_in().unwrap_or(key.epoch),
-        );
+        let (entries, payloads) = (&batch.entries, &batch.payloads);
         let completed = batch.completed(expected);
+        let mut values = Values::of_lease(key)
+            .number(expected.size)
+            .bytes(expected.hash.as_bytes())
+            .all_bytes(entries.iter().map(|e| e.leaf.as_bytes().as_slice()))
+            .all_maybe_uuid(entries.iter().map(|e| e.run.map(|run| run.uuid())))
+            .all_maybe_text(entries.iter().map(|e| e.call.as_ref().map(CallId::as_str)))
+            .all_text(entries.iter().map(|e| e.kind.as_str()))
+            .all_bytes(entries.iter().map(|e| e.body.as_slice()))
+            .bytes(&batch.head.frontier)
+            .text(&batch.head.checkpoint)
+            .all_bytes(payloads.iter().map(|p| p.commitment.as_bytes().as_slice()))
+            .all_bytes(payloads.iter().map(|p| p.salt.as_slice()))
+            .all_text(payloads.iter().map(|p| p.role.as_str()))
+            .all_text(payloads.iter().map(|p| p.media_type.as_str()))
+            .all_bytes(payloads.iter().map(|p| p.body.as_slice()))
+            .number(batch.signed_in().unwrap_or(key.epoch));
+        let mut sql =
+            "SELECT ledger.append_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, \
+                       $13, $14, $15, $16, $17, $18)"
+                .to_owned();
         if !completed.is_empty() {
-            // In the same round trip and transaction; once every 256 entries.
-            sql.push_str(&subtrees::put(&shown(key), &completed));
+            // In the same transaction; once every 256 entries.
+            sql.push_str(", ledger.put_subtrees($1, $2, $3, $19, $20, $21)");
+            values = subtrees::with(values, &completed);
         }
-        self.appends.run(&sql, Purpose::Write).await.map(drop)
+        self.appends.run(&sql, &values, Purpose::Write).await.map(drop)
     }
 
     async fn put_payload(&self, key: &LeaseKey, payload: &PayloadRow) -> Result<(), StoreError> {
-        let sql = format!(
-            "SELECT ledger.put_payload({}, {}, {}, {}, {}, {})",
-            shown(key),
-            bytes(payload.commitment.as_bytes()),
-            bytes(&payload.salt),
-            text(&payload.role),
-            text(&payload.media_type),
-            bytes(&payload.body),
-        );
-        self.others.run(&sql, Purpose::Write).await.map(drop)
+        let values = Values::of_lease(key)
+            .bytes(payload.commitment.as_bytes())
+            .bytes(&payload.salt)
+            .text(&payload.role)
+            .text(&payload.media_type)
+            .bytes(&payload.body);
+        self.write("SELECT ledger.put_payload($1, $2, $3, $4, $5, $6, $7, $8)", values).await
     }
 
     async fn release(&self, key: &LeaseKey) -> Result<(), StoreError> {
-        let sql = format!("SELECT ledger.release_lease({})", shown(key));
-        self.others.run(&sql, Purpose::Write).await.map(drop)
+        self.write("SELECT ledger.release_lease($1, $2, $3)", Values::of_lease(key)).await
     }
 
     async fn head(&self, key: &LeaseKey) -> Result<Head, StoreError> {
-        let sql = format!("SELECT * FROM ledger.read_head({})", shown(key));
-        let rows = self.others.run(&sql, Purpose::Read).await?;
-        rows::head(only(&rows)?)
+        let sql = "SELECT * FROM ledger.read_head($1, $2, $3)";
+        rows::head(only(&self.read(sql, Values::of_lease(key)).await?)?)
     }
 
     async fn tail(
@@ -230,17 +221,19 @@ impl LedgerStore for Postgres {
         from: Seq,
         limit: u32,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        self.entries(&format!("tail({}, {from}, {limit})", shown(key))).await
+        let values = Values::of_lease(key).number(from).number(limit.into());
+        self.entries("tail($1, $2, $3, $4, $5)", values).await
     }
 
     async fn open_runs(&self, key: &LeaseKey) -> Result<Vec<RunId>, StoreError> {
-        let sql = format!("SELECT r::text AS run_id FROM ledger.open_runs({}) r", shown(key));
-        let found = self.others.run(&sql, Purpose::Read).await?;
+        let sql = "SELECT r::text AS run_id FROM ledger.open_runs($1, $2, $3) r";
+        let found = self.read(sql, Values::of_lease(key)).await?;
         found.iter().map(|row| rows::run_id(&rows::get::<String>(row, "run_id")?)).collect()
     }
 
     async fn run_entries(&self, key: &LeaseKey, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
-        self.entries(&format!("run_entries({}, '{run}')", shown(key))).await
+        let values = Values::of_lease(key).uuid(run.uuid());
+        self.entries("run_entries($1, $2, $3, $4)", values).await
     }
 
     async fn call_entries(
@@ -249,14 +242,13 @@ impl LedgerStore for Postgres {
         run: &RunId,
         call: &CallId,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        let call = text(call.as_str());
-        self.entries(&format!("call_entries({}, '{run}', {call})", shown(key))).await
+        let values = Values::of_lease(key).uuid(run.uuid()).text(call.as_str());
+        self.entries("call_entries($1, $2, $3, $4, $5)", values).await
     }
 
     async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
-        let call = format!("ledger.read_payload({}, {})", shown(key), bytes(c.as_bytes()));
-        let sql = format!("SELECT {} FROM {call}", rows::PAYLOAD);
-        let found = self.others.run(&sql, Purpose::Read).await?;
+        let sql = format!("SELECT {} FROM ledger.read_payload($1, $2, $3, $4)", rows::PAYLOAD);
+        let found = self.read(&sql, Values::of_lease(key).bytes(c.as_bytes())).await?;
         found.first().map(rows::payload).transpose()
     }
 
@@ -265,9 +257,9 @@ impl LedgerStore for Postgres {
         key: &LeaseKey,
         before: Option<&ChainId>,
     ) -> Result<FleetView, StoreError> {
-        let before = maybe_bytes(before.map(|chain| chain.as_bytes().as_slice()));
-        let sql = format!("SELECT * FROM ledger.fleet_view({}, {before})", shown(key));
-        let found = self.others.run(&sql, Purpose::Read).await?;
+        let before = before.map(|chain| chain.as_bytes().as_slice());
+        let sql = "SELECT * FROM ledger.fleet_view($1, $2, $3, $4)";
+        let found = self.read(sql, Values::of_lease(key).maybe_bytes(before)).await?;
         let first = only(&found)?;
         let fleet = match rows::get::<Option<String>>(first, "fleet")? {
             Some(origin) => Some((origin, rows::number(first, "fleet_size")?)),
@@ -281,8 +273,8 @@ impl LedgerStore for Postgres {
     }
 
     async fn signed_at(&self, key: &LeaseKey, size: Seq) -> Result<Option<String>, StoreError> {
-        let sql = format!("SELECT ledger.signed_at({}, {size}) AS note", shown(key));
-        rows::get(only(&self.others.run(&sql, Purpose::Read).await?)?, "note")
+        let sql = "SELECT ledger.signed_at($1, $2, $3, $4) AS note";
+        rows::get(only(&self.read(sql, Values::of_lease(key).number(size)).await?)?, "note")
     }
 
     async fn fleet_leaves(
@@ -291,38 +283,32 @@ impl LedgerStore for Postgres {
         from: Seq,
         limit: u32,
     ) -> Result<Vec<Digest>, StoreError> {
-        let call = format!("ledger.fleet_leaves({}, {from}, {limit})", shown(key));
-        let found = self.others.run(&format!("SELECT * FROM {call}"), Purpose::Read).await?;
+        let values = Values::of_lease(key).number(from).number(limit.into());
+        let found =
+            self.read("SELECT * FROM ledger.fleet_leaves($1, $2, $3, $4, $5)", values).await?;
         found.iter().map(|row| rows::digest(row, "leaf_hash")).collect()
     }
 
     async fn put_anchor(&self, key: &LeaseKey, anchor: &AnchorRow) -> Result<(), StoreError> {
-        let sql = format!(
-            "SELECT ledger.put_anchor({}, {}, {}, {})",
-            shown(key),
-            anchor.size,
-            text(&anchor.note),
-            text(&anchor.tokens_text()),
-        );
-        self.others.run(&sql, Purpose::Write).await.map(drop)
+        let tokens = anchor.tokens_text();
+        let values = Values::of_lease(key).number(anchor.size).text(&anchor.note).text(&tokens);
+        self.write("SELECT ledger.put_anchor($1, $2, $3, $4, $5, $6)", values).await
     }
 
     async fn restart(&self, key: &LeaseKey, next: &Restart) -> Result<(), StoreError> {
         let entries = &next.batch.entries;
-        let sql = format!(
-            "SELECT ledger.restart({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {})",
-            shown(key),
-            bytes(next.key.chain.as_bytes()),
-            next.key.epoch,
-            bytes(&next.key.secret),
-            next.n,
-            text(&next.origin),
-            bytes_array(entries.iter().map(|e| e.leaf.as_bytes().as_slice())),
-            text_array(entries.iter().map(|e| Some(e.kind.as_str())), "text"),
-            bytes_array(entries.iter().map(|e| e.body.as_slice())),
-            bytes(&next.batch.head.frontier),
-            text(&next.batch.head.checkpoint),
-        );
-        self.appends.run(&sql, Purpose::Write).await.map(drop)
+        let values = Values::of_lease(key)
+            .bytes(next.key.chain.as_bytes())
+            .number(next.key.epoch)
+            .bytes(&next.key.secret)
+            .number(next.n)
+            .text(&next.origin)
+            .all_bytes(entries.iter().map(|e| e.leaf.as_bytes().as_slice()))
+            .all_text(entries.iter().map(|e| e.kind.as_str()))
+            .all_bytes(entries.iter().map(|e| e.body.as_slice()))
+            .bytes(&next.batch.head.frontier)
+            .text(&next.batch.head.checkpoint);
+        let sql = "SELECT ledger.restart($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+        self.appends.run(sql, &values, Purpose::Write).await.map(drop)
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use super::{Lane, VERSION, before_commit, bounded, files, options, rows, version};
+use super::{Lane, before_commit, bounded, check_version, files, options, rows};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::domain::time::Timestamp;
@@ -39,14 +39,9 @@ impl SqliteKeeper {
         let keeper =
             Self { path: path.to_owned(), lane: Lane::writing(options), traces: Mutex::default() };
         let mut turn = keeper.lane.take().await?;
-        let found = bounded(version(&mut turn.conn)).await;
-        turn.settle(&found);
-        match found? {
-            VERSION => Ok(keeper),
-            other => {
-                Err(StoreError::Broken(format!("schema {other}, this build writes {VERSION}")))
-            }
-        }
+        let sound = bounded(check_version(&mut turn.conn)).await;
+        turn.settle(&sound);
+        sound.map(|()| keeper)
     }
 
     /// Empties the log beside the file, as far as nobody reads: whether somebody does.

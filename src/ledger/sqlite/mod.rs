@@ -33,16 +33,12 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 /// How long SQLite itself waits for another connection's lock.
 const BUSY: Duration = Duration::from_millis(1000);
 /// What `PRAGMA user_version` says of the newest schema this build knows.
-pub(crate) const VERSION: i64 = 7;
-const MIGRATIONS: [(i64, &str); 7] = [
-    (1, include_str!("../../../migrations/sqlite/0001_ledger.sql")),
-    (2, include_str!("../../../migrations/sqlite/0002_fleet.sql")),
-    (3, include_str!("../../../migrations/sqlite/0003_subtree.sql")),
-    (4, include_str!("../../../migrations/sqlite/0004_retention.sql")),
-    (5, include_str!("../../../migrations/sqlite/0005_control.sql")),
-    (6, include_str!("../../../migrations/sqlite/0006_pools.sql")),
-    (7, include_str!("../../../migrations/sqlite/0007_thin.sql")),
-];
+const VERSION: i64 = 8;
+/// The oldest schema from which a file is brought up to date. `0001` replaced the migrations of those before it.
+const OLDEST: i64 = 8;
+/// Each schema with the migration that leads to it.
+const MIGRATIONS: [(i64, &str); 1] =
+    [(8, include_str!("../../../migrations/sqlite/0001_ledger.sql"))];
 
 /// One connection, made when needed and thrown away after any doubt.
 pub(crate) struct Lane {
@@ -160,8 +156,8 @@ async fn read_back(
 /// Makes or upgrades the schema, each step in a transaction of its own.
 async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
     let found = version(conn).await?;
-    if found > VERSION {
-        return Err(StoreError::Broken(format!("schema {found} is newer than this build")));
+    if found != 0 && !(OLDEST..=VERSION).contains(&found) {
+        return Err(StoreError::Broken(unread(found)));
     }
     for (step, text) in MIGRATIONS.into_iter().filter(|(step, _)| *step > found) {
         // WHY: a table that others refer to can be made anew only while nothing is enforced; inside a
@@ -178,10 +174,39 @@ async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
     Ok(())
 }
 
-pub(crate) async fn version(conn: &mut SqliteConnection) -> Result<i64, StoreError> {
+async fn version(conn: &mut SqliteConnection) -> Result<i64, StoreError> {
     let row: SqliteRow =
         sqlx::query("PRAGMA user_version").fetch_one(conn).await.map_err(|e| before_commit(&e))?;
     row.try_get(0).map_err(|e| unreadable(&e))
+}
+
+/// Whether the file has the schema of this build.
+///
+/// # Errors
+/// [`StoreError::Broken`], with what to do about it.
+pub(crate) async fn check_version(conn: &mut SqliteConnection) -> Result<(), StoreError> {
+    let found = version(conn).await?;
+    if found == VERSION { Ok(()) } else { Err(StoreError::Broken(unread(found))) }
+}
+
+/// Why this build does not use a file of this schema, and what to do about it.
+fn unread(found: i64) -> String {
+    if found == 0 {
+        "it has no schema of a ledger: no gate has written in it yet".to_owned()
+    } else if found > VERSION {
+        format!(
+            "its schema {found} is newer than this build ({VERSION}): use the build that wrote it"
+        )
+    } else if found < OLDEST {
+        format!(
+            "its schema {found} was made by an earlier build, and this build begins with schema {OLDEST}: export the \
+             evidence with the build that wrote it, then start with a new state directory"
+        )
+    } else {
+        format!(
+            "its schema is {found}, this build needs {VERSION}: start the gate of this build on it once"
+        )
+    }
 }
 
 /// What a failure means before COMMIT was sent: the transaction is rolled back with the connection.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 
 use super::steps::{begin, finish, run};
-use super::{Lane, VERSION, before_commit, bounded, options, rows, version};
+use super::{Lane, before_commit, bounded, check_version, options, rows};
 use crate::ledger::store::StoreError;
 use crate::limits::pool::{Ask, Hold, Lease, Pools, Unanswered, block};
 
@@ -45,14 +45,9 @@ impl SqlitePools {
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let pools = Self { lane: Lane::writing(options(path).create_if_missing(false)) };
         let mut turn = pools.lane.take().await?;
-        let found = bounded(version(&mut turn.conn)).await;
-        turn.settle(&found);
-        match found? {
-            VERSION => Ok(pools),
-            other => {
-                Err(StoreError::Broken(format!("schema {other}, this build writes {VERSION}")))
-            }
-        }
+        let sound = bounded(check_version(&mut turn.conn)).await;
+        turn.settle(&sound);
+        sound.map(|()| pools)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use async_trait::async_trait;
 
 use super::rows::{self, Which};
-use super::{Lane, VERSION, before_commit, bounded, fleet, subtrees, version};
+use super::{Lane, before_commit, bounded, check_version, fleet, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::ledger::store::{
@@ -49,21 +49,9 @@ impl SqliteReader {
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         // WHY: a read-only handle must not try to set the journal mode; it takes what it finds.
         let reader = Self { lane: Lane::reading(super::connection(path).read_only(true)) };
-        let found = read!(reader, conn => version(conn))?;
-        if found == VERSION { Ok(reader) } else { Err(StoreError::Broken(unread(found))) }
+        read!(reader, conn => check_version(conn))?;
+        Ok(reader)
     }
-}
-
-/// Why a file of this schema is not read, and what to do about it.
-fn unread(found: i64) -> String {
-    if found == 0 {
-        return "it has no schema of a ledger: no gate has written in it yet".to_owned();
-    }
-    let next = match found < VERSION {
-        true => "start the gate of this build on it once",
-        false => "read it with the build that wrote it",
-    };
-    format!("it has schema {found}, this build reads {VERSION}: {next}")
 }
 
 #[async_trait]

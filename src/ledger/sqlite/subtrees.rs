@@ -5,15 +5,10 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::steps::run;
 use super::{before_commit, rows, unreadable};
-use crate::crypto::merkle;
 use crate::crypto::range::Node;
-use crate::crypto::tiles::{HEIGHT, LEVELS, WIDTH};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Seq};
 use crate::ledger::store::{StoreError, Subtree, Volume};
-
-/// Subtrees filled in one transaction.
-const PORTION: u64 = 64;
 
 /// Keeps these; what is there already stays.
 pub(super) async fn insert(
@@ -98,62 +93,6 @@ pub(super) async fn checkpoints(
     let row =
         |row: &SqliteRow| Ok((rows::unsigned(rows::get(row, "size")?)?, rows::get(row, "note")?));
     found.iter().map(row).collect()
-}
-
-/// Fills some missing subtrees; `true` if there may be more.
-pub(super) async fn fill(conn: &mut SqliteConnection) -> Result<bool, StoreError> {
-    let chains = sqlx::query("SELECT chain_id, size FROM head ORDER BY chain_id")
-        .fetch_all(&mut *conn)
-        .await
-        .map_err(|e| before_commit(&e))?;
-    for row in &chains {
-        let chain = rows::chain_id(row)?;
-        let size = rows::unsigned(rows::get(row, "size")?)?;
-        for level in 1..LEVELS {
-            if fill_level(conn, &chain, size, level).await? {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
-}
-
-/// Whether some were missing at this level and have been filled.
-async fn fill_level(
-    conn: &mut SqliteConnection,
-    chain: &ChainId,
-    size: u64,
-    level: u32,
-) -> Result<bool, StoreError> {
-    let height = level.saturating_mul(HEIGHT);
-    let last = sqlx::query("SELECT max(idx) AS idx FROM subtree WHERE chain_id = ? AND height = ?")
-        .bind(chain.as_bytes().to_vec())
-        .bind(i64::from(height))
-        .fetch_one(&mut *conn)
-        .await
-        .map_err(|e| before_commit(&e))?;
-    let last: Option<i64> = rows::get(&last, "idx")?;
-    let from = last.map_or(Ok(0), |idx| rows::unsigned(idx).map(|idx| idx.saturating_add(1)))?;
-    let to = size.checked_shr(height).unwrap_or(0).min(from.saturating_add(PORTION));
-    let mut filled = false;
-    for index in from..to {
-        let (first, end) =
-            (index.saturating_mul(WIDTH), index.saturating_add(1).saturating_mul(WIDTH));
-        let below: Vec<Digest> = if level == 1 {
-            leaves(conn, chain, first, end).await?.into_iter().map(|(_, leaf)| leaf).collect()
-        } else {
-            let below = height.saturating_sub(HEIGHT);
-            read(conn, chain, below, first, end).await?.into_iter().map(|s| s.hash).collect()
-        };
-        // What is not there cannot be filled; whoever needs it will say so.
-        if u64::try_from(below.len()).ok() != Some(WIDTH) {
-            return Ok(false);
-        }
-        let node = Node { height, index };
-        insert(conn, chain, &[Subtree { node, hash: merkle::root(&below) }]).await?;
-        filled = true;
-    }
-    Ok(filled)
 }
 
 /// What is there, counted; the size of the file stands with the entries.

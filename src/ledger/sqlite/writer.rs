@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::rows::{self, Which};
 use super::steps::{begin, finish, held, insert_payloads, pool, take, write};
-use super::{Lane, before_commit, bounded, files, fleet, migrate, options, prune, subtrees};
+use super::{Lane, before_commit, bounded, files, fleet, migrate, options, prune};
 use crate::clock::Entropy;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
@@ -81,24 +81,7 @@ impl Sqlite {
             }
             answer => answer?,
         }
-        // Derived, so a file from which it cannot be filled is as good as before; what is wrong with the
-        // file shows at the first thing that is asked of it.
-        drop(store.fill().await);
         Ok(store)
-    }
-
-    /// Stores the subtrees that a file written before they were kept does not have, a few at a time.
-    async fn fill(&self) -> Result<(), StoreError> {
-        loop {
-            let more = call!(self, conn => async {
-                begin(conn).await?;
-                let filled = subtrees::fill(conn).await;
-                finish(conn, filled).await
-            })?;
-            if !more {
-                return Ok(());
-            }
-        }
     }
 
     /// The pool of the gate's slots in this file: that of the chain it has, else one nobody else has.

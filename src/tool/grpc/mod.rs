@@ -189,7 +189,7 @@ impl Grpc {
         let Ok(message) = DynamicMessage::decode(self.method.output(), message) else {
             return protocol("the service's answer is not the message it was described as");
         };
-        match decode::json(&message) {
+        match decode::json(message) {
             Ok((json, bytes)) => {
                 let opaque = bytes.then_some(Opaque::Binary);
                 let result = Content::of(canonical::bytes(&json), opaque);

@@ -19,7 +19,7 @@ fn there(name: &str, text: &str) -> Result<DynamicMessage, String> {
 }
 
 fn back(message: &DynamicMessage) -> String {
-    canonical::text(&decode::json(message).unwrap().0)
+    canonical::text(&decode::json(message.clone()).unwrap().0)
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn no_depth_of_an_answer_overflows_anything() {
         outer.set_field_by_name("value", Value::Bytes(packed.encode_to_vec().into()));
         packed = outer;
     }
-    assert_eq!(decode::json(&packed), Err(Unread::Depth));
+    assert_eq!(decode::json(packed), Err(Unread::Depth));
     // Lists of lists are not even read.
     let mut bytes = Vec::new();
     for key in [0x0a, 0x32].into_iter().cycle().take(10_000) {

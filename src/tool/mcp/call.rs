@@ -4,8 +4,8 @@ use crate::domain::outcome::{Cgroup, Sandbox};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::http::{HeaderName, HeaderValue};
 use async_trait::async_trait;
-use http::{HeaderName, HeaderValue};
 
 use super::Upstream;
 use super::link::Link;
@@ -24,7 +24,7 @@ use crate::domain::outcome::{FailureClass, Unmasked};
 use crate::domain::prepared::Hold;
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
-use crate::mcp::header;
+use crate::mcp::http;
 use crate::mcp::raw::quoted;
 use crate::tool::ToolExecutor;
 
@@ -95,17 +95,8 @@ impl McpTool {
                 (named(method, args), params)
             }
         };
-        let mut headers = Vec::new();
-        for mirrored in &self.mcp.mirrored {
-            let Some(value) = header::value(args, &mirrored.path) else { continue };
-            let name = format!("mcp-param-{}", mirrored.name.to_ascii_lowercase());
-            let name = HeaderName::try_from(name);
-            let value = HeaderValue::try_from(header::encoded(&value));
-            let (Ok(name), Ok(value)) = (name, value) else {
-                return Err(refuse("mcp.header", "an argument fits no header"));
-            };
-            headers.push((name, value));
-        }
+        let unfit = |unfit: http::Unfit| refuse("mcp.header", &unfit.to_string());
+        let headers = http::mirror_args(args, &self.mcp.mirrored).map_err(unfit)?;
         Ok(Ready { name, params, headers })
     }
 
@@ -117,7 +108,7 @@ impl McpTool {
             method: self.method(),
             params: params.collect(),
             meta: trace.into_iter().collect(),
-            name: ready.name.as_deref().filter(|_| has_name(self.method())),
+            name: ready.name.as_deref().filter(|_| http::name_of(self.method()).is_some()),
             headers: &ready.headers,
             bytes_max: self.bytes_max,
             call: true,
@@ -219,20 +210,11 @@ impl ToolExecutor for McpTool {
 /// What a policy reads as the name of what is asked for.
 fn named(method: &str, args: &Json) -> Option<String> {
     let text = |value: Option<&Json>| value.and_then(Json::as_str).map(str::to_owned);
-    match method {
-        "resources/read" => text(args.get("uri")),
-        "prompts/get" => text(args.get("name")),
-        "completion/complete" => {
-            let asked = args.get("ref")?;
-            text(asked.get("name")).or_else(|| text(asked.get("uri")))
-        }
-        _ => None,
+    if method == "completion/complete" {
+        let asked = args.get("ref")?;
+        return text(asked.get("name")).or_else(|| text(asked.get("uri")));
     }
-}
-
-/// Whether the method's name is mirrored into `Mcp-Name`.
-fn has_name(method: &str) -> bool {
-    matches!(method, "tools/call" | "resources/read" | "prompts/get")
+    text(args.get(http::name_of(method)?))
 }
 
 fn failed(class: FailureClass, started: bool, message: String) -> Unmasked {

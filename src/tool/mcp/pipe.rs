@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::lines::{Line, Lines};
 use super::process::{Exit, Process, Streams, Tail};
-use super::traffic::{Answer, Ask, Broken, Notes, Traffic, refusal};
+use super::traffic::{Answer, Ask, Broken, Notes, Traffic};
 use crate::ledger::fuse::{Fuse, Late};
 use crate::mcp::raw::{Writer, quoted};
 use crate::mcp::rpc::{self, Id, Message};
@@ -156,7 +156,7 @@ impl Pipe {
 
     /// Has a stateless server say when its tools change; one with a handshake says so unasked.
     pub fn listen(&self) {
-        if self.traffic.version().is_some_and(crate::mcp::Version::is_stateless) {
+        if self.traffic.is_stateless() {
             let ask = Ask {
                 method: "subscriptions/listen",
                 params: vec![("notifications", br#"{"toolsListChanged":true}"#)],
@@ -227,12 +227,8 @@ impl Pipe {
             }
             Ok(Message::Notification { method, params }) => self.notified(&method, params),
             Ok(Message::Request { id, method, .. }) => {
-                if method != "ping" {
-                    self.traffic.tally.dropped("request");
-                }
-                // A stateless server may not ask, so it is not answered.
-                if !self.traffic.version().is_some_and(crate::mcp::Version::is_stateless) {
-                    self.say(refusal(&id, &method));
+                if let Some(refusal) = self.traffic.asked(&id, &method) {
+                    self.say(refusal);
                 }
                 self.unasked()
             }
@@ -281,30 +277,15 @@ impl Pipe {
         params: Option<&serde_json::value::RawValue>,
     ) -> Result<(), String> {
         let mut waiting = self.waiting.lock();
-        let kept = match method {
-            "notifications/tools/list_changed" => {
-                self.traffic.mark_stale();
-                true
-            }
-            "notifications/progress" => self
-                .traffic
-                .number_of_token(params)
-                .and_then(|number| waiting.get_mut(&number))
-                .is_some_and(|waiting| waiting.notes.keep(method, params)),
+        self.traffic.notified(method, params, |number| match number {
+            Some(number) => waiting.get_mut(&number).map(|waiting| &mut waiting.notes),
             // Nothing says whose call it is about, so only a call that is alone can have caused it.
-            "notifications/message" => {
+            None => {
                 let mut calls = waiting.values_mut().filter(|waiting| waiting.call);
-                match (calls.next(), calls.next()) {
-                    (Some(only), None) => only.notes.keep(method, params),
-                    (_, _) => false,
-                }
+                calls.next().filter(|_| calls.next().is_none()).map(|only| &mut only.notes)
             }
-            _ => false,
-        };
+        });
         drop(waiting);
-        if !kept {
-            self.traffic.tally.dropped("notification");
-        }
         self.unasked()
     }
 

@@ -3,25 +3,23 @@
 //! Nothing is followed that a server points at: no redirect, no `resource_metadata`, no other host.
 //! What authenticates a request comes from the operator's configuration and from nowhere else.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use http_body_util::{BodyExt as _, Full};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
 use super::pipe::cancelled;
-use super::traffic::{Answer, Ask, Broken, Notes, Traffic, refusal};
+use super::traffic::{Answer, Ask, Broken, Notes, Traffic};
 use crate::catalog::binding::{Credential, Place};
 use crate::catalog::server;
 use crate::ledger::fuse::Fuse;
-use crate::mcp::header::encoded;
+use crate::mcp::http::{Form, Messages, Session, Unread, mirror, session_id};
 use crate::mcp::rpc::{Id, Message};
-use crate::mcp::sse;
 use crate::tool::http::{headers_of, push_pair};
 use crate::tool::net::{Client, Refused, Resolve, SendError, is_encoded};
 
@@ -33,13 +31,8 @@ const FRAME_BYTES: usize = 64 * 1024;
 const EVENTS_MAX: usize = 100_000;
 /// Requests of the server that are refused aloud, in one stream.
 const REFUSALS_MAX: usize = 16;
-/// Bytes of a session's id.
-const SESSION_BYTES_MAX: usize = 1024;
 /// How long a message may take that nobody waits for.
 const ASIDE: Duration = Duration::from_secs(5);
-
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// A server behind a URL.
 #[derive(Debug)]
@@ -89,9 +82,11 @@ impl Remote {
         }))
     }
 
-    fn head(&self, method: Method, accept: &'static str) -> http::Request<Full<Bytes>> {
+    fn head(&self, method: Method) -> http::Request<Full<Bytes>> {
+        let version = self.traffic.version();
+        let version = version.map(|version| HeaderValue::from_static(version.as_str()));
+        let session = Session { id: self.session.lock().clone(), version };
         let mut request = http::Request::new(Full::new(Bytes::new()));
-        *request.method_mut() = method;
         *request.uri_mut() = self.uri.clone();
         let headers = request.headers_mut();
         *headers = self.headers.clone();
@@ -99,21 +94,14 @@ impl Remote {
         for (name, value) in headers_of(&self.credentials).unwrap_or_default() {
             headers.append(name, value);
         }
-        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        if let Some(version) = self.traffic.version() {
-            headers.insert(VERSION, HeaderValue::from_static(version.as_str()));
-        }
-        if let Some(session) = self.session.lock().clone() {
-            headers.insert(SESSION, session);
-        }
+        session.put(&method, headers);
+        *request.method_mut() = method;
         request
     }
 
     fn post(&self, body: Vec<u8>) -> http::Request<Full<Bytes>> {
-        let mut request = self.head(Method::POST, "application/json, text/event-stream");
-        let json = HeaderValue::from_static("application/json");
-        request.headers_mut().insert(header::CONTENT_TYPE, json);
+        let mut request = self.head(Method::POST);
         *request.body_mut() = Full::new(body.into());
         request
     }
@@ -121,25 +109,12 @@ impl Remote {
     /// The request with its mirror in the headers, if the version wants one.
     fn mirrored(&self, body: Vec<u8>, ask: &Ask<'_>) -> Result<http::Request<Full<Bytes>>, Broken> {
         let mut request = self.post(body);
-        if !self.is_stateless() {
-            return Ok(request);
-        }
-        let unfit = || Broken::NotSent("the arguments fit no header".to_owned());
-        let headers = request.headers_mut();
-        let method = HeaderValue::from_str(ask.method).map_err(|_| unfit())?;
-        headers.insert(HeaderName::from_static("mcp-method"), method);
-        if let Some(name) = ask.name {
-            let name = HeaderValue::from_str(&encoded(name)).map_err(|_| unfit())?;
-            headers.insert(HeaderName::from_static("mcp-name"), name);
-        }
-        for (name, value) in ask.headers {
-            headers.insert(name, value.clone());
+        if self.traffic.is_stateless() {
+            let unfit = |_| Broken::NotSent("the arguments fit no header".to_owned());
+            mirror(ask.method, ask.name, request.headers_mut()).map_err(unfit)?;
+            request.headers_mut().extend(ask.headers.iter().cloned());
         }
         Ok(request)
-    }
-
-    fn is_stateless(&self) -> bool {
-        self.traffic.version().is_some_and(crate::mcp::Version::is_stateless)
     }
 
     /// Asks, and waits without end: the caller has a deadline. Dropped, the request is cancelled.
@@ -200,168 +175,98 @@ impl Remote {
             return Err(Broken::Protocol("the server's answer is encoded".to_owned()));
         }
         if status.is_success() && ask.method == "initialize" {
-            self.keep_session(response.headers())?;
+            let unfit = |_| Broken::Protocol("the server's session id is no id".to_owned());
+            if let Some(id) = session_id(response.headers()).map_err(unfit)? {
+                *self.session.lock() = Some(id);
+            }
         }
-        let kind = essence(response.headers());
-        match (status.is_success(), kind.as_str()) {
-            (true, "text/event-stream") => self.streamed(response.into_body(), number, ask).await,
-            (true, "application/json") => {
-                let body = self.whole(response.into_body(), ask.bytes_max).await?;
-                let answer = self.message(&body, number);
+        match (status.is_success(), Form::of(response.headers())) {
+            (true, Form::Events) => self.streamed(response, number, ask).await,
+            (true, Form::Json) => {
+                let answer = self.message(response, number, ask.bytes_max).await?;
                 answer.ok_or_else(|| {
                     self.traffic.tally.dropped("unknown_id");
                     Broken::Protocol("the server's answer is no answer to the request".to_owned())
                 })
             }
-            (false, "application/json") => {
-                let body = self.whole(response.into_body(), ERROR_BYTES_MAX).await.ok();
-                let answer = body.and_then(|body| self.message(&body, number));
+            (false, Form::Json) => {
+                let answer = self.message(response, number, ERROR_BYTES_MAX).await.ok().flatten();
                 answer
                     .filter(|answer| answer.outcome.is_err())
                     .ok_or(Broken::Status(status.as_u16()))
             }
-            (false, _) => Err(Broken::Status(status.as_u16())),
-            (true, _) => {
+            (false, Form::Events | Form::Other) => Err(Broken::Status(status.as_u16())),
+            (true, Form::Other) => {
                 let message = "the server's answer is neither JSON nor a stream of events";
                 Err(Broken::Protocol(message.to_owned()))
             }
         }
     }
 
-    /// The answer in this text, if it is one to this request. An error may come without an id.
-    fn message(&self, text: &[u8], number: u64) -> Option<Answer> {
-        let Ok(Message::Response { id, outcome }) = Message::read(text) else { return None };
+    /// The answer of one message, if it is one to this request. An error may come without an id.
+    async fn message(
+        &self,
+        response: http::Response<Incoming>,
+        number: u64,
+        bytes_max: usize,
+    ) -> Result<Option<Answer>, Broken> {
+        let text = self.next(&mut messages(response, bytes_max), bytes_max).await?;
+        let read = text.as_deref().map(Message::read);
+        let Some(Ok(Message::Response { id, outcome })) = read else { return Ok(None) };
         let ours = id.as_ref() == Some(&self.traffic.id(number));
         let unread = id.is_none() && outcome.is_err();
-        (ours || unread)
-            .then(|| Answer { outcome: outcome.map(ToOwned::to_owned), notes: Notes::default() })
+        let outcome = outcome.map(ToOwned::to_owned);
+        Ok((ours || unread).then(|| Answer { outcome, notes: Notes::default() }))
     }
 
-    fn keep_session(&self, headers: &HeaderMap) -> Result<(), Broken> {
-        let Some(session) = headers.get(SESSION) else { return Ok(()) };
-        let visible = session.as_bytes().iter().all(|byte| (0x21..=0x7e).contains(byte));
-        if !visible || session.is_empty() || session.len() > SESSION_BYTES_MAX {
-            return Err(Broken::Protocol("the server's session id is no id".to_owned()));
-        }
-        let mut session = session.clone();
-        session.set_sensitive(true);
-        *self.session.lock() = Some(session);
-        Ok(())
-    }
-
-    async fn whole(&self, mut body: Incoming, bytes_max: usize) -> Result<Vec<u8>, Broken> {
-        let most = bytes_max.saturating_add(FRAME_BYTES);
-        let announced = hyper::body::Body::size_hint(&body).lower();
-        if announced > u64::try_from(most).unwrap_or(u64::MAX) {
-            return Err(Broken::TooLarge(bytes_max));
-        }
-        let mut bytes = Vec::new();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| self.broken(&error, false))?;
-            if let Ok(data) = frame.into_data() {
-                if bytes.len().saturating_add(data.len()) > most {
-                    return Err(Broken::TooLarge(bytes_max));
-                }
-                bytes.extend_from_slice(&data);
-            }
-        }
-        Ok(bytes)
-    }
-
-    /// Reads messages until `each` has what it wants; `None` if the stream ends before.
-    async fn messages<T>(
+    async fn next(
         &self,
-        mut body: Incoming,
+        messages: &mut Messages<Incoming>,
         bytes_max: usize,
-        mut each: impl FnMut(&str) -> ControlFlow<T>,
-    ) -> Result<Option<T>, Broken> {
-        let mut reader = sse::Reader::new(bytes_max.saturating_add(FRAME_BYTES));
-        let mut seen = 0_usize;
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| self.broken(&error, false))?;
-            let Ok(data) = frame.into_data() else { continue };
-            let events = reader.push(&data).map_err(|_large| Broken::TooLarge(bytes_max))?;
-            for event in events.iter().filter(|event| !event.data.is_empty()) {
-                seen = seen.saturating_add(1);
-                if let ControlFlow::Break(found) = each(&event.data) {
-                    return Ok(Some(found));
-                }
-            }
-            if seen > EVENTS_MAX {
-                return Err(Broken::Protocol("the server's stream does not end".to_owned()));
-            }
-        }
-        Ok(None)
+    ) -> Result<Option<Vec<u8>>, Broken> {
+        messages.next().await.map_err(|unread| match unread {
+            Unread::Broken(error) => self.broken(&error, false),
+            Unread::TooLarge => Broken::TooLarge(bytes_max),
+            Unread::Endless => Broken::Protocol("the server's stream does not end".to_owned()),
+        })
     }
 
     async fn streamed(
         self: &Arc<Self>,
-        body: Incoming,
+        response: http::Response<Incoming>,
         number: u64,
         ask: &Ask<'_>,
     ) -> Result<Answer, Broken> {
         let mut notes = Notes::default();
         let mut refused = 0_usize;
-        let found = self.messages(body, ask.bytes_max, |text| {
-            match Message::read(text.as_bytes()) {
+        let mut stream = messages(response, ask.bytes_max);
+        while let Some(text) = self.next(&mut stream, ask.bytes_max).await? {
+            match Message::read(&text) {
                 Ok(Message::Response { id, outcome }) => {
                     if id.as_ref() == Some(&self.traffic.id(number)) {
-                        let outcome = outcome.map(ToOwned::to_owned);
-                        return ControlFlow::Break(Answer { outcome, notes: Notes::default() });
+                        return Ok(Answer { outcome: outcome.map(ToOwned::to_owned), notes });
                     }
                     self.traffic.tally.dropped("unknown_id");
                 }
                 Ok(Message::Notification { method, params }) => {
-                    self.notified(&method, params, number, &mut notes, ask.call);
+                    // A stream belongs to its request, and so do the words in it.
+                    let ours = |named: Option<u64>| ask.call && named.is_none_or(|n| n == number);
+                    let kept = &mut notes;
+                    self.traffic.notified(&method, params, |named| ours(named).then_some(kept));
                 }
                 Ok(Message::Request { id, method, .. }) => self.refuse(&id, &method, &mut refused),
                 Err(_malformed) => self.traffic.tally.dropped("malformed"),
             }
-            ControlFlow::Continue(())
-        });
-        match found.await? {
-            Some(answer) => Ok(Answer { notes, ..answer }),
-            None => {
-                self.traffic.mark_stale();
-                Err(Broken::Lost)
-            }
         }
+        self.traffic.mark_stale();
+        Err(Broken::Lost)
     }
 
-    fn notified(
-        &self,
-        method: &str,
-        params: Option<&serde_json::value::RawValue>,
-        number: u64,
-        notes: &mut Notes,
-        call: bool,
-    ) {
-        // A stream belongs to its request, and so do the words in it.
-        let kept = match method {
-            "notifications/tools/list_changed" => {
-                self.traffic.mark_stale();
-                true
-            }
-            "notifications/progress" => {
-                call && self.traffic.number_of_token(params) == Some(number)
-                    && notes.keep(method, params)
-            }
-            "notifications/message" => call && notes.keep(method, params),
-            _ => false,
-        };
-        if !kept {
-            self.traffic.tally.dropped("notification");
-        }
-    }
-
-    /// Refuses what the server asks. A stateless server may not ask, so it is not answered.
+    /// Refuses what the server asks.
     fn refuse(self: &Arc<Self>, id: &Id, method: &str, refused: &mut usize) {
-        if method != "ping" {
-            self.traffic.tally.dropped("request");
-        }
         *refused = refused.saturating_add(1);
-        if *refused <= REFUSALS_MAX && !self.is_stateless() {
-            let (remote, message) = (Arc::clone(self), refusal(id, method));
+        if let Some(message) = self.traffic.asked(id, method).filter(|_| *refused <= REFUSALS_MAX) {
+            let remote = Arc::clone(self);
             self.tasks.spawn(async move { _ = remote.notify(message).await });
         }
     }
@@ -384,7 +289,7 @@ impl Remote {
     }
 
     async fn heard(self: &Arc<Self>) -> Result<(), Broken> {
-        let request = if self.is_stateless() {
+        let request = if self.traffic.is_stateless() {
             let ask = Ask {
                 method: "subscriptions/listen",
                 params: vec![("notifications", br#"{"toolsListChanged":true}"#)],
@@ -392,16 +297,24 @@ impl Remote {
             };
             self.mirrored(self.traffic.frame(self.traffic.number(), &ask), &ask)?
         } else {
-            self.head(Method::GET, "text/event-stream")
+            self.head(Method::GET)
         };
         let response =
             self.client.send(request, &Fuse::never()).await.map_err(|_error| Broken::Lost)?;
-        if !response.status().is_success() || essence(response.headers()) != "text/event-stream" {
+        if !response.status().is_success() || Form::of(response.headers()) != Form::Events {
             return Err(Broken::Status(response.status().as_u16()));
         }
+        let ended = self.changes(messages(response, 0)).await;
+        // What changed while nobody listened is found by looking.
+        self.traffic.mark_stale();
+        ended
+    }
+
+    /// Hears of changes until the stream ends.
+    async fn changes(self: &Arc<Self>, mut stream: Messages<Incoming>) -> Result<(), Broken> {
         let mut refused = 0_usize;
-        let ended = self.messages(response.into_body(), FRAME_BYTES, |text| {
-            match Message::read(text.as_bytes()) {
+        while let Some(text) = self.next(&mut stream, 0).await? {
+            match Message::read(&text) {
                 Ok(Message::Notification { method, .. })
                     if method == "notifications/tools/list_changed" =>
                 {
@@ -410,19 +323,15 @@ impl Remote {
                 Ok(Message::Request { id, method, .. }) => self.refuse(&id, &method, &mut refused),
                 Ok(Message::Notification { .. } | Message::Response { .. }) | Err(_) => {}
             }
-            ControlFlow::<()>::Continue(())
-        });
-        // What changed while nobody listened is found by looking.
-        let ended = ended.await;
-        self.traffic.mark_stale();
-        ended.map(|_none| ())
+        }
+        Ok(())
     }
 
     /// Ends it. Orderly, the server is told that the session is over.
     pub async fn close(&self, orderly: bool) {
         self.traffic.end("the gate closed the connection");
         if orderly && self.session.lock().is_some() {
-            let request = self.head(Method::DELETE, "application/json");
+            let request = self.head(Method::DELETE);
             let _ = tokio::time::timeout(ASIDE, self.client.send(request, &Fuse::never())).await;
         }
     }
@@ -449,9 +358,9 @@ impl Remote {
     }
 }
 
-fn essence(headers: &HeaderMap) -> String {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    kind.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+/// The messages of an answer whose result has at most so many bytes.
+fn messages(response: http::Response<Incoming>, bytes_max: usize) -> Messages<Incoming> {
+    Messages::of(response, bytes_max.saturating_add(FRAME_BYTES), EVENTS_MAX)
 }
 
 /// A request on its way. Dropped before its answer, it is cancelled: closing its stream does that,
@@ -465,7 +374,7 @@ struct Flight {
 impl Drop for Flight {
     fn drop(&mut self) {
         let runs = tokio::runtime::Handle::try_current().is_ok();
-        if self.cancel && runs && !self.remote.is_stateless() {
+        if self.cancel && runs && !self.remote.traffic.is_stateless() {
             let remote = Arc::clone(&self.remote);
             let message = cancelled(&remote.traffic.id(self.number));
             let tasks = remote.tasks.clone();

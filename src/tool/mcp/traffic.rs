@@ -189,6 +189,35 @@ impl Traffic {
         self.number_of(members.text("progressToken")?.strip_prefix("p-")?)
     }
 
+    /// A notification: kept with the call that `whose` finds, by the number its token names if it has one; else it is
+    /// dropped and counted.
+    pub fn notified<'n>(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        whose: impl FnOnce(Option<u64>) -> Option<&'n mut Notes>,
+    ) {
+        let notes = match method {
+            "notifications/tools/list_changed" => return self.mark_stale(),
+            "notifications/progress" => {
+                self.number_of_token(params).and_then(|number| whose(Some(number)))
+            }
+            "notifications/message" => whose(None),
+            _ => None,
+        };
+        if !notes.is_some_and(|notes| notes.keep(method, params)) {
+            self.tally.dropped("notification");
+        }
+    }
+
+    /// What a server is answered that asks something of us, if it may ask: a stateless one may not.
+    pub fn asked(&self, id: &Id, method: &str) -> Option<Vec<u8>> {
+        if method != "ping" {
+            self.tally.dropped("request");
+        }
+        (!self.is_stateless()).then(|| refusal(id, method))
+    }
+
     /// The one request whose id stands in bytes that are no message.
     pub fn blamed(&self, bytes: &[u8]) -> Option<u64> {
         let text = String::from_utf8_lossy(bytes);
@@ -231,6 +260,11 @@ impl Traffic {
     /// The version in use; none before it is agreed on.
     pub fn version(&self) -> Option<Version> {
         *self.version.lock()
+    }
+
+    /// Whether a version without sessions is spoken.
+    pub fn is_stateless(&self) -> bool {
+        self.version().is_some_and(Version::is_stateless)
     }
 
     /// From now on this version is spoken.
@@ -295,7 +329,7 @@ fn stateless(version: Version) -> [(&'static str, Vec<u8>); 3] {
 }
 
 /// What the server is answered that asks something of us: a ping is answered, all else refused.
-pub(super) fn refusal(id: &Id, method: &str) -> Vec<u8> {
+fn refusal(id: &Id, method: &str) -> Vec<u8> {
     if method == "ping" {
         return rpc::result(id, b"{}");
     }

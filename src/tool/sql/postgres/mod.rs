@@ -4,7 +4,6 @@
 mod plan;
 mod probe;
 mod role;
-mod scram;
 mod session;
 mod value;
 mod wire;
@@ -12,10 +11,10 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use tokio_util::either::Either;
 use tokio_util::task::TaskTracker;
 
 use super::answer::{Answer, Room};
@@ -155,10 +154,10 @@ impl Postgres {
     /// A connection to a checked address, over TLS where the binding says so.
     async fn stream(&self) -> Result<Stream, NoStream> {
         let mut stream = self.connector.connect().await.map_err(NoStream::Refused)?;
-        let Some(secure) = &self.secure else { return Ok(Stream::Plain(stream)) };
+        let Some(secure) = &self.secure else { return Ok(Either::Left(stream)) };
         wire::ask_tls(&mut stream).await.map_err(NoStream::Plain)?;
         let secured = secure.handshake(stream).await.map_err(NoStream::Untrusted)?;
-        Ok(Stream::Tls(Box::new(secured)))
+        Ok(Either::Right(Box::new(secured)))
     }
 
     async fn open(&self) -> Result<Session, Trouble> {
@@ -198,7 +197,6 @@ impl Postgres {
             settings: &settings,
             user: &self.target.user,
             password: password.as_deref(),
-            nonce: nonce()?,
             reader: self.limits.read_only,
         };
         Session::open(stream, &opening).await
@@ -213,12 +211,6 @@ impl Postgres {
         };
         let _ = tokio::time::timeout(CANCEL, asking).await;
     }
-}
-
-fn nonce() -> Result<String, Trouble> {
-    let mut bytes = [0_u8; 18];
-    getrandom::fill(&mut bytes).map_err(|_| Trouble::unreached("there is no randomness"))?;
-    Ok(base64::engine::general_purpose::STANDARD.encode(bytes))
 }
 
 /// A session in use, and the right to one. Dropped before it is given back, whatever goes on in it is to

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use super::wire::Stream;
+use tokio_util::either::Either;
+
+use super::wire::{Stream, socket};
 use super::{Limits, NoStream, Postgres, Room, Secure, Session, Trouble};
 use crate::catalog::sql::Statement;
 use crate::ledger::fuse::Fuse;
@@ -59,13 +61,10 @@ impl Postgres {
 }
 
 fn connected(place: String, stream: &Stream) -> Point {
-    let peer = match stream {
-        Stream::Plain(tcp) => tcp.peer_addr(),
-        Stream::Tls(tls) => tls.get_ref().0.peer_addr(),
-    };
+    let peer = socket(stream).peer_addr();
     let tls = match stream {
-        Stream::Plain(_) => None,
-        Stream::Tls(tls) => Some(Secure::version(tls)),
+        Either::Left(_) => None,
+        Either::Right(tls) => Some(Secure::version(tls)),
     };
     let came = peer.map(|peer| Reached { peer, tls });
     connection(place, came.map_err(|_lost| crate::tool::net::Refused::Unreachable))

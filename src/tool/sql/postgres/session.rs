@@ -1,13 +1,17 @@
 //! One connection to a PostgreSQL server: opened, its role looked at, and one statement at a time.
 
+use fallible_iterator::FallibleIterator as _;
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::message::backend::{
+    DataRowBody, ErrorResponseBody, Message, RowDescriptionBody,
+};
 use tokio::time::Instant;
 
 use super::Limits;
 use super::plan::{self, Look};
 use super::role::{CALLS, OF_US, READER, ROLE};
-use super::scram::{self, Scram};
 use super::value;
-use super::wire::{Body, Message, Stream, Wire, WireError};
+use super::wire::{Stream, Wire, WireError};
 use crate::domain::json::Json;
 use crate::domain::outcome::FailureClass;
 use crate::ledger::fuse::Fuse;
@@ -25,7 +29,6 @@ pub(super) struct Opening<'a> {
     pub settings: &'a [(&'a str, &'a str)],
     pub user: &'a str,
     pub password: Option<&'a str>,
-    pub nonce: String,
     /// The role may not write anything.
     pub reader: bool,
 }
@@ -40,23 +43,25 @@ pub(super) struct Session {
 }
 
 /// What the server says is wrong.
+#[derive(Default)]
 struct Said {
     code: String,
     message: String,
 }
 
 impl Said {
-    fn read(message: Message) -> Result<Self, WireError> {
-        let mut body = Body(message.body);
-        let mut said = Self { code: String::new(), message: String::new() };
-        loop {
-            match body.byte()? {
-                0 => return Ok(said),
-                b'C' => said.code = body.text()?,
-                b'M' => said.message = body.text()?,
-                _ => drop(body.text()?),
+    fn read(body: &ErrorResponseBody) -> Result<Self, WireError> {
+        let mut said = Self::default();
+        let mut fields = body.fields();
+        while let Some(field) = fields.next().map_err(WireError::unreadable)? {
+            let text = String::from_utf8_lossy(field.value_bytes()).into_owned();
+            match field.type_() {
+                b'C' => said.code = text,
+                b'M' => said.message = text,
+                _ => {}
             }
         }
+        Ok(said)
     }
 
     fn trouble(self) -> Trouble {
@@ -71,7 +76,7 @@ impl Said {
 impl From<WireError> for Trouble {
     fn from(error: WireError) -> Self {
         let class = match error {
-            WireError::Lost(_) => FailureClass::ToolError,
+            WireError::Lost(_) | WireError::Unwritable => FailureClass::ToolError,
             WireError::RowTooLarge => FailureClass::TooLarge,
             WireError::Protocol(_) => FailureClass::Protocol,
         };
@@ -98,10 +103,10 @@ impl Session {
     async fn opened(stream: Stream, opening: &Opening<'_>) -> Result<Self, Trouble> {
         let wire = Wire::new(stream);
         let mut session = Self { wire, key: (0, 0), version: 0, born: Instant::now() };
-        session.wire.startup(opening.settings);
+        session.wire.startup(opening.settings)?;
         session.greet(opening).await?;
         let sql = [ROLE, if opening.reader { READER } else { ", ''" }, OF_US].concat();
-        session.wire.run(&sql, &[]);
+        session.wire.run(&sql, &[])?;
         session.wire.sync();
         session.wire.flush().await?;
         let mut faults = None;
@@ -121,55 +126,52 @@ impl Session {
     }
 
     async fn greet(&mut self, opening: &Opening<'_>) -> Result<(), Trouble> {
-        let password = opening.password.unwrap_or_default();
-        let scram = Scram::new(password, opening.nonce.clone());
-        let (mut proof, mut proven) = (None, true);
+        let mut scram: Option<ScramSha256> = None;
+        let mut proven = true;
         self.wire.flush().await?;
         loop {
             let message = self.wire.message(0).await?;
-            let tag = message.tag;
-            let mut body = Body(message.body.clone());
-            match tag {
-                b'R' => match body.long()? {
-                    0 if proven => {}
-                    10 => {
-                        proven = false;
-                        if opening.password.is_none() {
-                            return Err(Trouble::unreached("the database asks for a password"));
-                        }
-                        if !body.rest().split('\0').any(|one| one == scram::MECHANISM) {
-                            return Err(Trouble::unreached(METHOD));
-                        }
-                        self.wire.sasl_first(scram::MECHANISM, &scram.first());
-                        self.wire.flush().await?;
+            #[expect(clippy::wildcard_enum_match_arm, reason = "every other message is refused")]
+            match message {
+                Message::AuthenticationOk if proven => {}
+                Message::AuthenticationSasl(body) => {
+                    proven = false;
+                    let asks = || Trouble::unreached("the database asks for a password");
+                    let password = opening.password.ok_or_else(asks)?;
+                    if !body.mechanisms().any(|one| Ok(one == SCRAM_SHA_256)).unwrap_or(false) {
+                        return Err(Trouble::unreached(METHOD));
                     }
-                    11 => {
-                        let (last, waited) =
-                            scram.last(&body.rest()).map_err(Trouble::unreached)?;
-                        proof = Some(waited);
-                        self.wire.sasl_next(&last);
-                        self.wire.flush().await?;
+                    let first =
+                        ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
+                    self.wire.sasl_first(SCRAM_SHA_256, first.message())?;
+                    self.wire.flush().await?;
+                    scram = Some(first);
+                }
+                Message::AuthenticationSaslContinue(body) => {
+                    let scram = scram.as_mut().ok_or_else(|| Trouble::unreached(METHOD))?;
+                    // The library refuses a server that asks for more than 100,000 rounds.
+                    scram.update(body.data()).map_err(|_error| Trouble::unreached(UNPROVEN))?;
+                    self.wire.sasl_next(scram.message())?;
+                    self.wire.flush().await?;
+                }
+                Message::AuthenticationSaslFinal(body) => {
+                    proven =
+                        scram.take().is_some_and(|mut scram| scram.finish(body.data()).is_ok());
+                    if !proven {
+                        return Err(Trouble::unreached(UNPROVEN));
                     }
-                    12 => {
-                        proven = proof.as_ref().is_some_and(|proof| proof.holds(&body.rest()));
-                        if !proven {
-                            return Err(Trouble::unreached("the database is not who it should be"));
-                        }
-                    }
-                    _ => return Err(Trouble::unreached(METHOD)),
-                },
-                b'S' => {
-                    if body.text()? == "server_version" {
-                        let version = body.text()?;
+                }
+                Message::ParameterStatus(body) => {
+                    if body.name().is_ok_and(|name| name == "server_version") {
+                        let version = body.value().unwrap_or_default();
                         let major = version.split(|c: char| !c.is_ascii_digit()).next();
                         self.version = major.and_then(|m| m.parse().ok()).unwrap_or(0);
                     }
                 }
-                b'K' => self.key = (body.long()?, body.long()?),
-                b'Z' if proven => return Ok(()),
-                b'E' => return Err(Said::read(message)?.trouble()),
-                b'v' => {}
-                _ => return Err(WireError::Protocol("an unexpected word of greeting").into()),
+                Message::BackendKeyData(body) => self.key = (body.process_id(), body.secret_key()),
+                Message::ReadyForQuery(_) if proven => return Ok(()),
+                Message::ErrorResponse(body) => return Err(Said::read(&body)?.trouble()),
+                _ => return Err(Trouble::unreached(METHOD)),
             }
         }
     }
@@ -179,7 +181,7 @@ impl Session {
     /// # Errors
     /// The server does not answer, or says why not.
     pub async fn dangerous(&mut self) -> Result<Option<String>, Trouble> {
-        self.wire.run(CALLS, &[]);
+        self.wire.run(CALLS, &[])?;
         self.wire.sync();
         self.wire.flush().await?;
         let mut found = None;
@@ -221,7 +223,7 @@ impl Session {
     ) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
         let read_only = limits.read_only;
         let values: Vec<Option<String>> = ready.values.iter().map(value::parameter).collect();
-        self.wire.run(if read_only { "BEGIN READ ONLY" } else { "BEGIN READ WRITE" }, &[]);
+        self.wire.run(if read_only { "BEGIN READ ONLY" } else { "BEGIN READ WRITE" }, &[])?;
         // A first query: from here on the transaction cannot be made another.
         self.wire.run(
             if self.version < NOTICES_SINCE {
@@ -230,15 +232,15 @@ impl Session {
                 "SELECT pg_catalog.set_config('client_connection_check_interval', '1000', true)"
             },
             &[],
-        );
+        )?;
         let look = limits.free.then(|| Look::of(&ready.statement));
         if let Some(look) = &look {
             let (facts, about) = look.facts();
-            self.wire.run(facts, &about);
-            self.wire.run(&look.explain(), &values);
+            self.wire.run(facts, &about)?;
+            self.wire.run(&look.explain(), &values)?;
         }
-        self.wire.parse(&ready.statement.text);
-        self.wire.describe();
+        self.wire.parse(&ready.statement.text)?;
+        self.wire.describe()?;
         self.wire.sync();
         self.wire.flush().await?;
         let (columns, rows, answered) = self.described().await?;
@@ -261,11 +263,11 @@ impl Session {
         if let Err(late) = fuse.redeem() {
             return self.taken_back(late.into()).await;
         }
-        self.wire.bind(&values);
+        self.wire.bind(&values)?;
         // WHY: a statement that may write is run to its end (0). Stopped after so many rows, it would have done
         // so much of its work, and be committed.
         let rows = i32::try_from(room.rows_left().saturating_add(1)).unwrap_or(i32::MAX);
-        self.wire.execute(if read_only { rows } else { 0 });
+        self.wire.execute(if read_only { rows } else { 0 })?;
         self.wire.sync();
         if read_only {
             self.read(&columns, room).await
@@ -279,7 +281,7 @@ impl Session {
         columns: &[(String, u32)],
         mut room: Room,
     ) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
-        self.end("ROLLBACK");
+        self.end("ROLLBACK")?;
         self.wire.flush().await?;
         let cap = cap(&room);
         room.columns(named(columns));
@@ -293,9 +295,9 @@ impl Session {
                 }
                 Err(other) => return Err(other.into()),
             };
-            if message.tag == b'D' {
+            if let Message::DataRow(body) = message {
                 let last = room.rows_left() == 0;
-                if !room.push(row(message, columns)?) && !last {
+                if !room.push(row(&body, columns)?) && !last {
                     // The rest is not waited for.
                     return Ok((Ok(room.close()), false));
                 }
@@ -318,7 +320,7 @@ impl Session {
         &mut self,
         why: Trouble,
     ) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
-        self.end("ROLLBACK");
+        self.end("ROLLBACK")?;
         self.wire.flush().await?;
         Ok((Err(why), self.cleared().await?))
     }
@@ -337,8 +339,8 @@ impl Session {
         let mut full = false;
         loop {
             let message = self.wire.message(cap).await?;
-            if message.tag == b'D' {
-                full = full || !room.push(row(message, columns)?);
+            if let Message::DataRow(body) = message {
+                full = full || !room.push(row(&body, columns)?);
             } else if take(&mut answered, message)? {
                 break;
             }
@@ -354,7 +356,7 @@ impl Session {
         if let Err(late) = fuse.redeem() {
             return self.taken_back(late.into()).await;
         }
-        self.end("COMMIT");
+        self.end("COMMIT")?;
         let unknown = |_: WireError| Trouble::Unknown { cause: "connection_lost" };
         self.wire.flush().await.map_err(unknown)?;
         let ended = self.answered(drop).await.map_err(unknown)?;
@@ -370,11 +372,12 @@ impl Session {
     }
 
     /// Ends the transaction, and forgets what the session may have picked up; two requests.
-    fn end(&mut self, how: &str) {
-        self.wire.run(how, &[]);
+    fn end(&mut self, how: &str) -> Result<(), WireError> {
+        self.wire.run(how, &[])?;
         self.wire.sync();
-        self.wire.run("DISCARD ALL", &[]);
+        self.wire.run("DISCARD ALL", &[])?;
         self.wire.sync();
+        Ok(())
     }
 
     /// The columns of the last statement, and the rows of those before it, as text.
@@ -382,10 +385,10 @@ impl Session {
         let (mut columns, mut rows, mut answered) = (Vec::new(), Vec::new(), Answered::default());
         loop {
             let message = self.wire.message(plan::BYTES_MAX).await?;
-            if message.tag == b'T' {
-                columns = read_columns(Body(message.body))?;
-            } else if message.tag == b'D' {
-                rows.push(texts(message)?);
+            if let Message::RowDescription(body) = message {
+                columns = read_columns(&body)?;
+            } else if let Message::DataRow(body) = message {
+                rows.push(texts(&body)?);
             } else if take(&mut answered, message)? {
                 return Ok((columns, rows, answered));
             }
@@ -400,8 +403,8 @@ impl Session {
         let mut answered = Answered::default();
         loop {
             let message = self.wire.message(ROW_SLACK).await?;
-            if message.tag == b'D' {
-                rows(texts(message)?);
+            if let Message::DataRow(body) = message {
+                rows(texts(&body)?);
             } else if take(&mut answered, message)? {
                 return Ok(answered);
             }
@@ -411,6 +414,7 @@ impl Session {
 
 const METHOD: &str =
     "the database asks for a password in a way that is not taken (SCRAM-SHA-256 only)";
+const UNPROVEN: &str = "the database is not who it should be";
 
 /// Nothing of the call was sent yet.
 fn unopened(trouble: Trouble) -> Trouble {
@@ -426,58 +430,61 @@ fn cap(room: &Room) -> usize {
     room.bytes_left().saturating_mul(2).saturating_add(ROW_SLACK)
 }
 
-/// Takes what is no row; `true`: the answer is over.
+/// Takes what is not a row; `true`: the answer is over.
 fn take(answered: &mut Answered, message: Message) -> Result<bool, WireError> {
-    match message.tag {
-        b'E' => answered.error = Some(Said::read(message)?),
-        b'C' => answered.tag = Body(message.body).text()?,
-        b'Z' => {
-            answered.status = Body(message.body).byte()?;
+    #[expect(clippy::wildcard_enum_match_arm, reason = "every other message is refused")]
+    match message {
+        Message::ErrorResponse(body) => answered.error = Some(Said::read(&body)?),
+        Message::CommandComplete(body) => {
+            answered.tag = body.tag().map_err(WireError::unreadable)?.to_owned();
+        }
+        Message::ReadyForQuery(body) => {
+            answered.status = body.status();
             return Ok(true);
         }
-        b'1' | b'2' | b'3' | b't' | b'n' | b's' | b'S' | b'I' => {}
+        Message::ParseComplete
+        | Message::BindComplete
+        | Message::CloseComplete
+        | Message::ParameterDescription(_)
+        | Message::NoData
+        | Message::PortalSuspended
+        | Message::ParameterStatus(_)
+        | Message::EmptyQueryResponse => {}
         _ => return Err(WireError::Protocol("an unexpected message")),
     }
     Ok(false)
 }
 
-fn read_columns(mut body: Body) -> Result<Vec<(String, u32)>, WireError> {
-    let mut columns = Vec::new();
-    for _ in 0..body.short()? {
-        let name = body.text()?;
-        body.skip(6)?;
-        let oid = u32::from_be_bytes(body.long()?.to_be_bytes());
-        body.skip(8)?;
-        columns.push((name, oid));
-    }
-    Ok(columns)
+fn read_columns(body: &RowDescriptionBody) -> Result<Vec<(String, u32)>, WireError> {
+    let columns = body.fields().map(|field| Ok((field.name().to_owned(), field.type_oid())));
+    columns.collect().map_err(WireError::unreadable)
 }
 
 fn named(columns: &[(String, u32)]) -> Vec<(String, String)> {
     columns.iter().map(|(name, oid)| (name.clone(), value::type_name(*oid).to_owned())).collect()
 }
 
-fn values(message: Message) -> Result<Vec<Option<Vec<u8>>>, WireError> {
-    let mut body = Body(message.body);
-    (0..body.short()?).map(|_| Ok(body.value()?.map(|value| value.to_vec()))).collect()
+fn values(body: &DataRowBody) -> Result<Vec<Option<&[u8]>>, WireError> {
+    let value = |range: Option<_>| Ok(range.and_then(|range| body.buffer().get(range)));
+    body.ranges().map(value).collect().map_err(WireError::unreadable)
 }
 
-fn texts(message: Message) -> Result<Vec<Option<String>>, WireError> {
-    let text = |value: Vec<u8>| String::from_utf8_lossy(&value).into_owned();
-    Ok(values(message)?.into_iter().map(|value| value.map(text)).collect())
+fn texts(body: &DataRowBody) -> Result<Vec<Option<String>>, WireError> {
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    Ok(values(body)?.into_iter().map(|value| value.map(text)).collect())
 }
 
-fn row(message: Message, columns: &[(String, u32)]) -> Result<Vec<Cell>, WireError> {
-    let values = values(message)?;
+fn row(body: &DataRowBody, columns: &[(String, u32)]) -> Result<Vec<Cell>, WireError> {
+    let values = values(body)?;
     if values.len() != columns.len() {
         return Err(WireError::Protocol("a row has other columns than were said"));
     }
     let typed = values.into_iter().zip(columns).map(|(bytes, (_, oid))| {
         let Some(bytes) = bytes else { return Cell::Said(Json::Null) };
         // WHY: a database without an encoding sends what it was given, whatever was asked for.
-        match std::str::from_utf8(&bytes) {
+        match std::str::from_utf8(bytes) {
             Ok(text) => value::cell(*oid, text),
-            Err(_) => Cell::of_bytes(&bytes),
+            Err(_) => Cell::of_bytes(bytes),
         }
     });
     Ok(typed.collect())

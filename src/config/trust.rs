@@ -1,0 +1,54 @@
+//! `trust`: whose signatures count.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::break_glass::BreakGlass;
+use crate::yaml::schema::FilePath;
+
+/// `trust`.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Trust {
+    /// Public key files (PEM) of those who sign manifests.
+    #[schemars(
+        with = "Vec<FilePath>",
+        length(min = 1, max = 64),
+        extend("x-error" = "expected 1 to 64 public key files")
+    )]
+    pub manifest_keys: Vec<PathBuf>,
+    /// How many of the manifest keys must have signed.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 64))]
+    pub manifest_threshold: usize,
+    /// Public key files (PEM) of those who sign policy bundles. A key of another kind is not allowed here.
+    #[serde(default)]
+    #[schemars(with = "Vec<FilePath>", length(max = 64))]
+    pub policy_keys: Vec<PathBuf>,
+    /// How many of the policy keys must have signed.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 64))]
+    pub policy_threshold: usize,
+    /// Public key files (PEM) of those who sign the list of approvers. A key of another kind is not allowed here.
+    #[serde(default)]
+    #[schemars(with = "Vec<FilePath>", length(max = 64))]
+    pub approver_keys: Vec<PathBuf>,
+    /// How many of the approver keys must have signed.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 64))]
+    pub approver_threshold: usize,
+    /// Public key files (PEM) of those who sign locks of MCP servers. One signature is enough.
+    #[serde(default)]
+    #[schemars(with = "Vec<FilePath>", length(max = 64))]
+    pub lock_keys: Vec<PathBuf>,
+    /// Who may open break-glass, that is, stand in for approvers for a short time. Without this section it cannot be
+    /// opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub break_glass: Option<BreakGlass>,
+}
+
+const fn one() -> usize {
+    1
+}

@@ -1,3 +1,0 @@
-package wicketgate.agent
-import rego.v1
-allow if input.tool.name == "work.do"

@@ -1,0 +1,25 @@
+//! `docs/reference/`: pages that are made of the program's own tables.
+
+mod api;
+mod cli;
+mod entry;
+mod errors;
+
+use crate::assert_generated;
+
+/// The first lines of a generated page.
+fn begin(title: &str, source: &str) -> String {
+    format!("# {title}\n\nMade from {source}; `tests/docs/reference` holds it to that.\n")
+}
+
+#[test]
+fn the_reference_is_made_of_the_programs_own_tables() {
+    for (name, page) in [
+        ("cli", cli::page()),
+        ("errors", errors::page()),
+        ("api", api::page()),
+        ("entry", entry::page()),
+    ] {
+        assert_generated(&format!("docs/reference/{name}.md"), &page);
+    }
+}
