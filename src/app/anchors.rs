@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use crate::ledger::Ledger;
 use crate::ledger::drafts::Written;
 use crate::ledger::fleet::file::AnchorFile;
-use crate::record::{Draft, Kind};
+use crate::record::Draft;
 
 /// The file, and what it was when it was last written down.
 #[derive(Debug)]

@@ -14,7 +14,6 @@ use super::Error;
 use crate::clock::Clock;
 use crate::config::enrolment::{Enrolment, Registry};
 use crate::crypto::keys::PublicKey;
-use crate::domain::json::{Json, Limits};
 use crate::ledger::enrolment::{Certifier, Issued, Request};
 use crate::ledger::writer_key::{Certificate, WriterKey};
 use crate::operator::credential::showing;

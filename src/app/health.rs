@@ -5,9 +5,8 @@ use crate::record::chain::HealthChanged;
 use std::sync::{Arc, Weak};
 
 use super::running::{DRAINING, Running};
-use crate::domain::json::Json;
-use crate::ledger::drafts::{Written, clip};
-use crate::record::{Draft, Kind};
+use crate::ledger::drafts::Written;
+use crate::record::Draft;
 use crate::serve::Readiness;
 
 /// Reasons of one entry, and bytes of each.

@@ -16,9 +16,8 @@ use crate::config::{self, Config};
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::note::vkey;
 use crate::crypto::signer::{self, Signer, agent_key};
-use crate::domain::json::Json;
 use crate::ledger::fleet::Fleet;
-use crate::record::{Draft, Kind};
+use crate::record::Draft;
 
 const INVALID: u8 = 1;
 const USAGE: u8 = 64;

@@ -18,7 +18,7 @@ use crate::domain::json::Json;
 use crate::ledger::postgres::Login;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
 use crate::operator::visible;
-use crate::record::{Draft, Entry, Kind};
+use crate::record::{Draft, Entry};
 
 pub(super) const INVALID: u8 = 1;
 pub(super) const UNVERIFIABLE: u8 = 2;

@@ -27,7 +27,7 @@ use crate::limits::quota::{self, Quota, Refused, Reserved, Wanted};
 use crate::limits::shares;
 use crate::limits::{Spend, Spent, Went};
 use crate::policy::input;
-use crate::record::{Draft, Kind};
+use crate::record::Draft;
 use crate::tool::toolbox::Toolbox;
 
 /// Calls of one ordered run that may wait for their turn.

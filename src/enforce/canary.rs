@@ -18,11 +18,10 @@ use super::implicit::Thread;
 use super::{CallRequest, Opening, Road};
 use crate::domain::call::Auth;
 use crate::domain::code::Code;
-use crate::domain::json::Json;
 use crate::identity::Caller;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::drafts::Written;
-use crate::record::{Draft, Kind};
+use crate::record::Draft;
 
 /// The tool it asks for. A gate with a manifest that grants it fails its own test.
 pub const CANARY_TOOL: &str = "wicketgate.canary";

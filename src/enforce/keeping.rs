@@ -17,7 +17,6 @@ use super::{Cast, Entrance, Opening, Road};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
-use crate::domain::json::Json;
 use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
 use crate::identity::lineage::Grants;

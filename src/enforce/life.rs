@@ -32,15 +32,14 @@ use crate::approval::Approvers;
 use crate::clock::{Clock, random32};
 use crate::domain::code::Code;
 use crate::domain::id::CallId;
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
-use crate::ledger::drafts::{Written, clip};
+use crate::ledger::drafts::Written;
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self, Ledger, closing};
 use crate::limits::shares::Shares;
 use crate::policy::PolicyEngine;
-use crate::record::{Draft, Kind};
+use crate::record::Draft;
 
 /// How long nobody looks whether the wall clock was set on.
 const LOOK: Duration = Duration::from_secs(5);
@@ -177,7 +176,7 @@ impl Road {
             approvals,
             base: base.map(TaggedDigest),
             basis: kind,
-            layers: crate::ledger::drafts::layers(engine.layers()),
+            layers: ledger::drafts::layers(engine.layers()),
             name: Text::clip(name, 128),
             version: Text::clip(version, 64),
         };

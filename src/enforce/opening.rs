@@ -39,12 +39,12 @@ use crate::domain::time::Timestamp;
 use crate::identity::lineage::Grants;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::identity::{self, Caller, Mismatch};
-use crate::ledger::drafts::{self, Written, clip};
+use crate::ledger::drafts::{Written, clip};
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self};
 use crate::limits::{Usage, shares};
-use crate::policy::input::{AgentFacts, delegation_json};
-use crate::record::{Draft, Kind};
+use crate::policy::input::AgentFacts;
+use crate::record::Draft;
 use crate::telemetry::trace;
 
 /// What an agent claims when it opens a run.

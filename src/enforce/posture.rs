@@ -24,11 +24,10 @@ use crate::clock::random16;
 use crate::domain::call::Auth;
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
-use crate::domain::json::Json;
 use crate::identity::Caller;
-use crate::ledger::drafts::{self, Written};
+use crate::ledger::drafts::Written;
 use crate::ledger::permit::Receipt;
-use crate::record::{Draft, Kind};
+use crate::record::Draft;
 
 /// What a report has to have tried, each at least once.
 pub const PROBES: [&str; 20] = [

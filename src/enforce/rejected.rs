@@ -6,10 +6,9 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 
 use crate::domain::code::Code;
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::ledger::drafts::Written;
-use crate::record::{Draft, Kind};
+use crate::record::Draft;
 
 #[derive(Clone, Copy, Debug)]
 struct Tally {

@@ -15,8 +15,7 @@ use tokio::sync::Notify;
 
 use super::Road;
 use super::agents::Agents;
-use super::delegate::Proof;
-use super::keeping::{FORK, Keeping};
+use super::keeping::Keeping;
 use super::lineage::Lodging;
 use super::run::{Place, Run, State};
 use crate::domain::call::Auth;
@@ -24,7 +23,6 @@ use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::tier::Binding;
-use crate::domain::time::Timestamp;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::tail::Phase;
 use crate::ledger::{PastSpending, RecoveredRun, closing};

@@ -12,11 +12,10 @@ use super::answer::Fault;
 use super::run::Run;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
-use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::identity::manifest::Grant;
 use crate::ledger::drafts::Written;
-use crate::record::{Draft, Kind};
+use crate::record::Draft;
 use crate::tool::toolbox::{Tool, Toolbox};
 
 /// One tool as the agent is shown it.

@@ -22,8 +22,6 @@ use super::scope::Strand;
 use crate::approval::proposal::Proposer;
 use crate::approval::{Signed, break_glass};
 use crate::domain::digest::Digest;
-use crate::domain::json::Json;
-use crate::domain::time::Timestamp;
 use crate::ledger::hold;
 use crate::ledger::verify::Line;
 use crate::ledger::verify::approved::breaks_glass;

@@ -30,13 +30,12 @@ use crate::crypto::dsse;
 use crate::crypto::signer::Signer;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::domain::json::Json;
 use crate::ledger::fleet::{Fleet, FleetParts};
 use crate::ledger::retention::Records;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::vault::Vault;
+use crate::record::Draft;
 use crate::record::schema;
-use crate::record::{Draft, Kind};
 
 /// Where an export is put on the books.
 #[async_trait]

@@ -16,7 +16,6 @@ use super::approvals::{glass_list, list_of};
 use super::projection::decides;
 use super::query::Filter;
 use super::scope::{CONTEXT, Span, Strand, runs_of};
-use crate::approval::approvers::Purpose;
 use crate::crypto::keys::PublicKey;
 use crate::domain::digest::Digest;
 use crate::domain::id::{RunId, Seq};

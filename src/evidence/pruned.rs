@@ -3,7 +3,6 @@
 
 use super::{Error, fleet, gather};
 use crate::domain::id::Seq;
-use crate::domain::json::Json;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::Line;
 use crate::record::Kind;

@@ -11,9 +11,8 @@ use super::tail::{RunTail, TailError, Tails};
 use crate::crypto::merkle::Frontier;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Epoch, RunId, Seq};
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::record::{BYTES_MAX, Draft, Entry, Kind, RunLink};
+use crate::record::{BYTES_MAX, Draft, Entry, RunLink};
 
 /// A verified chain up to a head, and the runs that are open on it.
 #[derive(Debug)]

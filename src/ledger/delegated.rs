@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::recovered::{Delegated, args_bytes, usage};
 use crate::domain::id::{CallId, RunId};
-use crate::domain::json::Json;
 use crate::record::{Entry, Kind};
 
 /// A run below others, while its entries are read.

@@ -9,7 +9,6 @@ use crate::approval::proposal::Proposer;
 use crate::domain::call::Auth;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, RunId, ToolName};
-use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 use crate::record;

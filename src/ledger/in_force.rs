@@ -9,7 +9,6 @@ use super::store::{EntryRow, LedgerReader, StoreError};
 use super::{Error, Ledger};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
-use crate::domain::json::Json;
 use crate::record::{Entry, Kind};
 
 /// Entries that are read at once.

@@ -12,7 +12,6 @@ use super::verify::Line;
 use super::verify::fleet::is_fleet;
 use crate::crypto::tiles::WIDTH;
 use crate::domain::id::{ChainId, RunId, Seq};
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::record::{Draft, Entry, Kind};
 

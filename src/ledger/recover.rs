@@ -15,9 +15,6 @@ use crate::record::run::RunOpened;
 use crate::record::run::Setting;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-
 use super::chain::Chain;
 use super::closing::close;
 use super::delegated::Tally;
@@ -34,7 +31,6 @@ use crate::crypto::merkle::Frontier;
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::record::{Draft, Entry, Kind};
 

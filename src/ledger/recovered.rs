@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::tail::Phase;
 use crate::domain::id::{CallId, RunId, ToolName};
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::record::{Entry, Kind};
 

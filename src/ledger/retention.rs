@@ -23,7 +23,6 @@ use super::verify::fleet::is_fleet;
 use crate::approval::order::Loosening;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::record::{BY_CLOCK, Draft, Entry, Kind};
 

@@ -22,9 +22,7 @@ use super::tail::TailError;
 use super::writer_key::{LogKeys, WriterKey};
 use super::{Error, Parts, RecoveredRun, Shared, Status, closing, recover};
 use crate::domain::id::Epoch;
-use crate::domain::json::Json;
-use crate::domain::tier::Binding;
-use crate::record::{Draft, Kind};
+use crate::record::Draft;
 
 /// Entries of one batch at most.
 const BATCH_ENTRIES: usize = 1024;

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use super::chain::Counts;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::record::{Draft, Entry, Kind};
 

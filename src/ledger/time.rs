@@ -13,7 +13,6 @@ use super::recover::{Refused, broken};
 use super::store::Leased;
 use crate::clock::Clock;
 use crate::domain::id::Seq;
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::record::{Entry, Kind};
 

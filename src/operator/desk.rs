@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError};
 use crate::ledger::vault::{self, Vault};

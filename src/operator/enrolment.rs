@@ -24,7 +24,6 @@ use crate::crypto::keys::PublicKey;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Epoch, Seq};
-use crate::domain::json::Json;
 use crate::identity::IdentityError;
 use crate::identity::callers::read_token;
 use crate::ledger::Ledger;

@@ -18,7 +18,6 @@ use crate::approval::order::{self, Loosening, Word};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::domain::json::Json;
 use crate::evidence::erasure::{
     Asked, Change, Error, Found, HoldSet, Recorded, Shelf, newest, set_hold,
 };

@@ -22,7 +22,7 @@ use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::ledger::drafts::{Written, clip};
 use crate::ledger::{Status, permit::Receipt};
-use crate::record::{Draft, Kind};
+use crate::record::Draft;
 use crate::serve::problem::Problem;
 
 /// Rows that are shown at once.

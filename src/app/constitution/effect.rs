@@ -10,7 +10,6 @@ use crate::app::policy::unfit;
 use crate::domain::decision::LayerDigest;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
-use crate::ledger::drafts::clip;
 use crate::policy::bundle::Bundle;
 use crate::policy::lint::{Finding, Level};
 

@@ -9,10 +9,10 @@ use crate::control::Order;
 use crate::control::Row;
 use crate::control::amendments::Proposal;
 use crate::domain::digest::Digest;
-use crate::domain::json::Json;
-use crate::ledger::drafts::{Written, clip, layers};
+use crate::ledger::drafts::{Written, layers};
 use crate::policy::bundle::Bundle;
 use crate::record::Body;
+use crate::record::Draft;
 use crate::record::Nonce;
 use crate::record::TaggedDigest;
 use crate::record::Text;
@@ -20,7 +20,6 @@ use crate::record::approval::AmendmentApproved;
 use crate::record::approval::AmendmentProposed;
 use crate::record::approval::AmendmentRefused;
 use crate::record::approval::Step;
-use crate::record::{Draft, Kind};
 
 /// Bytes of a text in an entry.
 const TEXT_MAX: usize = 1024;

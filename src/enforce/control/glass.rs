@@ -23,7 +23,7 @@ use crate::enforce::Road;
 use crate::enforce::approve::{Readying, Refused};
 use crate::enforce::run::Place;
 use crate::ledger::drafts::Written;
-use crate::record::{Draft, Kind};
+use crate::record::Draft;
 
 /// How far this gate's clock may be behind that of whoever put the order on the list.
 const BEHIND: Duration = Duration::from_secs(60);

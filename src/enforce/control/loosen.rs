@@ -21,8 +21,8 @@ use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::enforce::Road;
 use crate::enforce::approve::{Readying, Refused};
-use crate::ledger::drafts::{Written, clip};
-use crate::record::{Draft, Kind};
+use crate::ledger::drafts::Written;
+use crate::record::Draft;
 
 /// How long after it was signed an order takes back what the gate itself suspended.
 const FORGIVES_WITHIN: Duration = Duration::from_secs(15 * 60);

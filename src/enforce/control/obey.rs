@@ -25,9 +25,9 @@ use crate::enforce::Road;
 use crate::enforce::answer::Answer;
 use crate::enforce::modify::Other;
 use crate::enforce::run::{Place, Run, Waiting};
-use crate::ledger::drafts::{Written, clip};
+use crate::ledger::drafts::Written;
 use crate::ledger::{self, closing};
-use crate::record::{Draft, Kind};
+use crate::record::Draft;
 use crate::tool::{self, Cancel};
 
 /// How long an order waits for the calls that it stops. An operator is told within a second.

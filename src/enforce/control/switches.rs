@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use crate::approval::order::Loosening;
 use crate::control::{Action, Row, Target};
 use crate::domain::id::{RunId, ToolName};
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::enforce::run::Run;
 use crate::identity::manifest::Manifest;

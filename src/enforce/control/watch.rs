@@ -20,7 +20,7 @@ use crate::domain::json::Json;
 use crate::enforce::Road;
 use crate::ledger::drafts::Written;
 use crate::ledger::store::StoreError;
-use crate::record::{Draft, Kind};
+use crate::record::Draft;
 
 /// Between two looks at the list, with the time a look takes less than 250 ms.
 const LOOK: Duration = Duration::from_millis(200);

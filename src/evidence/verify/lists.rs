@@ -5,12 +5,9 @@ use crate::record::chain::SignersBound;
 use std::collections::BTreeMap;
 
 use super::case::Case;
-use crate::approval::approvers::Purpose;
 use crate::domain::digest::Digest;
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::evidence::approvals::{glass_list, is_word, list_of, order_list};
-use crate::ledger::verify::Line;
 use crate::ledger::verify::approved::LATE_MILLIS;
 use crate::record::Kind;
 

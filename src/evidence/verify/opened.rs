@@ -9,7 +9,6 @@ use super::report::{Outcome, Report};
 use crate::domain::commitment::opens;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::domain::json::Json;
 use crate::evidence::bundle::{FLEET_CHECKPOINT, Files};
 use crate::evidence::payloads::{Is, Payload, Payloads, Why};
 use crate::evidence::scope::Strand;

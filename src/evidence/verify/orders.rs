@@ -20,7 +20,6 @@ use crate::approval::approvers::Purpose;
 use crate::approval::order::{Loosening, Statement, Word, check as worth};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::evidence::approvals::{order, order_list};
 use crate::ledger::verify::Line;

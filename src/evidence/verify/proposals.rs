@@ -1,7 +1,7 @@
 //! P4, of calls whose arguments an approver wrote: it is the approver's own signature over these arguments, for a
 //! call that was held then.
 
-use super::approvals::{Bad, at, held, recorded, trusted};
+use super::approvals::{Bad, at, held, trusted};
 use super::case::Case;
 use crate::approval::{Approval, Signed, proposal};
 use crate::domain::digest::{Digest, Salt};

@@ -1,7 +1,6 @@
 //! One decision on the ledger against the one that the policy gives again.
 
 use crate::domain::decision::{Course, Verdict};
-use crate::domain::json::Json;
 use crate::ledger::drafts;
 use crate::ledger::verify::Line;
 use crate::policy::rego::RegoEngine;

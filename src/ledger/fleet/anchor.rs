@@ -25,7 +25,6 @@ use super::{Fleet, FleetParts, OpenError};
 use crate::crypto::merkle;
 use crate::crypto::note::{Checkpoint, VerifierKey};
 use crate::domain::digest::Digest;
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::record::{Draft, Kind};
 

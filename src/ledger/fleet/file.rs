@@ -11,9 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::crypto::note::Checkpoint;
 use crate::domain::canonical;
-use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
-use crate::domain::time::Timestamp;
 
 const VERSION: &str = "wicketgate/anchor/1";
 /// Bytes of a name in an entry.

@@ -25,8 +25,7 @@ use crate::crypto::merkle;
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
-use crate::domain::json::Json;
-use crate::record::{Draft, Entry, Kind};
+use crate::record::{Draft, Entry};
 
 /// Names between the one a chain has and the one it gets: more recoveries than anybody makes.
 const NAMES_MAX: u64 = 1_000_000;

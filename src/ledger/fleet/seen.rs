@@ -14,8 +14,7 @@ use crate::crypto::merkle::Frontier;
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
-use crate::domain::json::Json;
-use crate::record::{Entry, Kind};
+use crate::record::Entry;
 
 /// Leaf hashes fetched at a time.
 const PAGE: u32 = 10_000;

@@ -15,9 +15,6 @@ use crate::approval::Word;
 use crate::approval::amendment::{NAMESPACE, Pending};
 use crate::crypto::sshsig::SshSig;
 use crate::domain::digest::Digest;
-use crate::domain::json::Json;
-use crate::domain::time::Timestamp;
-use crate::record::Kind;
 
 /// One proposal as the entries tell it.
 #[derive(Clone, Debug)]

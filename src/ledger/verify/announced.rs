@@ -3,14 +3,10 @@
 //! A new key counts if the old one announced it: the entry stands in an epoch that the old key itself
 //! certified. A revocation counts from whoever may write in the log.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-
 use super::epochs::Revoked;
 use super::read::Line;
 use crate::crypto::keys::PublicKey;
 use crate::domain::id::{Epoch, Seq};
-use crate::domain::json::Json;
 use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
 use crate::record::Base64;
 use crate::record::Int;

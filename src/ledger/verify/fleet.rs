@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use super::read::Line;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::domain::json::Json;
 use crate::ledger::fleet::POOL;
 use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
 use crate::record::Kind;

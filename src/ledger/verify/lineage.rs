@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use super::read::{Damage, Line};
 use crate::domain::id::RunId;
-use crate::domain::json::Json;
 use crate::record::Kind;
 
 /// One open run.

@@ -13,7 +13,6 @@ use super::read::{Damage, Line};
 use crate::domain::decision::Verdict;
 use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, RunId, ToolName};
-use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::record::{Kind, RunLink};
 

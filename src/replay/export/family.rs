@@ -5,7 +5,6 @@ use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::id::{CallId, RunId};
-use crate::domain::json::Json;
 use crate::evidence::projection::decides;
 use crate::evidence::{self, gather};
 use crate::ledger::store::{ChainRow, LedgerReader};

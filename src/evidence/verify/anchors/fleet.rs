@@ -16,7 +16,6 @@ use crate::crypto::merkle::verifies_inclusion;
 use crate::crypto::note::{Checkpoint, Held};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::domain::json::Json;
 use crate::evidence::bundle::{
     FLEET_CHECKPOINT, FLEET_ENTRIES, FLEET_INCLUSION, FLEET_RANGE, Files,
 };

@@ -5,13 +5,11 @@ use super::{Chain, Head, Recorded, Vouched, cosigned};
 use crate::crypto::tsp::{self, Asked, Fault, Stamp};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::evidence::bundle::Files;
 use crate::evidence::trust::Trust;
 use crate::evidence::verify::report::{Outcome, Report};
 use crate::ledger::verify::Line;
-use crate::record::Kind;
 use crate::record::chain::AnchorObserved;
 
 /// What the stamps of a bundle come to.
