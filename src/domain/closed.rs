@@ -46,6 +46,7 @@ macro_rules! closed {
 
         impl $name {
             /// Every value, in the order of their declaration.
+            #[allow(dead_code, reason = "not every set is enumerated")]
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// Its text.

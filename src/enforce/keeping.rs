@@ -28,9 +28,6 @@ use crate::tool::toolbox::described;
 /// The mode of a run that is answered from a recording (`OpenRunRequest.mode`, `run.opened.replay.mode`).
 pub(super) const REPLAY: &str = "replay";
 
-/// `run.opened.replay.mode` of a run that goes on from a recording.
-pub(super) const FORK: &str = "fork";
-
 /// How one run is kept.
 #[derive(Debug, Default)]
 pub(super) struct Keeping {

@@ -141,9 +141,6 @@ impl Opening<'_> {
     }
 }
 
-/// The role of what an approver signed: digests, a key and a signature, and nothing of what a call says.
-const APPROVAL: &str = "approval";
-
 /// Adds what the ledger has for every commitment of these lines. Unless `all` are asked for, only approvals
 /// are looked up: without them nobody can tell who released what.
 ///

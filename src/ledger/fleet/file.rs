@@ -14,10 +14,6 @@ use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
 
 const VERSION: &str = "wicketgate/anchor/1";
-/// Bytes of a name in an entry.
-const TEXT_MAX: usize = 4096;
-/// The largest number in an entry.
-const SIZE_MAX: u64 = 9_007_199_254_740_991;
 
 /// What the file says.
 #[derive(Clone, PartialEq, Debug)]
