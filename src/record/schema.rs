@@ -116,9 +116,24 @@ mod tests {
         whole.insert("$defs".into(), Value::Object(definitions.into_iter().collect()));
         let mut whole = Value::Object(whole);
         tidy(&mut whole);
-        let mut text = serde_json::to_string_pretty(&whole).unwrap();
-        text.push('\n');
-        text
+        lines(&whole)
+    }
+
+    /// The document with each property, definition and branch on a line of its own.
+    fn lines(whole: &Value) -> String {
+        let line = |value: &Value| serde_json::to_string(value).unwrap();
+        let members = whole.as_object().unwrap().iter().map(|(name, value)| {
+            let parts: Vec<String> = match value {
+                Value::Object(parts) => {
+                    parts.iter().map(|(k, v)| format!("    {k:?}: {}", line(v))).collect()
+                }
+                Value::Array(parts) => parts.iter().map(|v| format!("    {}", line(v))).collect(),
+                other => return format!("  {name:?}: {}", line(other)),
+            };
+            let (open, close) = if value.is_object() { ('{', '}') } else { ('[', ']') };
+            format!("  {name:?}: {open}\n{}\n  {close}", parts.join(",\n"))
+        });
+        format!("{{\n{}\n}}\n", members.collect::<Vec<_>>().join(",\n"))
     }
 
     /// Leaves out what entries never have: `null`, and members that a kind has not.

@@ -100,6 +100,7 @@ mod tests {
     use super::*;
     use crate::clock::SystemEntropy;
     use crate::crypto::keys::SecretKey;
+    use crate::domain::digest::Digest;
 
     #[test]
     fn what_is_stored_is_loaded_and_anything_else_is_an_error() {
