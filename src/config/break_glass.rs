@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::trust::KeyFiles;
 use crate::approval::break_glass::{MINUTES_MAX, QUORUM_MIN, SIGNATURES_MAX};
 use crate::yaml::schema::FilePath;
 
@@ -16,14 +17,10 @@ pub struct BreakGlass {
     #[schemars(with = "FilePath")]
     pub signers: PathBuf,
     /// Public key files (PEM) of those who sign that list. A key of another kind is not allowed here.
-    #[schemars(
-        with = "Vec<FilePath>",
-        length(min = 1, max = 64),
-        extend("x-error" = "expected 1 to 64 public key files")
-    )]
+    #[schemars(with = "KeyFiles")]
     pub keys: Vec<PathBuf>,
     /// How many of these keys must have signed the list.
-    #[serde(default = "threshold")]
+    #[serde(default = "super::trust::one")]
     #[schemars(range(min = 1, max = 64))]
     pub threshold: usize,
     /// How many different people must sign a statement.
@@ -34,10 +31,6 @@ pub struct BreakGlass {
     #[serde(default = "max_minutes")]
     #[schemars(range(min = 1, max = MINUTES_MAX))]
     pub max_minutes: u64,
-}
-
-const fn threshold() -> usize {
-    1
 }
 
 const fn quorum() -> usize {

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::Config;
 use super::kubernetes::{self, Kubernetes};
+use super::ledger::SlotPool;
 use super::tls::{self, Tls};
 use crate::catalog::host::{Host, Origin};
 use crate::crypto::keys::PublicKey;
@@ -66,10 +67,7 @@ fn without_clients(schema: &mut Schema) {
 #[serde(deny_unknown_fields)]
 pub struct Token {
     /// The pool of slots, as `ledger.postgres.slots` of its sidecars names it.
-    #[schemars(
-        regex(pattern = r"^[a-z0-9-]{1,63}(/[a-z0-9-]{1,63})?$"),
-        extend("x-error" = "expected a pool: local, or <namespace>/<service account>")
-    )]
+    #[schemars(with = "SlotPool")]
     pub pool: String,
     /// A file of mode 0600 that holds the token of the pool's sidecars: at least 43 printable characters (256 bits). The
     /// hub reads it for each request.

@@ -57,10 +57,7 @@ pub struct Postgres {
     )]
     pub tenant: String,
     /// The pool of slots that this sidecar takes one of: `local`, or `<namespace>/<service account>`.
-    #[schemars(
-        regex(pattern = r"^[a-z0-9-]{1,63}(/[a-z0-9-]{1,63})?$"),
-        extend("x-error" = "expected a pool: local, or <namespace>/<service account>")
-    )]
+    #[schemars(with = "SlotPool")]
     pub slots: String,
     /// Directory for the exact bytes of the last batches. The gate keeps them there before it acknowledges them.
     /// Default: `spool` in the state directory.
@@ -78,6 +75,15 @@ pub struct Postgres {
     #[serde(skip)]
     pub connect: Secret,
 }
+
+/// The schema of a pool of slots.
+#[derive(JsonSchema)]
+#[schemars(extend("x-error" = "expected a pool: local, or <namespace>/<service account>"))]
+pub(super) struct SlotPool(
+    #[schemars(regex(pattern = r"^[a-z0-9-]{1,63}(/[a-z0-9-]{1,63})?$"))]
+    #[expect(dead_code, reason = "only its schema is used")]
+    String,
+);
 
 impl Default for Postgres {
     fn default() -> Self {

@@ -13,11 +13,7 @@ use crate::yaml::schema::FilePath;
 #[serde(deny_unknown_fields)]
 pub struct Trust {
     /// Public key files (PEM) of those who sign manifests.
-    #[schemars(
-        with = "Vec<FilePath>",
-        length(min = 1, max = 64),
-        extend("x-error" = "expected 1 to 64 public key files")
-    )]
+    #[schemars(with = "KeyFiles")]
     pub manifest_keys: Vec<PathBuf>,
     /// How many of the manifest keys must have signed.
     #[serde(default = "one")]
@@ -49,6 +45,15 @@ pub struct Trust {
     pub break_glass: Option<BreakGlass>,
 }
 
-const fn one() -> usize {
+/// The schema of a list of key files that may not be empty.
+#[derive(JsonSchema)]
+#[schemars(extend("x-error" = "expected 1 to 64 public key files"))]
+pub(super) struct KeyFiles(
+    #[schemars(length(min = 1, max = 64))]
+    #[expect(dead_code, reason = "only its schema is used")]
+    Vec<FilePath>,
+);
+
+pub(super) const fn one() -> usize {
     1
 }

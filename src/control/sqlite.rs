@@ -15,7 +15,7 @@ use crate::domain::canonical;
 use crate::domain::time::Timestamp;
 use crate::ledger::sqlite::rows::{get, signed, unsigned};
 use crate::ledger::sqlite::steps::{begin, finish, run};
-use crate::ledger::sqlite::{Lane, before_commit, bounded, check_version, options};
+use crate::ledger::sqlite::{Lane, before_commit, bounded, options};
 use crate::ledger::store::StoreError;
 
 /// How long an order waits for the ledger's writer to let go of the file.
@@ -53,7 +53,7 @@ impl Sqlite {
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let options = options(path).create_if_missing(false).busy_timeout(BUSY);
         let list = Self { lane: Lane::writing(options), put: Arc::default() };
-        call!(list, conn => check_version(conn))?;
+        list.lane.check_version().await?;
         Ok(list)
     }
 

@@ -17,7 +17,6 @@ mod manifest;
 #[path = "../support/private.rs"]
 mod private;
 mod probe;
-mod reference;
 mod steps;
 mod tools;
 

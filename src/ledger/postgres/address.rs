@@ -1,6 +1,7 @@
 //! Where the database is, by its URL, and how the way there is protected.
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -108,24 +109,22 @@ impl Address {
 
     /// A new connection. The files of certificates are read anew each time.
     pub(super) async fn connect(&self) -> Result<(Client, Wire), Failure> {
-        let tls = self.client_config().map_err(|why| {
-            Failure::Final(StoreError::Unavailable(format!("TLS of the database: {why}")))
-        })?;
+        let tls = self.client_config().map_err(Failure::Final)?;
         self.config.connect(Tls(Arc::new(tls))).await.map_err(|e| nothing_written(&e))
     }
 
-    fn client_config(&self) -> Result<ClientConfig, String> {
+    fn client_config(&self) -> Result<ClientConfig, StoreError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(|e| e.to_string())?;
+            .map_err(unusable)?;
         let builder = match self.mode {
             Mode::VerifyFull => builder.with_root_certificates(self.authorities()?),
             Mode::VerifyCa => {
                 let roots = Arc::new(self.authorities()?);
                 let chain =
                     WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
-                let chain = Some(chain.build().map_err(|e| e.to_string())?);
+                let chain = Some(chain.build().map_err(unusable)?);
                 builder
                     .dangerous()
                     .with_custom_certificate_verifier(Arc::new(AnyName { chain, provider }))
@@ -138,29 +137,41 @@ impl Address {
             (Some(certificate), Some(key)) => {
                 let chain = certificates(certificate)?;
                 let key = PrivateKeyDer::from_pem_file(key)
-                    .map_err(|_| format!("`{}`: no private key in PEM", key.display()))?;
-                builder.with_client_auth_cert(chain, key).map_err(|e| e.to_string())
+                    .map_err(|_| unreadable(key, "no private key in PEM"))?;
+                builder.with_client_auth_cert(chain, key).map_err(unusable)
             }
             (None, None) => Ok(builder.with_no_client_auth()),
-            (Some(_), None) | (None, Some(_)) => Err("`sslcert` and `sslkey` go together".into()),
+            (Some(_), None) | (None, Some(_)) => {
+                Err(unusable("`sslcert` and `sslkey` go together"))
+            }
         }
     }
 
     /// The authorities of this machine, and those of `sslrootcert`.
-    fn authorities(&self) -> Result<RootCertStore, String> {
+    fn authorities(&self) -> Result<RootCertStore, StoreError> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if let Some(path) = &self.authority {
             for certificate in certificates(path)? {
-                roots.add(certificate).map_err(|e| format!("`{}`: {e}", path.display()))?;
+                roots.add(certificate).map_err(|e| unreadable(path, e))?;
             }
         }
         Ok(roots)
     }
 }
 
-fn certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, String> {
-    let wrong = |e| format!("`{}`: {e}", path.display());
+/// Why no TLS can be spoken with the database.
+fn unusable(why: impl Display) -> StoreError {
+    StoreError::Unavailable(format!("TLS of the database: {why}"))
+}
+
+/// The same of a file.
+fn unreadable(path: &Path, why: impl Display) -> StoreError {
+    unusable(format_args!("`{}`: {why}", path.display()))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
+    let wrong = |e| unreadable(path, e);
     CertificateDer::pem_file_iter(path).map_err(wrong)?.collect::<Result<_, _>>().map_err(wrong)
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use super::{Lane, before_commit, bounded, check_version, files, options, rows};
+use super::{Lane, before_commit, files, options, rows};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::domain::time::Timestamp;
@@ -38,10 +38,8 @@ impl SqliteKeeper {
         let options = options(path).create_if_missing(false);
         let keeper =
             Self { path: path.to_owned(), lane: Lane::writing(options), traces: Mutex::default() };
-        let mut turn = keeper.lane.take().await?;
-        let sound = bounded(check_version(&mut turn.conn)).await;
-        turn.settle(&sound);
-        sound.map(|()| keeper)
+        keeper.lane.check_version().await?;
+        Ok(keeper)
     }
 
     /// Empties the log beside the file, as far as nobody reads: whether somebody does.

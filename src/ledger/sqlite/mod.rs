@@ -81,6 +81,17 @@ impl Lane {
         let conn = tokio::time::timeout(CALL_MAX, connected).await.map_err(late)??;
         Ok(Turn { home, conn })
     }
+
+    /// Whether the file is there and has the schema of this build.
+    ///
+    /// # Errors
+    /// It is not there; [`StoreError::Broken`] of another schema, with what to do about it.
+    pub(crate) async fn check_version(&self) -> Result<(), StoreError> {
+        let mut turn = self.take().await?;
+        let sound = bounded(check_version(&mut turn.conn)).await;
+        turn.settle(&sound);
+        sound
+    }
 }
 
 impl Turn<'_> {
@@ -184,7 +195,7 @@ async fn version(conn: &mut SqliteConnection) -> Result<i64, StoreError> {
 ///
 /// # Errors
 /// [`StoreError::Broken`], with what to do about it.
-pub(crate) async fn check_version(conn: &mut SqliteConnection) -> Result<(), StoreError> {
+async fn check_version(conn: &mut SqliteConnection) -> Result<(), StoreError> {
     let found = version(conn).await?;
     if found == VERSION { Ok(()) } else { Err(StoreError::Broken(unread(found))) }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 
 use super::steps::{begin, finish, run};
-use super::{Lane, before_commit, bounded, check_version, options, rows};
+use super::{Lane, before_commit, bounded, options, rows};
 use crate::ledger::store::StoreError;
 use crate::limits::pool::{Ask, Hold, Lease, Pools, Unanswered, block};
 
@@ -44,10 +44,8 @@ impl SqlitePools {
     /// It is not there, or of another schema.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let pools = Self { lane: Lane::writing(options(path).create_if_missing(false)) };
-        let mut turn = pools.lane.take().await?;
-        let sound = bounded(check_version(&mut turn.conn)).await;
-        turn.settle(&sound);
-        sound.map(|()| pools)
+        pools.lane.check_version().await?;
+        Ok(pools)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod api;
 mod cli;
+mod configuration;
 mod entry;
 mod errors;
 
@@ -19,6 +20,7 @@ fn the_reference_is_made_of_the_programs_own_tables() {
         ("errors", errors::page()),
         ("api", api::page()),
         ("entry", entry::page()),
+        ("configuration", configuration::page()),
     ] {
         assert_generated(&format!("docs/reference/{name}.md"), &page);
     }

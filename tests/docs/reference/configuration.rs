@@ -1,16 +1,12 @@
-//! The reference of the configuration, which is generated from its schema and held to it.
+//! The configuration: every field with its type, default and meaning.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/configuration.md");
+use super::begin;
 
-const HEAD: &str = "\
-<!-- Generated from the schema of the configuration. After a change of the schema: WICKETGATE_BLESS=1 cargo test --test cli reference -->
-
-# Configuration: `wicketgate.yaml`
-
+const ABOUT: &str = "
 `wicketgate config schema` prints the same as a JSON Schema for editors. `wicketgate config check` reports everything that
 is wrong with a file, and `wicketgate config print` shows what is in force: a variable `WICKETGATE__SECTION__FIELD`, else
 the file, else the default. Variables exist for fields with a single value outside lists. A relative path starts from the
@@ -162,17 +158,9 @@ fn section(path: &str, schema: &Field<'_>, out: &mut String) {
     }
 }
 
-#[test]
-fn the_reference_of_the_configuration_is_what_the_schema_says() {
-    let mut expected = HEAD.to_owned();
-    section("", &Field::of(&wicketgate::config::schema()).unwrap(), &mut expected);
-    if std::env::var_os("WICKETGATE_BLESS").is_some() {
-        std::fs::write(FILE, &expected).unwrap();
-    }
-    let found = std::fs::read_to_string(FILE).unwrap_or_default();
-    let differs = found.lines().zip(expected.lines()).find(|(found, expected)| found != expected);
-    assert!(
-        found == expected,
-        "docs/reference/configuration.md is not what the schema says; run with WICKETGATE_BLESS=1\n{differs:?}"
-    );
+pub fn page() -> String {
+    let mut page = begin("Configuration: `wicketgate.yaml`", "the schema of the configuration");
+    page.push_str(ABOUT);
+    section("", &Field::of(&wicketgate::config::schema()).unwrap(), &mut page);
+    page
 }
