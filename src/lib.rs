@@ -14,10 +14,11 @@
 //!
 //! # The layers, left may not know right (a test reads the paths)
 //!
-//! `domain, clock, telemetry < crypto, yaml, mcp < identity, catalog, firewall, limits, approval < policy < ledger <
+//! `domain, clock, telemetry < crypto, yaml, mcp, record < identity, catalog, firewall, limits, approval < policy < ledger <
 //! control < tool < enforce, evidence, replay < serve, operator, witness < config, app, cli`
 //!
 //! - `domain` values, strict JSON, the one canonical form · `crypto` keys, DSSE, notes, Merkle trees
+//! - `record` the ledger entry: one struct per kind, its text forms, its schema
 //! - `mcp` framing, names and headers of the Model Context Protocol
 //! - `identity` manifests, callers, run tokens · `catalog` tool bindings · `firewall` findings · `limits` budgets
 //! - `approval` what an approver signs · `control` what operators tell the gates
@@ -27,7 +28,7 @@
 //! - `serve` gRPC and the operator's door · `operator` who may see and order what · `witness` cosigns heads of logs, and asks others to · `app` the composition root · `cli` the commands
 //!
 //! Without the feature `gate` only what verifies is left: `clock`, `crypto`, `domain`, `firewall`,
-//! `yaml`, and of `policy`, `ledger` and `evidence` what reads bytes. Then no database, network or async runtime is linked.
+//! `record`, `yaml`, and of `policy`, `ledger` and `evidence` what reads bytes. Then no database, network or async runtime is linked.
 
 #![cfg_attr(
     not(feature = "gate"),

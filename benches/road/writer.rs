@@ -7,7 +7,6 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use wicketgate::clock::{SystemClock, SystemEntropy};
 use wicketgate::crypto::keys::SecretKey;
-use wicketgate::domain::json::Json;
 use wicketgate::ledger::drafts::Written;
 use wicketgate::ledger::postgres::{self, Postgres};
 use wicketgate::ledger::spool::{HeadFile, Journal, Spool};

@@ -1,12 +1,11 @@
 //! The gate's own health on its books: each turn of readiness after the first, with its reasons.
 
-use crate::record::Text;
-use crate::record::chain::HealthChanged;
 use std::sync::{Arc, Weak};
 
 use super::running::{DRAINING, Running};
 use crate::ledger::drafts::Written;
-use crate::record::Draft;
+use crate::record::chain::HealthChanged;
+use crate::record::{Draft, Text};
 use crate::serve::Readiness;
 
 /// Reasons of one entry, and bytes of each.

@@ -5,7 +5,6 @@
 //! still be approved. Then open calls become unknown, held ones expired, runs are sealed, and the slot is
 //! free for whoever starts next.
 
-use crate::record::chain::WriterStarted;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +22,7 @@ use crate::ledger::store::{LedgerReader, LedgerStore, StoreError};
 use crate::ledger::writer_key::{Certificate, Signer};
 use crate::ledger::{Parts, Settings, spool};
 use crate::operator::Office;
+use crate::record::chain::WriterStarted;
 use crate::record::{Entry, Kind};
 use crate::telemetry::metrics::Metrics;
 

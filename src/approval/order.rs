@@ -5,8 +5,6 @@
 //! digest: it takes back what stood up to that one and nothing later, so that whoever puts it there a second time takes
 //! back nothing.
 
-use crate::record::TaggedDigest;
-use crate::record::payload::SignedOrder;
 use std::collections::BTreeSet;
 
 use super::approvers::Purpose;
@@ -16,6 +14,8 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
+use crate::record::TaggedDigest;
+use crate::record::payload::SignedOrder;
 
 /// The SSHSIG namespace of orders that loosen.
 pub const NAMESPACE: &str = "wicketgate-order";

@@ -1,10 +1,5 @@
 //! `wicketgate key show | rotate | revoke`.
 
-use crate::record::Base64;
-use crate::record::Text;
-use crate::record::fleet::KeyRevoked;
-use crate::record::fleet::KeyRotated;
-use crate::record::fleet::KeyUse;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,7 +12,8 @@ use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::note::vkey;
 use crate::crypto::signer::{self, Signer, agent_key};
 use crate::ledger::fleet::Fleet;
-use crate::record::Draft;
+use crate::record::fleet::{KeyRevoked, KeyRotated, KeyUse};
+use crate::record::{Base64, Draft, Text};
 
 const INVALID: u8 = 1;
 const USAGE: u8 = 64;

@@ -1,13 +1,5 @@
 //! `wicketgate ledger verify | tail | head | migrate | anchor | recover | archive | prune | size`.
 
-use crate::record::approval::ApprovalGranted;
-use crate::record::approval::ApprovalRefused;
-use crate::record::call::CallAuthorized;
-use crate::record::chain::HealthChanged;
-use crate::record::control::Action;
-use crate::record::control::ControlApplied;
-use crate::record::control::ControlRefused;
-use crate::record::control::ControlSet;
 use std::path::PathBuf;
 
 use super::reader::{self, Source};
@@ -18,6 +10,10 @@ use crate::domain::json::Json;
 use crate::ledger::postgres::Login;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
 use crate::operator::visible;
+use crate::record::approval::{ApprovalGranted, ApprovalRefused};
+use crate::record::call::CallAuthorized;
+use crate::record::chain::HealthChanged;
+use crate::record::control::{Action, ControlApplied, ControlRefused, ControlSet};
 use crate::record::{Draft, Entry};
 
 pub(super) const INVALID: u8 = 1;

@@ -1,6 +1,5 @@
 //! `wicketgate policy observed`: what enforcement would have refused, rule by rule.
 
-use crate::record::call::Reason;
 use std::collections::BTreeMap;
 
 use super::reader::{self, Source};
@@ -13,6 +12,7 @@ use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::enforce::CANARY_TOOL;
 use crate::ledger::store::{EntryRow, LedgerReader, StoreError};
+use crate::record::call::Reason;
 use crate::record::{Draft, Entry, Kind};
 
 /// Entries read at once.

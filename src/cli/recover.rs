@@ -1,7 +1,5 @@
 //! `wicketgate ledger recover`.
 
-use crate::record::chain::ChainGenesis;
-use crate::record::chain::Continues;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,6 +18,7 @@ use crate::ledger::sqlite::Sqlite;
 use crate::ledger::store::{LedgerStore, StoreError};
 use crate::ledger::writer_key::LogKeys;
 use crate::record::Draft;
+use crate::record::chain::{ChainGenesis, Continues};
 
 const INVALID: u8 = 1;
 const UNVERIFIABLE: u8 = 2;

@@ -1,9 +1,5 @@
 //! `wicketgate policy suggest`: least-privilege rules from what a run really did.
 
-use crate::record::Role;
-use crate::record::call::CallCancelled;
-use crate::record::chain::PolicyActivated;
-use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +18,10 @@ use crate::policy::PolicyEngine as _;
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{DEADLINE, RegoEngine};
 use crate::policy::suggest::{self, Left, Seen};
-use crate::record::{Entry, Kind};
+use crate::record::call::CallCancelled;
+use crate::record::chain::PolicyActivated;
+use crate::record::run::RunOpened;
+use crate::record::{Entry, Kind, Role};
 
 const META: &str = "bundle.json";
 const RULES: &str = "agent/suggested.rego";

@@ -1,8 +1,6 @@
 //! What stands before the books: how fast a caller may ask, what runs and pools have left, whose turn
 //! it is. Everything here refuses before an intent is written, or makes the intent a denial.
 
-use crate::record::control::ControlApplied;
-use crate::record::control::TargetKind;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +26,7 @@ use crate::limits::shares;
 use crate::limits::{Spend, Spent, Went};
 use crate::policy::input;
 use crate::record::Draft;
+use crate::record::control::{ControlApplied, TargetKind};
 use crate::tool::toolbox::Toolbox;
 
 /// Calls of one ordered run that may wait for their turn.

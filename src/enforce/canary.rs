@@ -6,8 +6,6 @@
 //! What came of it is `enforcement.tested` on the books. A gate whose canary was not denied, or could not
 //! be recorded, takes no call until one was (`condition`).
 
-use crate::record::chain::EnforcementTested;
-use crate::record::chain::TestProbe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +20,7 @@ use crate::identity::Caller;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::drafts::Written;
 use crate::record::Draft;
+use crate::record::chain::{EnforcementTested, TestProbe};
 
 /// The tool it asks for. A gate with a manifest that grants it fails its own test.
 pub const CANARY_TOOL: &str = "wicketgate.canary";

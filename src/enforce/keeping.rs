@@ -1,16 +1,12 @@
 //! What of a run is kept for a replay: the tools its agent was shown, and a seed for what is minted for it.
 
-use crate::record::TaggedDigest;
-use crate::record::Text;
-use crate::record::run::Replay;
-use crate::record::run::ReplayMode;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use super::answer::Fault;
-use super::opening::claims;
+use super::opened::claims;
 use super::prologue::{Fork, Prologue};
 use super::run::Run;
 use super::{Cast, Entrance, Opening, Road};
@@ -23,6 +19,8 @@ use crate::identity::lineage::Grants;
 use crate::identity::manifest::{Keep, Manifest};
 use crate::ledger::drafts::clip;
 use crate::ledger::permit::Receipt;
+use crate::record::run::{Replay, ReplayMode};
+use crate::record::{TaggedDigest, Text};
 use crate::tool::toolbox::described;
 
 /// The mode of a run that is answered from a recording (`OpenRunRequest.mode`, `run.opened.replay.mode`).

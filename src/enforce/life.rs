@@ -1,11 +1,5 @@
 //! A run from `run.opened` to `run.sealed`: opening, what it is shown, holds that run out, sealing.
 
-use crate::record::TaggedDigest;
-use crate::record::Text;
-use crate::record::chain::ManifestBound;
-use crate::record::chain::PolicyActivated;
-use crate::record::chain::SignerList;
-use crate::record::chain::SignersBound;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -39,7 +33,8 @@ use crate::ledger::permit::Receipt;
 use crate::ledger::{self, Ledger, closing};
 use crate::limits::shares::Shares;
 use crate::policy::PolicyEngine;
-use crate::record::Draft;
+use crate::record::chain::{ManifestBound, PolicyActivated, SignerList, SignersBound};
+use crate::record::{Draft, TaggedDigest, Text};
 
 /// How long nobody looks whether the wall clock was set on.
 const LOOK: Duration = Duration::from_secs(5);

@@ -91,6 +91,7 @@ mod large;
 mod life;
 mod lineage;
 mod modify;
+mod opened;
 mod opening;
 pub mod posture;
 mod prologue;

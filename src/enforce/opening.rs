@@ -1,18 +1,5 @@
 //! Opening a run: what an agent claims, held against its manifest, then put on the books.
 
-use crate::record;
-use crate::record::List;
-use crate::record::Role;
-use crate::record::TaggedDigest;
-use crate::record::Text;
-use crate::record::True;
-use crate::record::chain::ManifestRefused;
-use crate::record::run::Delegate;
-use crate::record::run::Implicit;
-use crate::record::run::Replay;
-use crate::record::run::RunName;
-use crate::record::run::RunOpened;
-use crate::record::run::Setting;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -22,9 +9,10 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::answer::Fault;
-use super::delegate::{Below, Proof};
+use super::delegate::Below;
 use super::implicit::Thread;
 use super::keeping::REPLAY;
+use super::opened::{Opens, claims};
 use super::run::{Run, State};
 use super::{ParentClaim, Road, asked, delegate};
 use crate::clock::random16;
@@ -32,7 +20,6 @@ use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
-use crate::domain::json::Json;
 use crate::domain::seed::Seed;
 use crate::domain::tier::{Binding, Face};
 use crate::domain::time::Timestamp;
@@ -44,8 +31,9 @@ use crate::ledger::permit::Receipt;
 use crate::ledger::{self};
 use crate::limits::{Usage, shares};
 use crate::policy::input::AgentFacts;
-use crate::record::Draft;
-use crate::telemetry::trace;
+use crate::record::chain::ManifestRefused;
+use crate::record::run::{Implicit, RunName};
+use crate::record::{Draft, Role};
 
 /// What an agent claims when it opens a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -105,7 +93,7 @@ pub(super) enum Handle {
 }
 
 impl Handle {
-    const fn hash(&self) -> &Digest {
+    pub(super) const fn hash(&self) -> &Digest {
         match self {
             Self::Token(hash) | Self::Thread(_, hash) => hash,
         }
@@ -128,7 +116,7 @@ impl Handle {
 
     /// What the run stands for, and the name that its requests give. A session's id lets everybody who knows it speak
     /// in the session: it is not recorded.
-    fn thread_facts(&self) -> (Option<Implicit>, Option<RunName>) {
+    pub(super) fn thread_facts(&self) -> (Option<Implicit>, Option<RunName>) {
         match self {
             Self::Token(_) => (None, None),
             Self::Thread(thread, _) => {
@@ -443,80 +431,4 @@ pub(super) fn agent_facts(
         manifest: manifest.digest,
         binding,
     }
-}
-
-/// The runs above, as `run.opened` says them; `None` if there is none.
-fn delegation(agent: &AgentFacts) -> Option<List<record::run::Delegator, 16, 1>> {
-    List::some(agent.delegation.iter().map(|above| record::run::Delegator {
-        id: above.id.as_str().into(),
-        manifest: TaggedDigest(above.manifest),
-        run: above.run,
-        version: above.version.as_str().into(),
-    }))
-}
-
-/// What `run.opened` says of a run: who, what, and under which manifest.
-struct Opens<'a> {
-    caller: &'a Caller,
-    opening: &'a Opening,
-    agent: &'a AgentFacts,
-    mode: Mode,
-    handle: &'a Handle,
-    proof: Option<Proof>,
-    expires: Option<Timestamp>,
-}
-
-impl Opens<'_> {
-    fn entry(&self, (replay, seed): (Option<Replay>, Option<Text>)) -> RunOpened {
-        let Self { caller, opening, agent, handle, .. } = self;
-        let manifest = &caller.manifest;
-        let Claimed { labels, model, instructions } = claimed(opening);
-        let (implicit, thread) = handle.thread_facts();
-        let trace = opening.traceparent.as_deref().filter(|t| trace::valid_traceparent(t));
-        let delegates = manifest.delegates.len();
-        RunOpened {
-            agent: manifest.name.as_str().into(),
-            auth: (&caller.auth).into(),
-            binding: agent.binding,
-            delegate: self.proof.and_then(|proof| Delegate::parse(proof.as_str())),
-            delegates: (delegates > 0).then(|| delegates.into()),
-            delegation: delegation(agent),
-            expires: self.expires,
-            implicit,
-            incognito: True::when(opening.incognito),
-            instructions,
-            labels,
-            manifest: TaggedDigest(manifest.digest),
-            mode: self.mode.as_str().into(),
-            model,
-            parent: agent.delegation.last().map(|parent| parent.run),
-            replay,
-            seed,
-            thread,
-            token_hash: Some(handle.hash().hex().into()),
-            traceparent: trace.map(Text::from),
-            version: manifest.version.to_string().into(),
-        }
-    }
-}
-
-/// What the agent says of itself.
-#[derive(serde::Serialize)]
-struct Claimed {
-    instructions: List<Text>,
-    labels: List<Setting>,
-    model: Text,
-}
-
-fn claimed(opening: &Opening) -> Claimed {
-    Claimed {
-        instructions: opening.instructions.iter().take(16).map(|i| Text::clip(i, 80)).collect(),
-        labels: opening.labels.iter().map(|(k, v)| Setting::of(k, v)).collect(),
-        model: Text::clip(&opening.model, 128),
-    }
-}
-
-/// The same as one value, by which a recorded run is found again.
-pub(super) fn claims(opening: &Opening) -> Json {
-    Json::of(&claimed(opening))
 }

@@ -4,12 +4,6 @@
 //! caller reports none, every call is denied where `isolation: enforced`. That there is none is a claim; it is
 //! asked for again and again, and a gate that does not hear it denies that caller's calls.
 
-use crate::record;
-use crate::record::Nonce;
-use crate::record::Text;
-use crate::record::chain::Attempt;
-use crate::record::chain::Observer;
-use crate::record::chain::PostureObserved;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,7 +21,8 @@ use crate::domain::decision::Reason;
 use crate::identity::Caller;
 use crate::ledger::drafts::Written;
 use crate::ledger::permit::Receipt;
-use crate::record::Draft;
+use crate::record::chain::{Attempt, Observer, PostureObserved};
+use crate::record::{self, Draft, Nonce, Text};
 
 /// What a report has to have tried, each at least once.
 pub const PROBES: [&str; 20] = [

@@ -1,6 +1,5 @@
 //! What was refused before admission, in summary: at most one entry per code and period.
 
-use crate::record::chain::RequestRejected;
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
@@ -9,6 +8,7 @@ use crate::domain::code::Code;
 use crate::domain::time::Timestamp;
 use crate::ledger::drafts::Written;
 use crate::record::Draft;
+use crate::record::chain::RequestRejected;
 
 #[derive(Clone, Copy, Debug)]
 struct Tally {

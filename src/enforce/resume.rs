@@ -1,10 +1,5 @@
 //! Runs that were open when the last writer ended: taken up again, or sealed.
 
-use crate::record::run::Delegate;
-use crate::record::run::Implicit;
-use crate::record::run::ReplayMode;
-use crate::record::run::RunOpened;
-use crate::record::run::Setting;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -28,6 +23,7 @@ use crate::ledger::tail::Phase;
 use crate::ledger::{PastSpending, RecoveredRun, closing};
 use crate::limits::{Spent, Usage};
 use crate::record::Kind;
+use crate::record::run::{Delegate, Implicit, ReplayMode, RunOpened, Setting};
 use crate::tool::Toolbox;
 
 use super::opening::{agent_facts, grants, token_of};

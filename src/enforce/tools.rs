@@ -1,8 +1,5 @@
 //! The tools in force: what agents are shown, and putting others in force.
 
-use crate::record::TaggedDigest;
-use crate::record::chain::Changed;
-use crate::record::chain::ConfigChanged;
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -15,7 +12,8 @@ use crate::domain::digest::Digest;
 use crate::domain::tier::Tier;
 use crate::identity::manifest::Grant;
 use crate::ledger::drafts::Written;
-use crate::record::Draft;
+use crate::record::chain::{Changed, ConfigChanged};
+use crate::record::{Draft, TaggedDigest};
 use crate::tool::toolbox::{Tool, Toolbox};
 
 /// One tool as the agent is shown it.

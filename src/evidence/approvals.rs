@@ -1,13 +1,10 @@
 //! What approvers signed, put into a bundle so that stock OpenSSH can check it: `approvals/`.
 
 use crate::record::Role;
-use crate::record::approval::ApprovalGranted;
-use crate::record::approval::ApprovalRefused;
-use crate::record::call::BreakGlass;
-use crate::record::call::CallAuthorized;
+use crate::record::approval::{ApprovalGranted, ApprovalRefused};
+use crate::record::call::{BreakGlass, CallAuthorized};
 use crate::record::control::ControlApplied;
-use crate::record::payload::HoldLifted;
-use crate::record::payload::PayloadErased;
+use crate::record::payload::{HoldLifted, PayloadErased};
 use std::collections::BTreeMap;
 
 #[cfg(feature = "gate")]

@@ -1,7 +1,6 @@
 //! Which files a bundle has. The exporter writes by this list and the verifier refuses whatever is not on it:
 //! a file that nothing names would be shown under the signature and backed by no check.
 
-use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::approvals::{glass_lists, lists, order_lists, words};
@@ -14,6 +13,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::record::Kind;
+use crate::record::run::RunOpened;
 
 /// Version of what is made from the other files of a bundle (`report.html`, `controls.json`, `VERIFY.md`, the
 /// schema): that of the program and a number of its own, which moves when they do. A verifier makes them again for

@@ -1,8 +1,6 @@
 //! Which payloads a bundle discloses, and how much of each: looked up in the ledger, commitment by
 //! commitment.
 
-use crate::record::Role;
-use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::payloads::{Payload, Payloads, Why};
@@ -11,7 +9,8 @@ use crate::ledger::retention::Records;
 use crate::ledger::store::{ChainRow, LedgerReader, PayloadRow, StoreError};
 use crate::ledger::vault::{self, Vault};
 use crate::ledger::verify::Line;
-use crate::record::Commitment;
+use crate::record::run::RunOpened;
+use crate::record::{Commitment, Role};
 
 /// Members of the policy's input that say something about the arguments.
 const OF_ARGUMENTS: [&str; 3] = ["args", "effect", "findings"];

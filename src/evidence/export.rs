@@ -5,9 +5,6 @@
 //! a bundle that nobody has, and never a bundle of which there is no record.
 
 use super::scope::Scope;
-use crate::record::HexDigest;
-use crate::record::chain::EvidenceExported;
-use crate::record::chain::ExportScope;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -34,8 +31,8 @@ use crate::ledger::fleet::{Fleet, FleetParts};
 use crate::ledger::retention::Records;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::vault::Vault;
-use crate::record::Draft;
-use crate::record::schema;
+use crate::record::chain::{EvidenceExported, ExportScope};
+use crate::record::{Draft, HexDigest, schema};
 
 /// Where an export is put on the books.
 #[async_trait]

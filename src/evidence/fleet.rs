@@ -1,12 +1,6 @@
 //! What a bundle shows of the tenant's fleet log: the entries that vouch for its chains, and those about
 //! what happened to them from outside.
 
-use crate::record::chain::AnchorObserved;
-use crate::record::chain::EvidenceExported;
-use crate::record::fleet::ChainCheckpoint;
-use crate::record::payload::HoldLifted;
-use crate::record::payload::HoldPlaced;
-use crate::record::payload::PayloadErased;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bundle::{FLEET, Files};
@@ -20,6 +14,9 @@ use crate::ledger::fleet;
 use crate::ledger::store::{AnchorRow, ChainRow, EntryRow, LedgerReader};
 use crate::ledger::verify::Line;
 use crate::record::Kind;
+use crate::record::chain::{AnchorObserved, EvidenceExported};
+use crate::record::fleet::ChainCheckpoint;
+use crate::record::payload::{HoldLifted, HoldPlaced, PayloadErased};
 
 /// Rows fetched at a time.
 const PAGE: u32 = 1000;

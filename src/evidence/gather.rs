@@ -1,14 +1,5 @@
 //! The entries a bundle is about, and those that introduce them, read through the ledger's reading port.
 
-use crate::record::approval::AmendmentApproved;
-use crate::record::approval::AmendmentProposed;
-use crate::record::approval::AmendmentRefused;
-use crate::record::chain::Basis;
-use crate::record::chain::ManifestBound;
-use crate::record::chain::PolicyActivated;
-use crate::record::chain::SignerList;
-use crate::record::chain::SignersBound;
-use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Error;
@@ -26,6 +17,9 @@ use crate::ledger::verify::epochs::Epochs;
 use crate::ledger::verify::fleet::is_fleet;
 use crate::ledger::verify::{Damage, Line};
 use crate::record::Kind;
+use crate::record::approval::{AmendmentApproved, AmendmentProposed, AmendmentRefused};
+use crate::record::chain::{Basis, ManifestBound, PolicyActivated, SignerList, SignersBound};
+use crate::record::run::RunOpened;
 
 /// Rows fetched at a time.
 const PAGE: u32 = 1000;

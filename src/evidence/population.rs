@@ -1,9 +1,5 @@
 //! `population.json`: what a query found in every chain, as a pure function of the entries and the query.
 
-use crate::record::chain::EnforcementTested;
-use crate::record::chain::PostureObserved;
-use crate::record::chain::WriterStarted;
-use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 
 use super::projection::decides;
@@ -15,6 +11,8 @@ use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::ledger::verify::Line;
 use crate::record::Kind;
+use crate::record::chain::{EnforcementTested, PostureObserved, WriterStarted};
+use crate::record::run::RunOpened;
 
 /// `v` of the file.
 pub const VERSION: &str = "wicketgate/population/1";

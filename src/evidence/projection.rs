@@ -1,8 +1,6 @@
 //! The three files people read, as pure functions of entries and payloads: the same bytes, always.
 
 use crate::domain::time::Timestamp;
-use crate::record::Role;
-use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 
 use super::bundle::{AGENT_RUN, DECISION, TOOL_TRACE};
@@ -12,7 +10,8 @@ use crate::domain::canonical;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::ledger::verify::Line;
-use crate::record::Kind;
+use crate::record::run::RunOpened;
+use crate::record::{Kind, Role};
 
 /// What a bundle is made from: the lines of one run among those that introduce it.
 #[derive(Clone, Debug)]

@@ -418,7 +418,7 @@ fn what_a_manifest_accepts_is_its_faces_and_its_minimum_and_no_more() {
                 let least = minimum.map_or(default, |text| Binding::parse(text).unwrap());
                 for face in Face::ALL {
                     for binding in names.map(|name| Binding::parse(name).unwrap()) {
-                        let wanted = if bits > 0 && !open(&&face) {
+                        let wanted = if bits > 0 && !open(&face) {
                             "binding.face"
                         } else if binding < least {
                             "binding.minimum"

@@ -1,9 +1,5 @@
 //! The head of one chain in memory: extends it, links runs, keeps the tree. Pure; owned by the sequencer.
 
-use crate::record::Body;
-use crate::record::Boot;
-use crate::record::run::Count;
-use crate::record::run::RunSealed;
 use std::collections::BTreeMap;
 
 use super::store::{EntryRow, Head};
@@ -12,7 +8,8 @@ use crate::crypto::merkle::Frontier;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Epoch, RunId, Seq};
 use crate::domain::time::Timestamp;
-use crate::record::{BYTES_MAX, Draft, Entry, RunLink};
+use crate::record::run::{Count, RunSealed};
+use crate::record::{BYTES_MAX, Body, Boot, Draft, Entry, RunLink};
 
 /// A verified chain up to a head, and the runs that are open on it.
 #[derive(Debug)]

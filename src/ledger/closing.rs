@@ -7,13 +7,9 @@ use super::store::Leased;
 use super::tail::Phase;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::time::Timestamp;
-use crate::record::Body;
-use crate::record::Draft;
-use crate::record::List;
-use crate::record::call::CallCancelled;
-use crate::record::call::CallExpired;
-use crate::record::call::CallUnknown;
+use crate::record::call::{CallCancelled, CallExpired, CallUnknown};
 use crate::record::run::RunSealed;
+use crate::record::{Body, Draft, List};
 
 /// Runs closed or taken up in one batch.
 const RUNS_PER_BATCH: usize = 64;

@@ -1,11 +1,11 @@
 //! What runs that are sealed used of the limits of an open run above them. An open run's own entries do not
 //! say; those of the runs below it do.
 
-use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::recovered::{Delegated, args_bytes, usage};
 use crate::domain::id::{CallId, RunId};
+use crate::record::run::RunOpened;
 use crate::record::{Entry, Kind};
 
 /// A run below others, while its entries are read.

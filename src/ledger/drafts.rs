@@ -144,7 +144,7 @@ pub fn decided(
     }
     let digest = call_digest(call.run(), call.id(), call.tool(), &args);
     let effect = prepared.is_ready().then(|| HexDigest(effect_digest(&salt, prepared)));
-    let common = Common { judged, recorded, mark, digest, effect };
+    let common = DecisionFacts { judged, recorded, mark, digest, effect };
     let nonce = (course == Course::Wait).then(|| Nonce(random16(entropy)));
     payloads.signed_for(entropy, judged);
     let body = match course {
@@ -170,7 +170,7 @@ pub fn decided(
 }
 
 /// What every kind of decision says.
-struct Common<'a> {
+struct DecisionFacts<'a> {
     judged: &'a Judged,
     recorded: &'a [Reason],
     mark: Option<Digest>,
@@ -178,7 +178,7 @@ struct Common<'a> {
     effect: Option<HexDigest>,
 }
 
-impl Common<'_> {
+impl DecisionFacts<'_> {
     fn body<S: Sort>(
         self,
         (approvals, break_glass, nonce): (S::Approvals, S::BreakGlass, S::Nonce),

@@ -11,15 +11,9 @@ use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
-use crate::record;
-use crate::record::Nonce;
-use crate::record::Role;
-use crate::record::Text;
-use crate::record::approval::ApprovalGranted;
-use crate::record::approval::ApprovalRefused;
-use crate::record::call::CallHeld;
-use crate::record::call::Layer;
-use crate::record::{Entry, Kind};
+use crate::record::approval::{ApprovalGranted, ApprovalRefused};
+use crate::record::call::{CallHeld, Layer};
+use crate::record::{self, Entry, Kind, Nonce, Role, Text};
 
 /// One call that waits for an approval.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,14 +1,12 @@
 //! Which policy bundle the chain itself says is in force.
 
-use crate::record::chain::ManifestBound;
-use crate::record::chain::PolicyActivated;
-use crate::record::chain::SignersBound;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::store::{EntryRow, LedgerReader, StoreError};
 use super::{Error, Ledger};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
+use crate::record::chain::{ManifestBound, PolicyActivated, SignersBound};
 use crate::record::{Entry, Kind};
 
 /// Entries that are read at once.

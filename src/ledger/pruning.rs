@@ -1,10 +1,6 @@
 //! What may be pruned: old enough, held by nobody, of runs that are over, and not the newest.
 
 use crate::domain::digest::Digest;
-use crate::record::HexDigest;
-use crate::record::payload::HoldLifted;
-use crate::record::payload::HoldPlaced;
-use crate::record::payload::RetentionPruned;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::store::{ChainRow, LedgerReader, StoreError};
@@ -13,7 +9,8 @@ use super::verify::fleet::is_fleet;
 use crate::crypto::tiles::WIDTH;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
-use crate::record::{Draft, Entry, Kind};
+use crate::record::payload::{HoldLifted, HoldPlaced, RetentionPruned};
+use crate::record::{Draft, Entry, HexDigest, Kind};
 
 /// Rows read at a time.
 const PAGE: u32 = 1000;

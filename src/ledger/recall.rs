@@ -10,18 +10,11 @@ use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::outcome::{FailureClass, Outcome};
-use crate::record;
-use crate::record::Body;
-use crate::record::Role;
-use crate::record::call::CallAuthorized;
-use crate::record::call::CallCancelled;
-use crate::record::call::CallCompleted;
-use crate::record::call::CallDenied;
-use crate::record::call::CallExpired;
-use crate::record::call::CallFailed;
-use crate::record::call::CallHeld;
-use crate::record::call::CallUnknown;
-use crate::record::{Entry, Kind};
+use crate::record::call::{
+    CallAuthorized, CallCancelled, CallCompleted, CallDenied, CallExpired, CallFailed, CallHeld,
+    CallUnknown,
+};
+use crate::record::{self, Body, Entry, Kind, Role};
 
 /// A recalled call with what was asked for, to compare a retry with.
 #[derive(Clone, PartialEq, Debug)]
@@ -218,4 +211,53 @@ pub fn reasons(list: &[record::call::Reason]) -> Vec<Reason> {
         rule: reason.rule.to_string(),
     };
     list.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::ChainId;
+
+    #[test]
+    fn what_is_not_known_is_never_the_same() {
+        let tool = |name: &str| ToolName::parse(name).unwrap();
+        let (a, b) = (Digest::of(&[b"a"]), Digest::of(&[b"b"]));
+        let receipt = || Receipt {
+            origin: "".into(),
+            chain: ChainId::from_bytes([0; 16]),
+            seq: 0,
+            leaf: a,
+            run_seq: 0,
+            binding: None,
+        };
+        let known = |tool: Option<ToolName>, args: Option<&[u8]>, mark| Remembered {
+            recalled: Recalled::mint(
+                CallId::parse("c").unwrap(),
+                RecalledState::Running,
+                receipt(),
+            ),
+            tool,
+            args: args.map(<[u8]>::to_vec),
+            mark,
+        };
+        let t = || Some(tool("t"));
+        let none: Option<&[u8]> = None;
+        for (known, mark, wanted) in [
+            (known(t(), Some(b"{}"), None), None, Likeness::Same),
+            (known(t(), Some(b"{}"), Some(b)), Some(a), Likeness::Same),
+            (known(t(), Some(b"[]"), Some(a)), Some(a), Likeness::Other),
+            (known(t(), none, Some(a)), Some(a), Likeness::Same),
+            (known(t(), none, Some(b)), Some(a), Likeness::Other),
+            (known(t(), none, Some(a)), None, Likeness::Unknown),
+            (known(t(), none, None), Some(a), Likeness::Unknown),
+            (known(t(), none, None), None, Likeness::Unknown),
+            (known(None, Some(b"{}"), None), None, Likeness::Unknown),
+            (known(None, Some(b"{}"), Some(a)), Some(a), Likeness::Same),
+            (known(None, Some(b"[]"), None), None, Likeness::Other),
+            (known(None, none, None), Some(a), Likeness::Unknown),
+            (known(Some(tool("u")), Some(b"{}"), Some(a)), Some(a), Likeness::Other),
+        ] {
+            assert_eq!(known.likeness(&tool("t"), b"{}", mark), wanted, "{known:?}");
+        }
+    }
 }

@@ -2,17 +2,6 @@
 //!
 //! Whatever cannot be explained is a refusal to serve. Nothing is ever run again.
 
-use crate::record::Base64;
-use crate::record::Boot;
-use crate::record::HexDigest;
-use crate::record::Millis;
-use crate::record::chain::ChainGenesis;
-use crate::record::chain::ClockStep;
-use crate::record::chain::LedgerRecovered;
-use crate::record::chain::Watermark;
-use crate::record::chain::WriterStarted;
-use crate::record::run::RunOpened;
-use crate::record::run::Setting;
 use std::sync::Arc;
 
 use super::chain::Chain;
@@ -32,7 +21,9 @@ use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::domain::time::Timestamp;
-use crate::record::{Draft, Entry, Kind};
+use crate::record::chain::{ChainGenesis, ClockStep, LedgerRecovered, Watermark, WriterStarted};
+use crate::record::run::{RunOpened, Setting};
+use crate::record::{Base64, Boot, Draft, Entry, HexDigest, Kind, Millis};
 
 /// Entries at the end of the chain that are checked before it is extended.
 const TAIL_CHECKED: u64 = 1000;

@@ -1,16 +1,12 @@
 //! A run that outlived its writer: what its entries tell whoever takes it up.
 
-use crate::record::Int;
-use crate::record::Role;
-use crate::record::call::CallCompleted;
-use crate::record::call::CallDenied;
-use crate::record::call::Usage;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::tail::Phase;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::time::Timestamp;
-use crate::record::{Entry, Kind};
+use crate::record::call::{CallCompleted, CallDenied, Usage};
+use crate::record::{Entry, Int, Kind, Role};
 
 /// A run that was open when the last writer ended, as its entries tell it.
 #[derive(Clone, Debug)]

@@ -4,15 +4,6 @@
 //! two leaves rows that the log already calls erased; whoever erases next finishes them first. Holds
 //! stand in the same log and stop both clocks and erasing.
 
-use crate::record::HexDigest;
-use crate::record::List;
-use crate::record::Text;
-use crate::record::payload::HoldLifted;
-use crate::record::payload::HoldPlaced;
-use crate::record::payload::PayloadErased;
-use crate::record::payload::SignedOrder;
-use crate::record::payload::Term;
-use crate::record::payload::Terms;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -24,7 +15,8 @@ use crate::approval::order::Loosening;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
-use crate::record::{BY_CLOCK, Draft, Entry, Kind};
+use crate::record::payload::{HoldLifted, HoldPlaced, PayloadErased, SignedOrder, Term, Terms};
+use crate::record::{BY_CLOCK, Draft, Entry, HexDigest, Kind, List, Text};
 
 /// Commitments that one `payload.erased` names at most.
 pub const ERASED_MAX: usize = 200;

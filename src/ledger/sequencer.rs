@@ -1,7 +1,5 @@
 //! The one task that owns the chain: takes what queued, links, signs, commits, answers.
 
-use crate::record::chain::Heartbeat;
-use crate::record::chain::WriterStopped;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +21,7 @@ use super::writer_key::{LogKeys, WriterKey};
 use super::{Error, Parts, RecoveredRun, Shared, Status, closing, recover};
 use crate::domain::id::Epoch;
 use crate::record::Draft;
+use crate::record::chain::{Heartbeat, WriterStopped};
 
 /// Entries of one batch at most.
 const BATCH_ENTRIES: usize = 1024;

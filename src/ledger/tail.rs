@@ -1,14 +1,13 @@
 //! Where each open run stands, and which entry may follow: the call automaton on the writing side.
 
-use crate::record::call::CallAuthorized;
-use crate::record::call::CallHeld;
-use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 
 use super::chain::Counts;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::time::Timestamp;
+use crate::record::call::{CallAuthorized, CallHeld};
+use crate::record::run::RunOpened;
 use crate::record::{Draft, Entry, Kind};
 
 /// How far a call is.
@@ -300,9 +299,10 @@ mod tests {
         Draft {
             run: Some(RunId::from_random([7; 16])),
             call: call.and_then(CallId::parse),
-            ..Draft::of(match kind {
-                Kind::CallHeld => body(kind, [("expires", "2026-11-21T20:05:03.123Z".into())]),
-                _ => body(kind, []),
+            ..Draft::of(if kind == Kind::CallHeld {
+                body(kind, [("expires", "2026-11-21T20:05:03.123Z".into())])
+            } else {
+                body(kind, [])
             })
         }
     }

@@ -3,7 +3,6 @@
 //! Every window of the gate (bundle, manifest, approvers, orders, holds, runs) is judged by it, so that a clock that is
 //! set back revives nothing that had ended, also over a restart: the newest entry is on the chain.
 
-use crate::record::chain::ClockStep;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -14,6 +13,7 @@ use super::store::Leased;
 use crate::clock::Clock;
 use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
+use crate::record::chain::ClockStep;
 use crate::record::{Entry, Kind};
 
 /// A clock this far behind the last entry needs somebody to say that it is right.

@@ -1,9 +1,6 @@
 //! Held calls: which there are, all about one, and the words operators give about it.
 
 use crate::domain::tier::Tier;
-use crate::record;
-use crate::record::Role;
-use crate::record::run::Setting;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -21,6 +18,8 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::{Json, Limits};
 use crate::ledger::store::PayloadRow;
+use crate::record::run::Setting;
+use crate::record::{self, Role};
 use crate::serve::problem::Problem;
 
 /// Held calls that are shown at once, at most.

@@ -3,10 +3,6 @@
 //! A projection that can be thrown away at any time: the first look reads the open runs of each chain,
 //! later ones only what was added since.
 
-use crate::record::Role;
-use crate::record::approval::ApprovalGranted;
-use crate::record::call::CallHeld;
-use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::digest::{Digest, call_digest};
@@ -14,7 +10,10 @@ use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError};
 use crate::ledger::vault::{self, Vault};
-use crate::record::{Entry, Kind};
+use crate::record::approval::ApprovalGranted;
+use crate::record::call::CallHeld;
+use crate::record::run::RunOpened;
+use crate::record::{Entry, Kind, Role};
 
 /// Entries that are read at once.
 const BATCH: u32 = 512;

@@ -4,8 +4,6 @@
 //! service account, and proves that it holds the key it names. It is certified for the epoch its slot is in now, once: the same request again has the same answer, and
 //! another key for that epoch is refused. Each certificate is on the books of the hub before it is given.
 
-use crate::record::Base64;
-use crate::record::fleet::WriterEnrolled;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +29,8 @@ use crate::ledger::drafts::Written;
 use crate::ledger::enrolment::Request;
 use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
 use crate::ledger::writer_key::{Certificate, Signer};
-use crate::record::{Draft, Entry, Kind};
+use crate::record::fleet::WriterEnrolled;
+use crate::record::{Base64, Draft, Entry, Kind};
 use crate::serve::problem::Problem;
 
 /// The pool of the hubs' own slots, whose chains tell what was enrolled. Nobody is enrolled into it.

@@ -3,7 +3,6 @@
 //! Who erases does not hold, who holds does not erase, and whoever gave a word about a call of a run does not
 //! erase the run: roles say the first, the ledger the second.
 
-use crate::record::payload::PayloadErased;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -25,6 +24,7 @@ use crate::evidence::receipt::{self, Told};
 use crate::ledger::fleet::Fleet;
 use crate::ledger::retention::{Grounds, Records, Warrant, fleet_logs};
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
+use crate::record::payload::PayloadErased;
 use crate::record::{Entry, Kind};
 use crate::serve::problem::Problem;
 

@@ -1,9 +1,5 @@
 //! Orders: put on the list, recorded, and answered with what really became of them.
 
-use crate::record::Text;
-use crate::record::control::Action;
-use crate::record::control::ControlSet;
-use crate::record::control::TargetKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -22,7 +18,8 @@ use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::ledger::drafts::{Written, clip};
 use crate::ledger::{Status, permit::Receipt};
-use crate::record::Draft;
+use crate::record::control::{Action, ControlSet, TargetKind};
+use crate::record::{Draft, Text};
 use crate::serve::problem::Problem;
 
 /// Rows that are shown at once.

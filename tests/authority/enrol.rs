@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 use wicketgate::clock::{Clock as _, SystemClock};
 use wicketgate::crypto::keys::PublicKey;
-use wicketgate::domain::json::{Json, Limits};
 use wicketgate::ledger::enrolment::Request;
 use wicketgate::ledger::writer_key::Certificate;
 

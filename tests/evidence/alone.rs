@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::books::Entry;
 use wicketgate::crypto::merkle::root;
 use wicketgate::crypto::tlog_proof::TlogProof;
 use wicketgate::domain::digest::Digest;

@@ -68,11 +68,6 @@ impl Draft {
             data,
         }
     }
-
-    /// The commitment to its payload of this role; the first, were there several.
-    pub fn committed(&self, role: &str) -> Option<&Commitment> {
-        self.commit.iter().find(|commitment| commitment.role == role)
-    }
 }
 
 /// One entry: a draft with its place in chain, run and time.

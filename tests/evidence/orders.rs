@@ -133,7 +133,7 @@ fn a_stop_that_was_taken_back_without_an_operators_order_is_no_evidence_whoever_
     };
     let wrong: [(Box<dyn FnOnce(&mut Taken)>, &str); 14] = [
         (Box::new(changed(nobody)), "nobody signed it"),
-        (Box::new(changed(|draft| unset(draft, "signature"))), "no statement and signature"),
+        (Box::new(changed(|draft| unset(draft, "signature"))), "has no signature"),
         (Box::new(changed(|draft| set(draft, "name", "another"))), "not those of the order"),
         (Box::new(changed(|draft| set(draft, "target", "run"))), "not those of the order"),
         (

@@ -95,7 +95,7 @@ pub fn scene(books: &mut Books) -> Scene {
     set(
         &mut held,
         "layers",
-        json(&format!(r#"[{{"layer":"org","digest":"{}","version":"3"}}]"#, layer.prefixed())),
+        json(&format!(r#"[{{"layer":"org","digest":"{}"}}]"#, layer.prefixed())),
     );
     set(&mut held, "effect", Digest::of(&[b"effect"]).hex());
     set(&mut held, "definition", Digest::of(&[b"definition"]).prefixed());

@@ -1,9 +1,7 @@
 //! Whether every entry the writer made is one that the product's own verifier accepts.
 
-use wicketgate::record::Entry;
-use wicketgate::record::schema;
-
 use crate::checks::Shadow;
+use wicketgate::record::{Entry, schema};
 
 /// Flaws of check 15: an entry that is not of the closed form of its kind.
 pub fn closed(shadow: &Shadow) -> Vec<String> {

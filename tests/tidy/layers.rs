@@ -7,7 +7,7 @@ use crate::source::{Source, line_of};
 /// The layers, left to right. Folders of one layer may know each other.
 const LAYERS: [&[&str]; 10] = [
     &["domain", "clock", "telemetry"],
-    &["crypto", "yaml", "mcp"],
+    &["crypto", "yaml", "mcp", "record"],
     &["identity", "catalog", "firewall", "limits", "approval"],
     &["policy"],
     &["ledger"],

@@ -1,7 +1,5 @@
 //! What an amendment would change: layers, the agents they bind, and what speaks against it.
 
-use crate::record::List;
-use crate::record::Text;
 use std::collections::BTreeSet;
 
 use super::Constitution;
@@ -12,6 +10,7 @@ use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::policy::bundle::Bundle;
 use crate::policy::lint::{Finding, Level};
+use crate::record::{List, Text};
 
 /// Agents and findings that one entry names; there may be more.
 const NAMED_MAX: usize = 64;

@@ -11,15 +11,8 @@ use crate::control::amendments::Proposal;
 use crate::domain::digest::Digest;
 use crate::ledger::drafts::{Written, layers};
 use crate::policy::bundle::Bundle;
-use crate::record::Body;
-use crate::record::Draft;
-use crate::record::Nonce;
-use crate::record::TaggedDigest;
-use crate::record::Text;
-use crate::record::approval::AmendmentApproved;
-use crate::record::approval::AmendmentProposed;
-use crate::record::approval::AmendmentRefused;
-use crate::record::approval::Step;
+use crate::record::approval::{AmendmentApproved, AmendmentProposed, AmendmentRefused, Step};
+use crate::record::{Body, Draft, Nonce, TaggedDigest, Text};
 
 /// Bytes of a text in an entry.
 const TEXT_MAX: usize = 1024;

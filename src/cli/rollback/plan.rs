@@ -1,7 +1,5 @@
 //! What a run did to files, read off its entries and pre-images, and what follows for each file.
 
-use crate::record::Role;
-use crate::record::call::CallFailed;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -14,7 +12,8 @@ use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::{Json, Limits};
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::ledger::vault::{self, Vault};
-use crate::record::{Commitment, Entry, Kind};
+use crate::record::call::CallFailed;
+use crate::record::{Commitment, Entry, Kind, Role};
 
 /// The role of the payload that undoes a call.
 const ROLE: Role = Role::PreImage;

@@ -5,9 +5,6 @@
 //! Each nonce opens once. What ended stays ended: by time, by `close`, by a revoked key, and by a clock that
 //! does not fit.
 
-use crate::record;
-use crate::record::control::ControlApplied;
-use crate::record::control::TargetKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +20,8 @@ use crate::enforce::Road;
 use crate::enforce::approve::{Readying, Refused};
 use crate::enforce::run::Place;
 use crate::ledger::drafts::Written;
-use crate::record::Draft;
+use crate::record::control::{ControlApplied, TargetKind};
+use crate::record::{self, Draft};
 
 /// How far this gate's clock may be behind that of whoever put the order on the list.
 const BEHIND: Duration = Duration::from_secs(60);

@@ -2,10 +2,6 @@
 //!
 //! The list carries such an order and proves nothing: whoever can write a row can write any row.
 
-use crate::record::TaggedDigest;
-use crate::record::Text;
-use crate::record::control::ControlApplied;
-use crate::record::control::ControlRefused;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +18,8 @@ use crate::domain::time::Timestamp;
 use crate::enforce::Road;
 use crate::enforce::approve::{Readying, Refused};
 use crate::ledger::drafts::Written;
-use crate::record::Draft;
+use crate::record::control::{ControlApplied, ControlRefused};
+use crate::record::{Draft, TaggedDigest, Text};
 
 /// How long after it was signed an order takes back what the gate itself suspended.
 const FORGIVES_WITHIN: Duration = Duration::from_secs(15 * 60);

@@ -4,12 +4,6 @@
 //! permitted and not begun ends cancelled, one at its tool ends cancelled if the tool only reads, else
 //! unknown, one that is held ends cancelled. What has not ended within the bound is named as left.
 
-use crate::record::TaggedDigest;
-use crate::record::Text;
-use crate::record::control::ControlApplied;
-use crate::record::control::How;
-use crate::record::control::LeftCall;
-use crate::record::control::StoppedCall;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +21,8 @@ use crate::enforce::modify::Other;
 use crate::enforce::run::{Place, Run, Waiting};
 use crate::ledger::drafts::Written;
 use crate::ledger::{self, closing};
-use crate::record::Draft;
+use crate::record::control::{ControlApplied, How, LeftCall, StoppedCall};
+use crate::record::{Draft, TaggedDigest, Text};
 use crate::tool::{self, Cancel};
 
 /// How long an order waits for the calls that it stops. An operator is told within a second.

@@ -1,7 +1,5 @@
 //! What is suspended and revoked now, as the rows of the list say.
 
-use crate::record;
-use crate::record::control::ControlApplied;
 use std::collections::BTreeMap;
 
 use crate::approval::order::Loosening;
@@ -10,6 +8,8 @@ use crate::domain::id::{RunId, ToolName};
 use crate::domain::time::Timestamp;
 use crate::enforce::run::Run;
 use crate::identity::manifest::Manifest;
+use crate::record;
+use crate::record::control::ControlApplied;
 
 /// What a decision is about, as orders name it.
 #[derive(Clone, Copy, Debug)]

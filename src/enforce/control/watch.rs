@@ -1,9 +1,5 @@
 //! Reading the list of orders, again and again, and showing that this gate is there.
 
-use crate::record;
-use crate::record::TaggedDigest;
-use crate::record::control::ControlApplied;
-use crate::record::control::TargetKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +16,8 @@ use crate::domain::json::Json;
 use crate::enforce::Road;
 use crate::ledger::drafts::Written;
 use crate::ledger::store::StoreError;
-use crate::record::Draft;
+use crate::record::control::{ControlApplied, TargetKind};
+use crate::record::{self, Draft, TaggedDigest};
 
 /// Between two looks at the list, with the time a look takes less than 250 ms.
 const LOOK: Duration = Duration::from_millis(200);

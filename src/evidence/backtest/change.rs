@@ -5,8 +5,7 @@ use crate::domain::decision::{Course, Verdict};
 use crate::domain::json::Json;
 use crate::ledger::drafts;
 use crate::policy::Answer;
-use crate::record::call::Obligation;
-use crate::record::call::Reason;
+use crate::record::call::{Obligation, Reason};
 use crate::record::{Entry, Kind};
 
 /// What was, or would be, decided about one input.
@@ -196,7 +195,6 @@ impl Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::json::Limits;
 
     fn outcome(course: Course, rule: &str, message: &str) -> Outcome {
         let (code, detail) = ("policy.denied".into(), "d".into());

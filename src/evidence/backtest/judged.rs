@@ -1,6 +1,5 @@
 //! One decision of the books, judged again.
 
-use crate::record::Role;
 use std::sync::Arc;
 
 use super::change::{Change, Outcome};
@@ -15,7 +14,7 @@ use crate::ledger::drafts::STORED_MAX;
 use crate::ledger::store::PayloadRow;
 use crate::ledger::vault::{self, Vault};
 use crate::policy::input::VERSION;
-use crate::record::Entry;
+use crate::record::{Entry, Role};
 
 /// One deciding entry, with what is kept of the input it was made about.
 #[derive(Debug)]
@@ -222,8 +221,7 @@ mod tests {
     use crate::evidence::backtest::Candidate;
     use crate::policy::bundle::Bundle;
     use crate::record::call::{Absent, CallDenied, Executor};
-    use crate::record::{self, Boot, HexDigest, List};
-    use crate::record::{Commitment, Draft, Kind};
+    use crate::record::{self, Boot, Commitment, Draft, HexDigest, List};
 
     const INPUT: &str = r#"{"agent":{"id":"a"},"args":{},"time":{"rfc3339":"2026-11-20T10:00:00.000Z"},"tool":{"name":"t","tier":"T0"},"v":"wicketgate/input/1"}"#;
 

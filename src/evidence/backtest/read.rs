@@ -1,7 +1,5 @@
 //! The decisions of the books that a query is about, in order, with the inputs that are kept.
 
-use crate::record::Role;
-use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,7 +15,8 @@ use crate::domain::time::Timestamp;
 use crate::enforce::CANARY_TOOL;
 use crate::ledger::drafts::STORED_MAX;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PAYLOADS_MAX, PayloadRow};
-use crate::record::{Entry, Kind};
+use crate::record::run::RunOpened;
+use crate::record::{Entry, Kind, Role};
 
 /// Entries read at once.
 const PAGE: u32 = 512;

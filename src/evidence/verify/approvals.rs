@@ -1,8 +1,6 @@
 //! P4: every word is its approver's own signature over this very hold, by somebody the verifier trusts, and
 //! nothing was released that the policy was not told of.
 
-use crate::record::Role;
-use crate::record::call::CallHeld;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::case::Case;
@@ -26,7 +24,8 @@ use crate::evidence::projection::{Material, decides};
 use crate::ledger::hold::{self, layers};
 use crate::ledger::verify::Line;
 use crate::ledger::verify::approved::{LATE_MILLIS, breaks_glass};
-use crate::record::Kind;
+use crate::record::call::CallHeld;
+use crate::record::{Kind, Role};
 
 /// Why a word cannot be told, or does not hold.
 pub(super) enum Bad {

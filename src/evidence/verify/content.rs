@@ -2,9 +2,6 @@
 
 use crate::domain::id::RunId;
 use crate::domain::tier::Binding;
-use crate::record::TaggedDigest;
-use crate::record::chain::ManifestBound;
-use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::case::Case;
@@ -24,8 +21,9 @@ use crate::evidence::statement::{self, Exporter, Subject};
 use crate::evidence::{contents, controls, guide, page};
 use crate::ledger::verify::amended::Amendments;
 use crate::ledger::verify::{Damage, Line};
-use crate::record::Kind;
-use crate::record::schema;
+use crate::record::chain::ManifestBound;
+use crate::record::run::RunOpened;
+use crate::record::{Kind, TaggedDigest, schema};
 
 /// DSSE payload type of a manifest.
 const MANIFEST_TYPE: &str = "application/vnd.wicketgate.manifest.v1+yaml";

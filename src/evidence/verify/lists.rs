@@ -1,7 +1,5 @@
 //! P4, of the lists of people: each was in force on its chain when somebody's word counted by it, and none came back.
 
-use crate::record::chain::SignerList;
-use crate::record::chain::SignersBound;
 use std::collections::BTreeMap;
 
 use super::case::Case;
@@ -10,6 +8,7 @@ use crate::domain::time::Timestamp;
 use crate::evidence::approvals::{glass_list, is_word, list_of, order_list};
 use crate::ledger::verify::approved::LATE_MILLIS;
 use crate::record::Kind;
+use crate::record::chain::{SignerList, SignersBound};
 
 /// One list that was in force.
 struct Bound {

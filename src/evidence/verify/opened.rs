@@ -1,7 +1,5 @@
 //! P1: every payload is what the entries commit to, or is said not to be here.
 
-use crate::record::payload::PayloadErased;
-use crate::record::run::RunOpened;
 use std::collections::BTreeSet;
 
 use super::case::Case;
@@ -13,6 +11,8 @@ use crate::evidence::bundle::{FLEET_CHECKPOINT, Files};
 use crate::evidence::payloads::{Is, Payload, Payloads, Why};
 use crate::evidence::scope::Strand;
 use crate::ledger::verify::Line;
+use crate::record::payload::PayloadErased;
+use crate::record::run::RunOpened;
 use crate::record::{Commitment, Kind};
 
 /// P1 before it is looked into: whether the payloads can be read at all.

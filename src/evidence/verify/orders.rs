@@ -1,14 +1,5 @@
 //! P4, of what operators signed: stops that were taken back, payloads that were erased, legal holds that ended.
 
-use crate::record::Int;
-use crate::record::Role;
-use crate::record::chain::ChainGenesis;
-use crate::record::control::Action;
-use crate::record::control::ControlApplied;
-use crate::record::payload::HoldLifted;
-use crate::record::payload::HoldPlaced;
-use crate::record::payload::PayloadErased;
-use crate::record::payload::Terms;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -24,7 +15,10 @@ use crate::domain::time::Timestamp;
 use crate::evidence::approvals::{order, order_list};
 use crate::ledger::verify::Line;
 use crate::ledger::verify::approved::LATE_MILLIS;
-use crate::record::{BY_CLOCK, Kind};
+use crate::record::chain::ChainGenesis;
+use crate::record::control::{Action, ControlApplied};
+use crate::record::payload::{HoldLifted, HoldPlaced, PayloadErased, Terms};
+use crate::record::{BY_CLOCK, Int, Kind, Role};
 
 /// What of it was found.
 #[derive(Default)]

@@ -10,10 +10,8 @@ use crate::evidence::payloads::Payload;
 use crate::evidence::projection::Material;
 use crate::ledger::hold;
 use crate::ledger::verify::Line;
-use crate::record::Kind;
-use crate::record::Nonce;
-use crate::record::Role;
 use crate::record::call::CallHeld;
+use crate::record::{Kind, Nonce, Role};
 
 fn opened<'a>(material: &'a Material<'_>, line: &Line) -> Option<(&'a Salt, &'a [u8])> {
     let args = line.entry.draft.committed(Role::Args)?;

@@ -5,10 +5,6 @@
 //! is a forgery. What the entry cannot tell is taken as recorded: the counters of the run, the facts
 //! the sidecar attests, whether the tool only reads.
 
-use crate::record::Role;
-use crate::record::call::CallDenied;
-use crate::record::chain::WriterStarted;
-use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -33,7 +29,10 @@ use crate::ledger::verify::Line;
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{ENGINE, RegoEngine};
 use crate::policy::{self, EngineError, PolicyEngine as _, input};
-use crate::record::Kind;
+use crate::record::call::CallDenied;
+use crate::record::chain::WriterStarted;
+use crate::record::run::RunOpened;
+use crate::record::{Kind, Role};
 use crate::yaml;
 
 /// How the item begins that stays unproven unless this check holds.

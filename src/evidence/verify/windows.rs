@@ -1,6 +1,5 @@
 //! P3 and A1, of time: no policy decided, and no run was opened, outside of what their signers gave them.
 
-use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 
 use super::case::Case;
@@ -11,6 +10,7 @@ use crate::ledger::verify::Line;
 use crate::ledger::verify::approved::LATE_MILLIS;
 use crate::policy::bundle::meta_of_archive;
 use crate::record::Kind;
+use crate::record::run::RunOpened;
 use crate::yaml::Document;
 
 /// From when on something holds, and until when: either may be open.

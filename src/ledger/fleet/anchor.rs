@@ -4,14 +4,6 @@
 //! Everything is read and checked before anything is written: a chain that went back or was replaced
 //! stops the round with nothing recorded. A round with nothing new writes nothing.
 
-use crate::record::Base64;
-use crate::record::Entry;
-use crate::record::HexDigest;
-use crate::record::chain::AnchorObserved;
-use crate::record::chain::AnchorSource;
-use crate::record::chain::ChainGenesis;
-use crate::record::fleet::ChainCheckpoint;
-use crate::record::fleet::ChainEnrolled;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -26,7 +18,9 @@ use crate::crypto::merkle;
 use crate::crypto::note::{Checkpoint, VerifierKey};
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
-use crate::record::{Draft, Kind};
+use crate::record::chain::{AnchorObserved, AnchorSource, ChainGenesis};
+use crate::record::fleet::{ChainCheckpoint, ChainEnrolled};
+use crate::record::{Base64, Draft, Entry, HexDigest, Kind};
 
 /// Kinds after which nobody outside needs to see a new head.
 const QUIET: [&str; 4] = ["writer.started", "writer.stopped", "heartbeat", "anchor.observed"];

@@ -192,12 +192,10 @@ mod tests {
     use super::*;
     use crate::clock::{SystemClock, SystemEntropy};
     use crate::crypto::keys::SecretKey;
-    use crate::domain::json::Json;
     use crate::ledger::sqlite::{Sqlite, SqliteReader};
     use crate::ledger::store::LedgerReader as _;
     use crate::ledger::verify::chain_of;
     use crate::record::Base64;
-    use crate::record::Kind;
     use crate::record::fleet::{KeyRotated, KeyUse};
 
     #[tokio::test]

@@ -1,13 +1,6 @@
 //! When entries are gone for good: what is lost is found out and told, and the slot goes on under the
 //! next name. The old log keeps what it has and never gets another head.
 
-use crate::record::Base64;
-use crate::record::Boot;
-use crate::record::HexDigest;
-use crate::record::chain::ChainGenesis;
-use crate::record::chain::Continues;
-use crate::record::chain::WriterStopped;
-use crate::record::fleet::ChainRetired;
 use std::sync::Arc;
 
 use super::super::chain::{Chain, Moment};
@@ -25,7 +18,9 @@ use crate::crypto::merkle;
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
-use crate::record::{Draft, Entry};
+use crate::record::chain::{ChainGenesis, Continues, WriterStopped};
+use crate::record::fleet::ChainRetired;
+use crate::record::{Base64, Boot, Draft, Entry, HexDigest};
 
 /// Names between the one a chain has and the one it gets: more recoveries than anybody makes.
 const NAMES_MAX: u64 = 1_000_000;

@@ -1,9 +1,6 @@
 //! What others have seen of this ledger, held against what is in it: a storage that was set back, or
 //! replaced, is not continued.
 
-use crate::record::fleet::ChainCheckpoint;
-use crate::record::fleet::ChainEnrolled;
-use crate::record::fleet::ChainRetired;
 use std::path::Path;
 
 use super::super::spool::Watermark;
@@ -15,6 +12,7 @@ use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::record::Entry;
+use crate::record::fleet::{ChainCheckpoint, ChainEnrolled, ChainRetired};
 
 /// Leaf hashes fetched at a time.
 const PAGE: u32 = 10_000;

@@ -1,5 +1,4 @@
 use super::*;
-use crate::domain::json::Json;
 use crate::record::chain::Heartbeat;
 use crate::record::{Boot, Draft, Kind};
 

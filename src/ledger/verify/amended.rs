@@ -3,11 +3,6 @@
 //!
 //! Whose key it was, the signed list says that the approval names: that is for whoever has the list.
 
-use crate::record::approval::AmendmentApproved;
-use crate::record::approval::AmendmentProposed;
-use crate::record::approval::AmendmentRefused;
-use crate::record::chain::Basis;
-use crate::record::chain::PolicyActivated;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::read::{Damage, Line};
@@ -15,6 +10,8 @@ use crate::approval::Word;
 use crate::approval::amendment::{NAMESPACE, Pending};
 use crate::crypto::sshsig::SshSig;
 use crate::domain::digest::Digest;
+use crate::record::approval::{AmendmentApproved, AmendmentProposed, AmendmentRefused};
+use crate::record::chain::{Basis, PolicyActivated};
 
 /// One proposal as the entries tell it.
 #[derive(Clone, Debug)]

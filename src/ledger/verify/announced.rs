@@ -8,13 +8,9 @@ use super::read::Line;
 use crate::crypto::keys::PublicKey;
 use crate::domain::id::{Epoch, Seq};
 use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
-use crate::record::Base64;
-use crate::record::Int;
-use crate::record::Kind;
 use crate::record::chain::WriterStarted;
-use crate::record::fleet::KeyRevoked;
-use crate::record::fleet::KeyRotated;
-use crate::record::fleet::KeyUse;
+use crate::record::fleet::{KeyRevoked, KeyRotated, KeyUse};
+use crate::record::{Base64, Int, Kind};
 
 /// Enrolment keys, as trust roots and fleet logs together tell them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -1,16 +1,13 @@
 //! P4, as far as entries alone tell: what runs after a hold is what was held, approved in time, by different
 //! people. Whether their signatures hold is told by evidence, which has the payloads.
 
-use crate::record::HexDigest;
-use crate::record::Nonce;
-use crate::record::approval::ApprovalGranted;
-use crate::record::approval::ApprovalRefused;
-use crate::record::call::CallAuthorized;
-use crate::record::call::CallHeld;
 use std::collections::BTreeSet;
 
 use super::read::Line;
 use crate::ledger::hold::proposer;
+use crate::record::approval::{ApprovalGranted, ApprovalRefused};
+use crate::record::call::{CallAuthorized, CallHeld};
+use crate::record::{HexDigest, Nonce};
 
 /// How long after a hold's end an entry may still stand that was decided before it: an entry waits for
 /// its commit.

@@ -1,8 +1,5 @@
 //! Who may sign: the enrolment key of the genesis, and the writer key it certified for each epoch.
 
-use crate::record::chain::Certificate;
-use crate::record::chain::ChainGenesis;
-use crate::record::chain::WriterStarted;
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -16,6 +13,7 @@ use crate::domain::canonical;
 use crate::domain::id::{Epoch, Seq};
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
+use crate::record::chain::{Certificate, ChainGenesis, WriterStarted};
 use crate::record::{Entry, Kind};
 
 /// DSSE payload type of a writer's certificate.

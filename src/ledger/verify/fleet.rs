@@ -1,10 +1,6 @@
 //! What a tenant's fleet log says about the other chains: which there are, how far they were, what may
 //! be gone.
 
-use crate::record::Int;
-use crate::record::fleet::ChainCheckpoint;
-use crate::record::fleet::ChainRetired;
-use crate::record::payload::RetentionPruned;
 use std::collections::BTreeMap;
 
 use super::read::Line;
@@ -12,7 +8,9 @@ use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::ledger::fleet::POOL;
 use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
-use crate::record::Kind;
+use crate::record::fleet::{ChainCheckpoint, ChainRetired};
+use crate::record::payload::RetentionPruned;
+use crate::record::{Int, Kind};
 
 /// A head that somebody noted outside the chain.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,13 +1,12 @@
 //! Runs that delegate to others: a child is opened and sealed while its parent is open, and says who is
 //! above it as the parent's own entry does.
 
-use crate::record::run::Delegator;
-use crate::record::run::RunOpened;
 use std::collections::BTreeMap;
 
 use super::read::{Damage, Line};
 use crate::domain::id::RunId;
 use crate::record::Kind;
+use crate::record::run::{Delegator, RunOpened};
 
 /// One open run.
 #[derive(Clone, Debug)]
@@ -106,8 +105,7 @@ mod tests {
     use crate::domain::json::Json;
     use crate::domain::time::Timestamp;
     use crate::record::oracle::body;
-    use crate::record::{Body, Boot};
-    use crate::record::{Draft, Entry, RunLink};
+    use crate::record::{Body, Boot, Draft, Entry, RunLink};
 
     fn id(n: u8) -> RunId {
         RunId::from_random([n; 16])

@@ -2,8 +2,7 @@
 
 use crate::domain::digest::Digest;
 use crate::record::call::Decision;
-use crate::record::schema;
-use crate::record::{Content, Entry, Error, Kind};
+use crate::record::{Content, Entry, Error, Kind, schema};
 
 /// What is wrong, and which check of ledger.md §2.15 says so.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -152,7 +151,7 @@ mod tests {
         let empty = format!("{before}\"commit\":[],{after}");
         assert_eq!(
             Line::read(empty.as_bytes()).unwrap_err().why,
-            "entry: `commit` is missing or malformed"
+            "entry: `commit`: fewer than 1 items at line 1 column 85"
         );
     }
 

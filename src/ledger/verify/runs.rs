@@ -1,11 +1,5 @@
 //! One run: its own numbering and links, its end, and the life of each of its calls.
 
-use crate::record::Role;
-use crate::record::call::CallFailed;
-use crate::record::run::Replay;
-use crate::record::run::ReplayMode;
-use crate::record::run::RunOpened;
-use crate::record::run::RunSealed;
 use std::collections::BTreeMap;
 
 use super::approved::{Hold, breaks_glass};
@@ -14,7 +8,9 @@ use crate::domain::decision::Verdict;
 use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::tier::Tier;
-use crate::record::{Kind, RunLink};
+use crate::record::call::CallFailed;
+use crate::record::run::{Replay, ReplayMode, RunOpened, RunSealed};
+use crate::record::{Kind, Role, RunLink};
 
 /// `run.opened.mode` of a run whose calls are decided and recorded, and never run.
 const SIMULATE: &str = "simulate";

@@ -1,7 +1,5 @@
 //! A run and the runs below it: which they are, and whether they can be exported together.
 
-use crate::record::run::ReplayMode;
-use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::id::{CallId, RunId};
@@ -10,6 +8,7 @@ use crate::evidence::{self, gather};
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::Line;
 use crate::record::Kind;
+use crate::record::run::{ReplayMode, RunOpened};
 
 /// Rows fetched at a time.
 const PAGE: u32 = 1000;

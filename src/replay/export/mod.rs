@@ -3,8 +3,6 @@
 //! Nothing is added to what the books say: a step is written only if all its payloads are there and open
 //! the commitments of its entries. What is missing is named, and then nothing is written.
 
-use crate::record::Role;
-use crate::record::run::RunOpened;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -25,6 +23,8 @@ use crate::ledger::retention::Records;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::vault::Vault;
 use crate::ledger::verify::Line;
+use crate::record::Role;
+use crate::record::run::RunOpened;
 
 mod family;
 mod out;

@@ -1,16 +1,5 @@
 //! One call as its step: its payloads with what binds them, its decision, and how it ended.
 
-use crate::record::Body;
-use crate::record::Role;
-use crate::record::Text;
-use crate::record::call::BreakGlass;
-use crate::record::call::CallAuthorized;
-use crate::record::call::CallCancelled;
-use crate::record::call::CallCompleted;
-use crate::record::call::CallExpired;
-use crate::record::call::CallFailed;
-use crate::record::call::CallHeld;
-use crate::record::call::CallUnknown;
 use std::collections::BTreeMap;
 
 use crate::domain::id::RunId;
@@ -20,7 +9,11 @@ use crate::evidence::projection::decides;
 use crate::ledger::hold;
 use crate::ledger::verify::Line;
 use crate::policy::input::approval_json;
-use crate::record::Kind;
+use crate::record::call::{
+    BreakGlass, CallAuthorized, CallCancelled, CallCompleted, CallExpired, CallFailed, CallHeld,
+    CallUnknown,
+};
+use crate::record::{Body, Kind, Role, Text};
 
 /// What binds a payload to its line, and the payload, unless something of it is left out.
 pub(super) type Bound = (Json, Option<Vec<u8>>);

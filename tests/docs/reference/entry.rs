@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::begin;
 use crate::document::Document;
 
-const SCHEMA: &str = "src/ledger/schema/entry-1.json";
+const SCHEMA: &str = "src/record/entry-1.json";
 
 const ABOUT: &str = "
 An entry is one JSON object; what is stored and hashed is its RFC 8785 form. The tables below are made of the JSON Schema that every evidence

@@ -1,12 +1,5 @@
 //! F1: the fleet log of a bundle, and what it says of the bundle's chains.
 
-use crate::record::Base64;
-use crate::record::chain::ChainGenesis;
-use crate::record::fleet::ChainCheckpoint;
-use crate::record::fleet::ChainEnrolled;
-use crate::record::fleet::ChainRetired;
-use crate::record::fleet::KeyRevoked;
-use crate::record::fleet::KeyUse;
 use std::collections::BTreeMap;
 
 use super::proofs::{paths, span};
@@ -22,7 +15,9 @@ use crate::evidence::bundle::{
 use crate::evidence::trust::{Trust, Use};
 use crate::evidence::verify::range::beginning;
 use crate::ledger::verify::Line;
-use crate::record::Kind;
+use crate::record::chain::ChainGenesis;
+use crate::record::fleet::{ChainCheckpoint, ChainEnrolled, ChainRetired, KeyRevoked, KeyUse};
+use crate::record::{Base64, Kind};
 
 /// Where the newest fleet head is.
 pub(super) const NOTE: &str = FLEET_CHECKPOINT;

@@ -1,0 +1,88 @@
+//! The entry of an opened run: what the gate knows of it, and what the agent claims.
+
+use super::delegate::Proof;
+use super::opening::{Handle, Opening};
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+use crate::identity::Caller;
+use crate::identity::manifest::Mode;
+use crate::policy::input::AgentFacts;
+use crate::record::run::{Delegate, Delegator, Replay, RunOpened, Setting};
+use crate::record::{List, TaggedDigest, Text, True};
+use crate::telemetry::trace;
+
+/// The runs above, as `run.opened` says them; `None` if there is none.
+fn delegation(agent: &AgentFacts) -> Option<List<Delegator, 16, 1>> {
+    List::some(agent.delegation.iter().map(|above| Delegator {
+        id: above.id.as_str().into(),
+        manifest: TaggedDigest(above.manifest),
+        run: above.run,
+        version: above.version.as_str().into(),
+    }))
+}
+
+/// What `run.opened` says of a run: who, what, and under which manifest.
+pub(super) struct Opens<'a> {
+    pub caller: &'a Caller,
+    pub opening: &'a Opening,
+    pub agent: &'a AgentFacts,
+    pub mode: Mode,
+    pub handle: &'a Handle,
+    pub proof: Option<Proof>,
+    pub expires: Option<Timestamp>,
+}
+
+impl Opens<'_> {
+    pub(super) fn entry(&self, (replay, seed): (Option<Replay>, Option<Text>)) -> RunOpened {
+        let Self { caller, opening, agent, handle, .. } = self;
+        let manifest = &caller.manifest;
+        let Claimed { labels, model, instructions } = claimed(opening);
+        let (implicit, thread) = handle.thread_facts();
+        let trace = opening.traceparent.as_deref().filter(|t| trace::valid_traceparent(t));
+        let delegates = manifest.delegates.len();
+        RunOpened {
+            agent: manifest.name.as_str().into(),
+            auth: (&caller.auth).into(),
+            binding: agent.binding,
+            delegate: self.proof.and_then(|proof| Delegate::parse(proof.as_str())),
+            delegates: (delegates > 0).then(|| delegates.into()),
+            delegation: delegation(agent),
+            expires: self.expires,
+            implicit,
+            incognito: True::when(opening.incognito),
+            instructions,
+            labels,
+            manifest: TaggedDigest(manifest.digest),
+            mode: self.mode.as_str().into(),
+            model,
+            parent: agent.delegation.last().map(|parent| parent.run),
+            replay,
+            seed,
+            thread,
+            token_hash: Some(handle.hash().hex().into()),
+            traceparent: trace.map(Text::from),
+            version: manifest.version.to_string().into(),
+        }
+    }
+}
+
+/// What the agent says of itself.
+#[derive(serde::Serialize)]
+struct Claimed {
+    instructions: List<Text>,
+    labels: List<Setting>,
+    model: Text,
+}
+
+fn claimed(opening: &Opening) -> Claimed {
+    Claimed {
+        instructions: opening.instructions.iter().take(16).map(|i| Text::clip(i, 80)).collect(),
+        labels: opening.labels.iter().map(|(k, v)| Setting::of(k, v)).collect(),
+        model: Text::clip(&opening.model, 128),
+    }
+}
+
+/// The same as one value, by which a recorded run is found again.
+pub(super) fn claims(opening: &Opening) -> Json {
+    Json::of(&claimed(opening))
+}
