@@ -55,6 +55,7 @@ pub mod evidence;
 pub mod firewall;
 #[cfg(feature = "gate")]
 pub mod identity;
+pub mod judge;
 pub mod ledger;
 #[cfg(feature = "gate")]
 pub mod limits;

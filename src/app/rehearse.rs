@@ -83,7 +83,7 @@ pub fn input(
         attested: BTreeMap::new(),
     };
     let standing = Standing { now, observe: &[], approvals: &[], by_hand, break_glass: None };
-    let bytes = input::document(&agent, &facts, tool, &prepared, &standing);
+    let bytes = input::document(&agent, &facts, tool, &prepared.asked(), &standing);
     Json::parse(&bytes, &Limits::FILE).map_err(|e| e.to_string())
 }
 

@@ -1,4 +1,4 @@
-//! What was decided about a call, by whom and why: one value, built in one place (`policy::judge`).
+//! What was decided about a call, by whom and why: one value, built in one place (`judge`).
 
 use super::code::Code;
 use super::digest::Digest;

@@ -1,7 +1,7 @@
 //! What a call would touch, as typed facts: policies read these and never parse strings.
 
+use super::facts::Finding;
 use super::json::Json;
-use super::prepared::Finding;
 
 /// The facts of one prepared call (`input.effect`).
 #[derive(Clone, PartialEq, Debug)]

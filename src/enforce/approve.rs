@@ -22,10 +22,10 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
+use crate::judge::Resumed;
 use crate::ledger::hold::Hold;
 use crate::ledger::{self, drafts};
 use crate::limits::Went;
-use crate::policy::Resumed;
 use crate::tool::Cancel;
 
 /// How long an approval waits for a call that is being judged again.

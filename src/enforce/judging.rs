@@ -7,8 +7,8 @@ use super::{Road, Trip};
 use crate::domain::code::Code;
 use crate::domain::decision::Course;
 use crate::domain::id::ToolName;
+use crate::judge::{Bench, Judged, Resumed, Room, judge};
 use crate::limits::shares;
-use crate::policy::{self, Bench, Judged, Resumed, Room};
 use crate::telemetry::Stage;
 use crate::tool::Cancel;
 use crate::tool::toolbox::{self, Toolbox};
@@ -74,7 +74,7 @@ impl Road {
                 asked_by,
             };
             let began = road.clock.monotonic();
-            let judged = policy::judge(&bench, prepared);
+            let judged = judge(&bench, prepared);
             road.counted(&judged, road.clock.monotonic().saturating_sub(began));
             judged
         };

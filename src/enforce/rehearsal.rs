@@ -15,8 +15,9 @@ use crate::domain::json::Json;
 use crate::domain::outcome::Outcome;
 use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
+use crate::judge::{Judged, Resumed};
+use crate::policy::PolicyEngine;
 use crate::policy::input::{Left, RunFacts};
-use crate::policy::{Judged, PolicyEngine, Resumed};
 
 /// A run that is to be opened at a replaying gate.
 #[derive(Clone, Copy, PartialEq, Debug)]

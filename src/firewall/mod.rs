@@ -12,9 +12,9 @@ mod rules;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::canonical;
+use crate::domain::facts::Finding;
 use crate::domain::json::Json;
 use crate::domain::pointer;
-use crate::domain::prepared::Finding;
 
 /// Every kind of finding.
 pub const KINDS: [&str; 4] = ["card", "email", "iban", "us_ssn"];

@@ -14,10 +14,11 @@ use crate::domain::commitment::commit;
 use crate::domain::decision::{Course, LayerDigest, Obligation, Reason};
 use crate::domain::digest::{Digest, Salt, call_digest};
 use crate::domain::outcome::{Observed, Outcome, Usage};
-use crate::domain::prepared::Prepared;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
-use crate::policy::{Judged, Resumed, effect_digest, input};
+use crate::judge::prepared::Prepared;
+use crate::judge::{Judged, Resumed, effect_digest};
+use crate::policy::input;
 use crate::record::approval::{ApprovalGranted, ApprovalRefused};
 use crate::record::call::{
     Absent, Allowed, BreakGlass, CallCancelled, CallCompleted, CallFailed, CallUnknown, Decided,

@@ -9,7 +9,7 @@ use super::Error;
 use super::drafts::Written;
 use super::permit::{Committed, Finished, Receipt, Settled};
 use crate::domain::time::Timestamp;
-use crate::policy::Judged;
+use crate::judge::Judged;
 
 /// One piece of work for the sequencer.
 #[derive(Debug)]

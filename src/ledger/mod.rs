@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Entropy};
 use crate::domain::id::RunId;
-use crate::policy::Judged;
+use crate::judge::Judged;
 #[cfg(feature = "gate")]
 use crate::telemetry::metrics::Metrics;
 #[cfg(feature = "gate")]

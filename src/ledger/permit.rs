@@ -14,10 +14,10 @@ use crate::domain::decision::{Alarm, Course, Obligation, Reason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq, ToolName};
 use crate::domain::outcome::{Ended, Observed, Outcome, SIMULATED};
-use crate::domain::prepared::Prepared;
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
-use crate::policy::Judged;
+use crate::judge::Judged;
+use crate::judge::prepared::Prepared;
 
 /// Where something is on the books.
 #[derive(Clone, PartialEq, Eq, Debug)]

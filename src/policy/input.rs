@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::approval::Approval;
 use crate::approval::break_glass::Open;
+use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
+use crate::domain::effect::Effect;
+use crate::domain::facts::{Finding, ToolFacts};
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
-use crate::domain::prepared::{Finding, Prepared, ToolFacts};
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
 
@@ -92,6 +94,17 @@ pub struct Standing<'a> {
     pub break_glass: Option<&'a Open>,
 }
 
+/// The call, as it was prepared (`input.call`, `input.args`, `input.effect`, `input.findings`).
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The call.
+    pub call: &'a ToolCall,
+    /// What it would touch.
+    pub effect: &'a Effect,
+    /// What the firewall saw.
+    pub findings: &'a [Finding],
+}
+
 /// What a policy is told of one pool that covers the call (`input.pools[]`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Left {
@@ -112,25 +125,24 @@ pub fn document(
     agent: &AgentFacts,
     run: &RunFacts,
     tool: &ToolFacts,
-    prepared: &Prepared,
+    asked: &Asked<'_>,
     standing: &Standing<'_>,
 ) -> Vec<u8> {
     let names = |layers: &[&str]| layers.iter().map(|l| Json::from(*l)).collect::<Vec<_>>();
-    let call = prepared.call();
     canonical::bytes(&Json::object([
         ("v", Json::from(VERSION)),
         ("agent", agent_json(agent)),
         ("run", run_json(run)),
         ("tool", tool_json(tool)),
-        ("call", Json::object([("id", Json::from(call.id().as_str()))])),
-        ("args", call.args().clone()),
-        ("effect", prepared.effect().to_json()),
+        ("call", Json::object([("id", Json::from(asked.call.id().as_str()))])),
+        ("args", asked.call.args().clone()),
+        ("effect", asked.effect.to_json()),
         (
             "context",
             Json::object([("attested", map(&run.attested)), ("claimed", map(&run.labels))]),
         ),
         ("time", time_json(standing.now)),
-        ("findings", prepared.findings().iter().map(finding_json).collect::<Vec<_>>().into()),
+        ("findings", asked.findings.iter().map(finding_json).collect::<Vec<_>>().into()),
         ("approvals", standing.approvals.iter().map(approval_json).collect::<Vec<_>>().into()),
         ("quorum", quorum_json(standing.by_hand)),
         ("break_glass", break_glass_json(standing.break_glass.map(broken).as_ref())),

@@ -17,8 +17,9 @@ use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::domain::outcome::Outcome;
 use crate::enforce::{Cast, Cue, Entrance, Rehearsal};
+use crate::judge::{Judged, Resumed};
 use crate::ledger::drafts;
-use crate::policy::{Judged, PolicyEngine, Resumed};
+use crate::policy::PolicyEngine;
 
 impl Player {
     fn engine(&self, step: &Step) -> Option<Arc<dyn PolicyEngine>> {

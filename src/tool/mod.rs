@@ -40,9 +40,10 @@ use crate::clock::Clock;
 use crate::domain::call::ToolCall;
 use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
+use crate::domain::facts::ToolFacts;
 use crate::domain::json::Json;
 use crate::domain::outcome::{Ended, FailureClass, Outcome, Unmasked};
-use crate::domain::prepared::{Hold, ToolFacts};
+use crate::judge::prepared::Hold;
 use crate::ledger::permit::{Finished, Permit};
 use crate::limits::Spend;
 

@@ -17,10 +17,10 @@ use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{Content, FailureClass, Unmasked};
-use crate::domain::prepared::Hold;
 use crate::domain::readings::readings;
 use crate::domain::token;
 use crate::firewall;
+use crate::judge::prepared::Hold;
 use crate::ledger::permit::Permit;
 use crate::limits::Spend;
 

@@ -3,9 +3,9 @@ use std::sync::Arc;
 
 use wicketgate::clock::Clock;
 use wicketgate::domain::outcome::Unmasked;
-use wicketgate::domain::prepared::Prepared;
+use wicketgate::judge::prepared::Prepared;
 use wicketgate::ledger::permit::{Finished, Held, Permit, Recalled, Refusal, Settled};
-use wicketgate::policy::{Bench, Judged, judge};
+use wicketgate::judge::{Bench, Judged, judge};
 use wicketgate::tool::{ToolExecutor, run};
 
 pub fn judged(bench: Bench<'_>, prepared: Prepared) -> Judged {

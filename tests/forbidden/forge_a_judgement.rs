@@ -1,7 +1,7 @@
 //! A decision nobody made.
 use wicketgate::domain::decision::Decision;
-use wicketgate::domain::prepared::Prepared;
-use wicketgate::policy::Judged;
+use wicketgate::judge::prepared::Prepared;
+use wicketgate::judge::Judged;
 
 pub fn forge(prepared: Prepared, decision: Decision) -> Judged {
     Judged { prepared, decision, binding: "observed", resumed: None, break_glass: None }

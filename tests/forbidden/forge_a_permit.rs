@@ -1,5 +1,5 @@
 //! A permit out of thin air: its fields are private to the ledger.
-use wicketgate::domain::prepared::Prepared;
+use wicketgate::judge::prepared::Prepared;
 use wicketgate::ledger::permit::{Permit, Receipt};
 
 pub fn forge(prepared: Prepared, receipt: Receipt) -> Permit {

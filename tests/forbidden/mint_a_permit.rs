@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use wicketgate::ledger::fuse::Tenure;
 use wicketgate::ledger::permit::{Permit, Receipt};
-use wicketgate::policy::Judged;
+use wicketgate::judge::Judged;
 
 pub fn mint(judged: Judged, receipt: Receipt, tenure: &Arc<Tenure>) -> Permit {
     Permit::mint(judged, receipt, tenure)

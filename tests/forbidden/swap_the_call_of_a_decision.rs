@@ -1,6 +1,6 @@
 //! The decision about one call, paired with another call.
-use wicketgate::domain::prepared::Prepared;
-use wicketgate::policy::Judged;
+use wicketgate::judge::prepared::Prepared;
+use wicketgate::judge::Judged;
 
 pub fn swap(mut judged: Judged, other: Prepared) -> Judged {
     judged.prepared = other;

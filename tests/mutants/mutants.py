@@ -69,7 +69,7 @@ MUTANTS = [
     ("approved_by_one_twice", "src/enforce/approve.rs",
      "        if again && word == Word::Approve {\n",
      "        if again && word == Word::Approve && hold.granted.is_empty() {\n"),
-    ("approval_never_void", "src/policy/resumed.rs",
+    ("approval_never_void", "src/judge/resumed.rs",
      "        let changed = checks.into_iter().filter(|(_, _, same)| !same);\n",
      "        let changed = checks.into_iter().filter(|(_, _, same)| !same).take(0);\n"),
     ("approved_under_another_salt", "src/ledger/drafts.rs",

@@ -5,11 +5,12 @@ use regex::Regex;
 use crate::source::{Source, line_of};
 
 /// The layers, left to right. Folders of one layer may know each other.
-const LAYERS: [&[&str]; 10] = [
+const LAYERS: [&[&str]; 11] = [
     &["domain", "clock", "telemetry"],
     &["crypto", "yaml", "mcp", "record"],
     &["identity", "catalog", "firewall", "limits", "approval"],
     &["policy"],
+    &["judge"],
     &["ledger"],
     &["control"],
     &["tool"],

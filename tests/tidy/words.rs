@@ -28,9 +28,9 @@ const CONFINED: [Confined; 9] = [
     Confined {
         // Elsewhere the compiler sees to it: the fields are private, but not to the folder's own files.
         word: r"\bJudged\s*\{",
-        realm: "src/policy/",
-        homes: &["src/policy/mod.rs"],
-        why: "only `policy::judge` pairs a call with a decision",
+        realm: "src/judge/",
+        homes: &["src/judge/mod.rs"],
+        why: "only `judge` pairs a call with a decision",
     },
     Confined {
         word: r"\bhyper_util::client\b|\bhyper_util::\{[^;]*\bclient\b|\bhyper::client\b|\breqwest\b|\bhyper_rustls\b|\bTcpStream::connect\b|\blookup_host\b|\bTcpSocket\b",
@@ -214,7 +214,7 @@ fn a_confined_word_may_not_leave_its_home() {
         ("src/enforce/mod.rs", "Recalled::mint(call, state, receipt)"),
         ("src/enforce/mod.rs", "Prepared::ready(call, tool)"),
         ("src/enforce/mod.rs", "Prepared::refused(call, None, refusals)"),
-        ("src/policy/rego.rs", "Judged { prepared, decision }"),
+        ("src/judge/resumed.rs", "Judged { prepared, decision }"),
         ("src/tool/http.rs", "use hyper_util::client::legacy::Client;"),
         ("src/tool/http.rs", "use hyper_util::{client::legacy, rt};"),
         ("src/enforce/mod.rs", "tokio::net::TcpStream::connect(addr)"),
@@ -237,7 +237,7 @@ fn a_confined_word_may_not_leave_its_home() {
         ("src/tool/net.rs", "TcpStream::connect(addr)"),
         ("src/ledger/sequencer.rs", "tokio::spawn(work)"),
         ("src/config.rs", "std::env::var(NAME)"),
-        ("src/domain/prepared.rs", "#[cfg(test)]\nmod tests {\n    Prepared::refused(call)\n}\n"),
+        ("src/judge/prepared.rs", "#[cfg(test)]\nmod tests {\n    Prepared::refused(call)\n}\n"),
         ("src/domain/id.rs", "// nothing unsafe here\n"),
         ("tests/support/mod.rs", "tokio::spawn(work)"),
     ];

@@ -32,7 +32,7 @@ use crate::domain::digest::Digest;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
 use crate::domain::outcome::{Content, FailureClass, Unmasked};
-use crate::domain::prepared::Hold;
+use crate::judge::prepared::Hold;
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 

@@ -19,7 +19,7 @@ use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
 use crate::domain::outcome::{Content, FailureClass, Unmasked};
-use crate::domain::prepared::Hold;
+use crate::judge::prepared::Hold;
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
 

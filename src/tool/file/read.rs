@@ -15,7 +15,7 @@ use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
 use crate::domain::outcome::{Content, FailureClass, Opaque, Unmasked};
-use crate::domain::prepared::{Hold, Prepared};
+use crate::judge::prepared::{Hold, Prepared};
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
 

@@ -14,10 +14,11 @@ use super::*;
 use crate::domain::call::{Asking, Auth, ToolCall};
 use crate::domain::canonical;
 use crate::domain::effect::Effect;
+use crate::domain::facts::ToolFacts;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
-use crate::domain::prepared::{Prepared, ToolFacts};
 use crate::domain::tier::Tier;
+use crate::judge::prepared::Prepared;
 use crate::tool::ToolExecutor as _;
 
 struct Fixture {

@@ -24,7 +24,7 @@ use crate::domain::digest::Digest;
 use crate::domain::effect::{Change, Effect};
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Unmasked};
-use crate::domain::prepared::Hold;
+use crate::judge::prepared::Hold;
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
 

@@ -33,8 +33,9 @@ use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::decision::Reason;
 use crate::domain::effect::{self, Effect};
+use crate::domain::facts::ToolFacts;
 use crate::domain::outcome::{Content, FailureClass, Opaque, Unmasked};
-use crate::domain::prepared::{Hold, Prepared, ToolFacts};
+use crate::judge::prepared::{Hold, Prepared};
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 

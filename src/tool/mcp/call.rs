@@ -21,7 +21,7 @@ use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Unmasked};
-use crate::domain::prepared::Hold;
+use crate::judge::prepared::Hold;
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 use crate::mcp::http;

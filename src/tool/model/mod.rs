@@ -28,7 +28,7 @@ use crate::domain::decision::Reason;
 use crate::domain::effect::{self, Effect};
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{Content, FailureClass, Opaque, Unmasked, Usage};
-use crate::domain::prepared::Hold;
+use crate::judge::prepared::Hold;
 use crate::ledger::permit::Permit;
 use crate::limits::Spend;
 

@@ -25,7 +25,7 @@ use crate::domain::digest::Digest;
 use crate::domain::effect::{Effect, Sql as Facts};
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Unmasked};
-use crate::domain::prepared::{Hold, Prepared};
+use crate::judge::prepared::{Hold, Prepared};
 use crate::ledger::fuse::{Fuse, Late};
 use crate::ledger::permit::Permit;
 use answer::{Answer, Room};

@@ -8,9 +8,9 @@ use super::{Tool, ToolExecutor};
 use crate::catalog::schema::Schema;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
+use crate::domain::facts::ToolFacts;
 use crate::domain::id::ToolName;
 use crate::domain::json::{Json, Limits};
-use crate::domain::prepared::ToolFacts;
 use crate::domain::tier::Tier;
 
 /// The canonical bytes of a list of these tools.

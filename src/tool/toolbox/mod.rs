@@ -27,12 +27,13 @@ use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::decision::{Alarm, Reason};
 use crate::domain::effect::Effect;
+use crate::domain::facts::{Finding, ToolFacts};
 use crate::domain::id::{RunId, ToolName};
 use crate::domain::json::Json;
-use crate::domain::prepared::{Finding, Hold, Prepared, ToolFacts};
 use crate::domain::tier::Tier;
 use crate::firewall;
 use crate::identity::manifest::Grant;
+use crate::judge::prepared::{Hold, Prepared};
 
 /// One binding that cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

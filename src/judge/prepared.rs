@@ -3,48 +3,12 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::call::ToolCall;
-use super::decision::{Alarm, Reason};
-use super::digest::Digest;
-use super::effect::Effect;
-use super::id::ToolName;
-use super::tier::Tier;
-
-/// What is known about a tool from its binding, the manifest's grant taken into account.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ToolFacts {
-    /// Its name.
-    pub name: ToolName,
-    /// `http`, `file.read`, …
-    pub kind: String,
-    /// max(binding, manifest).
-    pub tier: Tier,
-    /// The operator says it changes nothing.
-    pub read_only: bool,
-    /// The operator says running it twice is running it once.
-    pub idempotent: bool,
-    /// SHA-256 of what the agent is shown and the effective binding without secrets.
-    pub definition: Digest,
-    /// From permit to the end of the call.
-    pub timeout: Duration,
-    /// Result bytes.
-    pub result_bytes_max: u64,
-    /// What one call costs, if the binding says so; millionths of a US dollar.
-    pub cost_micro_usd: Option<u64>,
-    /// For how long the same call under another id is this one.
-    pub dedupe: Option<Duration>,
-}
-
-/// Something the firewall saw in arguments (`input.findings[]`).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Finding {
-    /// `email`, `card`, `iban`, `us_ssn`, …
-    pub kind: String,
-    /// JSON pointer of the value it was seen in.
-    pub path: String,
-}
+use crate::domain::call::ToolCall;
+use crate::domain::decision::{Alarm, Reason};
+use crate::domain::effect::Effect;
+use crate::domain::facts::{Finding, ToolFacts};
+use crate::policy::input::Asked;
 
 /// What only the executor that prepared a call can read back: a descriptor, a built request.
 pub type Hold = Box<dyn Any + Send + Sync>;
@@ -52,7 +16,7 @@ pub type Hold = Box<dyn Any + Send + Sync>;
 /// One call, opened and resolved, with its typed effect and a private hold; nothing has happened yet.
 ///
 /// Made only by `tool::prepare` (the tidy test confines the constructor). It is total: what could not
-/// be prepared carries the reasons instead of a hold, and `policy::judge` turns them into a denial.
+/// be prepared carries the reasons instead of a hold, and `judge` turns them into a denial.
 #[must_use]
 pub struct Prepared {
     call: ToolCall,
@@ -132,6 +96,12 @@ impl Prepared {
     #[must_use]
     pub const fn effect(&self) -> &Effect {
         &self.effect
+    }
+
+    /// What a policy is asked about it.
+    #[must_use]
+    pub fn asked(&self) -> Asked<'_> {
+        Asked { call: &self.call, effect: &self.effect, findings: &self.findings }
     }
 
     /// What the firewall saw.

@@ -6,9 +6,8 @@ use crate::domain::code::Code;
 use crate::domain::commitment::derived;
 use crate::domain::decision::Reason;
 use crate::domain::digest::{Digest, Salt};
-use crate::domain::prepared::Prepared;
 
-use super::Bench;
+use super::{Bench, Prepared};
 use crate::record::Nonce;
 
 /// The hold of a call, as it stands on the books, and who approved it since.
