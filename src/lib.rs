@@ -35,6 +35,8 @@
     allow(dead_code, unused_imports, reason = "what only the gate uses stays in shared files")
 )]
 
+pub use wicketgate_record::{self as record, clock, domain, yaml};
+
 #[cfg(feature = "gate")]
 pub mod app;
 pub mod approval;
@@ -42,13 +44,11 @@ pub mod approval;
 pub mod catalog;
 #[cfg(feature = "gate")]
 pub mod cli;
-pub mod clock;
 #[cfg(feature = "gate")]
 pub mod config;
 #[cfg(feature = "gate")]
 pub mod control;
 pub mod crypto;
-pub mod domain;
 #[cfg(feature = "gate")]
 pub mod enforce;
 pub mod evidence;
@@ -64,7 +64,6 @@ pub mod mcp;
 #[cfg(feature = "gate")]
 pub mod operator;
 pub mod policy;
-pub mod record;
 #[cfg(feature = "gate")]
 pub mod replay;
 #[cfg(feature = "gate")]
@@ -75,4 +74,3 @@ pub mod telemetry;
 pub mod tool;
 #[cfg(feature = "gate")]
 pub mod witness;
-pub mod yaml;

@@ -14,6 +14,7 @@ mod definition;
 pub mod drift;
 pub mod fetch;
 pub mod file_name;
+pub mod form;
 pub mod grpc;
 pub mod hidden;
 pub mod host;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::trust::KeyFiles;
 use crate::approval::break_glass::{MINUTES_MAX, QUORUM_MIN, SIGNATURES_MAX};
-use crate::yaml::schema::FilePath;
+use crate::catalog::form::FilePath;
 
 /// `trust.break_glass`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]

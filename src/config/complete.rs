@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::catalog::form::paths;
 use crate::crypto::signer::AGENT;
-use crate::yaml::schema::paths;
 
 /// Puts in what the file leaves out: the schema's defaults, and what hangs on the state directory.
 pub(super) fn complete(value: &mut Value, schema: &Value, env: &dyn Fn(&str) -> Option<String>) {

@@ -13,6 +13,7 @@ use super::Config;
 use super::kubernetes::{self, Kubernetes};
 use super::ledger::SlotPool;
 use super::tls::{self, Tls};
+use crate::catalog::form::{FilePath, WebAddress};
 use crate::catalog::host::{Host, Origin};
 use crate::crypto::keys::PublicKey;
 use crate::domain::digest::Digest;
@@ -21,7 +22,6 @@ use crate::ledger::fleet::POOL;
 use crate::operator::enrolment::{HUBS, Pool};
 use crate::operator::token_review::Reviewer;
 use crate::serve::operator::Settings;
-use crate::yaml::schema::{FilePath, WebAddress};
 
 /// Days a certificate lasts at most, also without `days`.
 const DAYS_MAX: u64 = 90;

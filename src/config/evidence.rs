@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Config;
+use crate::catalog::form::FilePath;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::signer::agent_key;
-use crate::yaml::schema::FilePath;
 
 /// `evidence`. Without a key operators can neither export nor erase over the operator API.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]

@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::catalog::form::{FilePath, WebAddress};
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::note::{Algorithm, VerifierKey};
 use crate::crypto::signer::agent_key;
-use crate::yaml::schema::{FilePath, WebAddress};
 
 /// `fleet`. A sidecar that only has to notice a rollback has `anchor_file` alone.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::yaml::schema::FilePath;
+use crate::catalog::form::FilePath;
 
 /// `hub`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::catalog::form::FilePath;
 use crate::identity::callers::read_token;
 use crate::operator::token_review::Cluster;
-use crate::yaml::schema::FilePath;
 
 /// Where the section stands.
 pub(super) const AT: &str = "/hub/enrolment/kubernetes";

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::yaml::schema::FilePath;
+use crate::catalog::form::FilePath;
 
 /// `ledger`: exactly one store.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]

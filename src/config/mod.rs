@@ -13,13 +13,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::catalog::form::{self, FilePath};
 use crate::catalog::lock::Verified;
 use crate::catalog::server::Server;
 use crate::catalog::{self, Bound, Surroundings, server};
 use crate::crypto::keys::PublicKey;
 use crate::identity::callers;
 use crate::operator::staff::Member;
-use crate::yaml::schema::FilePath;
 use crate::yaml::{self, Document, Written};
 
 pub mod break_glass;
@@ -227,7 +227,7 @@ pub struct Replay {
 /// The JSON Schema of `wicketgate.yaml`: what `config schema` prints, and what the file is checked by.
 #[must_use]
 pub fn schema() -> Value {
-    yaml::schema::of::<Config>()
+    form::of::<Config>()
 }
 
 /// The process environment: the one place that reads it.

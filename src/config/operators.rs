@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::tls::Tls;
+use crate::catalog::form::{FilePath, WebAddress};
 use crate::domain::token::Family;
 use crate::identity::callers::read_token_of;
 use crate::operator::staff::Member;
 use crate::serve::operator::Settings;
-use crate::yaml::schema::{FilePath, WebAddress};
 
 /// `operator`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]

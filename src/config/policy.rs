@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::yaml::schema::FilePath;
+use crate::catalog::form::FilePath;
 
 /// `policy`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]

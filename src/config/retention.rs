@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Config;
+use crate::catalog::form::FilePath;
 use crate::ledger::retention::{BACKUP_DAYS, Clocks};
 use crate::ledger::vault::{self, Vault};
-use crate::yaml::schema::FilePath;
 
 /// `encryption`.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]

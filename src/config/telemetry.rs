@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::catalog::address::{Cidr, is_public};
+use crate::catalog::form::{FilePath, WebAddress};
 use crate::catalog::host::{Host, Origin};
 use crate::tool::net::{Dial, System, Trust};
-use crate::yaml::schema::{FilePath, WebAddress};
 
 /// `telemetry`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::catalog::form::FilePath;
 use crate::serve::tls::{self, Clients, Files};
 use crate::tool::net::identity::Wrong;
-use crate::yaml::schema::FilePath;
 
 /// `listen.tls`, `operator.tls` and their like.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]

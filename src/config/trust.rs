@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::break_glass::BreakGlass;
-use crate::yaml::schema::FilePath;
+use crate::catalog::form::FilePath;
 
 /// `trust`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]

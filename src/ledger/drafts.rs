@@ -9,7 +9,6 @@ use crate::approval::break_glass::Open;
 use crate::approval::proposal::Proposer;
 use crate::approval::{Approval, Signed, Word};
 use crate::clock::{Entropy, random16, random32};
-use crate::domain::call::Auth;
 use crate::domain::commitment::commit;
 use crate::domain::decision::{Course, LayerDigest, Obligation, Reason};
 use crate::domain::digest::{Digest, Salt, call_digest};
@@ -337,30 +336,6 @@ pub fn word(
     });
     written.keep(entropy, Role::Approval, &signed.bytes());
     written
-}
-
-impl From<&Auth> for record::call::Auth {
-    fn from(auth: &Auth) -> Self {
-        Self {
-            certificate: auth.certificate.as_deref().and_then(TaggedDigest::parse),
-            method: auth.method.as_str().into(),
-            spiffe: auth.spiffe.as_deref().map(Text::from),
-            token: auth.token.as_deref().map(Text::from),
-            uid: auth.uid.map(Into::into),
-        }
-    }
-}
-
-impl From<&record::call::Auth> for Auth {
-    fn from(auth: &record::call::Auth) -> Self {
-        Self {
-            method: auth.method.to_string(),
-            uid: auth.uid.and_then(|uid| u32::try_from(uid.get()).ok()),
-            token: auth.token.as_ref().map(ToString::to_string),
-            certificate: auth.certificate.map(|digest| digest.to_string()),
-            spiffe: auth.spiffe.as_ref().map(ToString::to_string),
-        }
-    }
 }
 
 /// The rule an entry names: that of the first reason.

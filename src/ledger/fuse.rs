@@ -90,9 +90,23 @@ impl Fuse {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::clock::Hand;
+    use crate::domain::time::Timestamp;
+
+    /// A clock that shows so many milliseconds as it is set to, and whose wall stands still.
+    #[derive(Debug, Default)]
+    pub(crate) struct Hand(pub(crate) std::sync::atomic::AtomicU64);
+
+    impl Clock for Hand {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(0)
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::from_millis(self.0.load(Ordering::SeqCst))
+        }
+    }
 
     #[test]
     fn a_permit_ends_with_four_fifths_of_a_lease_that_is_not_renewed_and_with_the_time_of_its_call()

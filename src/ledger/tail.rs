@@ -293,7 +293,7 @@ impl Tails {
 mod tests {
     use super::*;
     use crate::domain::json::Json;
-    use crate::record::oracle::body;
+    use crate::record::sample::body;
 
     fn draft(kind: Kind, call: Option<&str>) -> Draft {
         Draft {

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
 use super::credential::Shown;
+use crate::catalog::form::FilePath;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 use crate::domain::token::Family;
 use crate::identity::callers::read_token_of;
 use crate::identity::certificate::thumbprint;
-use crate::yaml::schema::FilePath;
 
 /// Characters a token of an operator has at least: 256 bits in base64url.
 const TOKEN_CHARS_MIN: usize = 43;

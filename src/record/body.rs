@@ -21,10 +21,10 @@ use super::fleet::{
 };
 use super::payload::{HoldLifted, HoldPlaced, PayloadErased, RetentionPruned};
 use super::run::{RunOpened, RunSealed};
+use crate::Error;
 use crate::domain::canonical;
 use crate::domain::closed::closed;
 use crate::domain::json::Json;
-use crate::record::Error;
 
 /// The struct of one kind of entry.
 pub trait Content: Into<Body> {

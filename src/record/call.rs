@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_with_macros::skip_serializing_none;
 
 use super::text::{HexDigest, Int, List, Nonce, TaggedDigest, Text, True};
+use crate::domain::call;
 use crate::domain::closed::closed;
 use crate::domain::decision::Alarm;
 use crate::domain::digest::Digest;
@@ -31,6 +32,30 @@ pub struct Auth {
     pub token: Option<Text>,
     /// The peer's uid on a Unix socket.
     pub uid: Option<Int>,
+}
+
+impl From<&call::Auth> for Auth {
+    fn from(auth: &call::Auth) -> Self {
+        Self {
+            certificate: auth.certificate.as_deref().and_then(TaggedDigest::parse),
+            method: auth.method.as_str().into(),
+            spiffe: auth.spiffe.as_deref().map(Text::from),
+            token: auth.token.as_deref().map(Text::from),
+            uid: auth.uid.map(Into::into),
+        }
+    }
+}
+
+impl From<&Auth> for call::Auth {
+    fn from(auth: &Auth) -> Self {
+        Self {
+            method: auth.method.to_string(),
+            uid: auth.uid.and_then(|uid| u32::try_from(uid.get()).ok()),
+            token: auth.token.as_ref().map(ToString::to_string),
+            certificate: auth.certificate.map(|digest| digest.to_string()),
+            spiffe: auth.spiffe.as_ref().map(ToString::to_string),
+        }
+    }
 }
 
 /// One layer of the policy bundle that took part in a decision.

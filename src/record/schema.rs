@@ -4,9 +4,9 @@
 
 use super::chain::Heartbeat;
 use super::{Body, Entry, Kind};
+use crate::Error;
 use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
-use crate::record::Error;
 
 /// The schema of a whole entry (JSON Schema 2020-12), as shipped in bundles.
 pub const ENTRY_1: &str = include_str!("entry-1.json");
@@ -177,13 +177,13 @@ mod tests {
     fn the_shipped_schema_is_the_one_that_the_structs_emit() {
         let emitted = emitted();
         if std::env::var_os("WICKETGATE_BLESS").is_some() {
-            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/record/entry-1.json");
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/entry-1.json");
             std::fs::write(path, &emitted).unwrap();
             return;
         }
         assert!(
             emitted == ENTRY_1,
-            "`WICKETGATE_BLESS=1 cargo test --lib record::schema`, then read the difference"
+            "`WICKETGATE_BLESS=1 cargo test -p wicketgate-record --lib schema`, then read the difference"
         );
     }
 

@@ -48,7 +48,7 @@ MUTANTS = [
     ("denial_runs", "src/ledger/permit.rs",
      "            Course::Refuse => Self::Refusal(Refusal::mint(judged, receipt)),\n",
      "            Course::Refuse => Self::Permit(Permit::mint(judged, receipt)),\n"),
-    ("enforced_denial_permits", "src/domain/decision.rs",
+    ("enforced_denial_permits", "src/record/domain/decision.rs",
      "            (Verdict::Deny, true) => Course::Refuse,\n",
      "            (Verdict::Deny, true) => Course::Run,\n"),
     ("hold_runs", "src/ledger/permit.rs",

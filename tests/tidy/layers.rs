@@ -93,16 +93,16 @@ pub fn order(tree: &[Source]) -> Vec<String> {
 #[test]
 fn left_may_not_know_right() {
     let broken = [
-        ("src/domain/a.rs", "use crate::record::Entry;"),
+        ("src/record/domain/a.rs", "use crate::record::Entry;"),
         ("src/policy/a.rs", "fn f() { crate::serve::g(); }"),
         ("src/ledger/a.rs", "use crate::{domain::id, tool::run};"),
         ("src/ledger/a.rs", "use crate::{domain::{id, time}, tool};"),
         ("src/ledger/a.rs", "use super::super::enforce::Road;"),
         ("src/ledger/mod.rs", "use super::enforce::Road;"),
         ("src/ledger/sqlite/a.rs", "use super::super::super::enforce::Road;"),
-        ("src/clock.rs", "use super::crypto::keys;"),
+        ("src/record/clock.rs", "use super::crypto::keys;"),
         ("src/utils/a.rs", ""),
-        ("src/domain/a.rs", "use crate::Everything;"),
+        ("src/record/domain/a.rs", "use crate::Everything;"),
     ];
     for (path, text) in broken {
         assert_eq!(order(&[Source::of(path, text)]).len(), 1, "{path}: {text}");
@@ -113,8 +113,8 @@ fn left_may_not_know_right() {
             "use crate::domain::id; use crate::record; use crate::{policy, clock::Clock};",
         ),
         ("src/ledger/sqlite/a.rs", "use super::super::store::X; use super::b;"),
-        ("src/domain/a.rs", "/// See [`crate::ledger`].\nfn f() {}"),
-        ("src/domain/a.rs", "#[cfg(test)]\nmod tests {\n    use crate::record;\n}\n"),
+        ("src/record/domain/a.rs", "/// See [`crate::ledger`].\nfn f() {}"),
+        ("src/record/domain/a.rs", "#[cfg(test)]\nmod tests {\n    use crate::record;\n}\n"),
         ("src/catalog/mod.rs", "use crate::limits::Pool;"),
     ];
     for (path, text) in fine {

@@ -220,7 +220,7 @@ fn a_confined_word_may_not_leave_its_home() {
         ("src/enforce/mod.rs", "tokio::net::TcpStream::connect(addr)"),
         ("src/serve/mod.rs", "tokio::net::lookup_host(name)"),
         ("src/tool/http.rs", "tokio::spawn(work)"),
-        ("src/domain/id.rs", "unsafe { x }"),
+        ("src/record/domain/id.rs", "unsafe { x }"),
         ("src/serve/mod.rs", "fn f() -> anyhow::Result<()> {}"),
         ("src/cli/mod.rs", "std::env::var_os(NAME)"),
     ];
@@ -238,7 +238,7 @@ fn a_confined_word_may_not_leave_its_home() {
         ("src/ledger/sequencer.rs", "tokio::spawn(work)"),
         ("src/config.rs", "std::env::var(NAME)"),
         ("src/judge/prepared.rs", "#[cfg(test)]\nmod tests {\n    Prepared::refused(call)\n}\n"),
-        ("src/domain/id.rs", "// nothing unsafe here\n"),
+        ("src/record/domain/id.rs", "// nothing unsafe here\n"),
         ("tests/support/mod.rs", "tokio::spawn(work)"),
     ];
     for (path, text) in fine {

@@ -11,7 +11,7 @@ use crate::catalog::check::{
     COST_MICRO_USD_MAX, DEDUPE_MS_MAX, RESULT_BYTES, RESULT_BYTES_MAX, TIMEOUT_MS, TIMEOUT_MS_MAX,
 };
 use crate::catalog::config::Credential;
-use crate::yaml::schema::FilePath;
+use crate::catalog::form::FilePath;
 
 /// Every MCP server of one sidecar, not yet checked.
 #[derive(Clone, Debug, Default, Deserialize)]

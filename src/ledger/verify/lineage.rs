@@ -104,7 +104,7 @@ mod tests {
     use crate::domain::id::ChainId;
     use crate::domain::json::Json;
     use crate::domain::time::Timestamp;
-    use crate::record::oracle::body;
+    use crate::record::sample::body;
     use crate::record::{Body, Boot, Draft, Entry, RunLink};
 
     fn id(n: u8) -> RunId {

@@ -77,8 +77,9 @@ mod tests {
     use super::*;
     use crate::catalog::address::Cidr;
     use crate::catalog::host::Origin;
-    use crate::clock::{Clock, Hand};
+    use crate::clock::Clock;
     use crate::ledger::fuse::Tenure;
+    use crate::ledger::fuse::tests::Hand;
 
     /// Time passes while the name is looked up.
     #[derive(Debug)]

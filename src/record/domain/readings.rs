@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 /// How often a decoded text is decoded again.
-pub(crate) const LAYERS: usize = 3;
+pub const LAYERS: usize = 3;
 /// Bytes of a line that some program broke where it is full.
 const WRAPPED_MIN: usize = 56;
 /// Letters that stand apart before they are taken for one word.
@@ -18,13 +18,17 @@ const OTHER: char = '\x7f';
 /// ASCII text and, for each of its bytes, where in the source it stands.
 ///
 /// Nine bytes for each of the text: a result may have megabytes, and many calls are on the road.
-pub(crate) struct Reading {
-    pub(crate) text: String,
+#[derive(Debug)]
+pub struct Reading {
+    /// The text that is read.
+    pub text: String,
     from: Vec<Range<u32>>,
 }
 
 impl Reading {
-    pub(crate) fn of(source: &str) -> Self {
+    /// The text as it stands there.
+    #[must_use]
+    pub fn of(source: &str) -> Self {
         let mut reading = Self::empty(source.len());
         for (at, c) in source.char_indices() {
             let from = at..at.saturating_add(c.len_utf8());
@@ -35,11 +39,14 @@ impl Reading {
         reading
     }
 
-    pub(crate) fn empty(room: usize) -> Self {
+    /// No text yet, with room for so many bytes.
+    #[must_use]
+    pub fn empty(room: usize) -> Self {
         Self { text: String::with_capacity(room), from: Vec::with_capacity(room) }
     }
 
-    pub(crate) fn push(&mut self, c: char, from: Range<usize>) {
+    /// Adds a character that stands for this range of the source.
+    pub fn push(&mut self, c: char, from: Range<usize>) {
         self.text.push(if c.is_ascii() { c } else { OTHER });
         // No text that comes here has gigabytes: results and arguments have bounds far below.
         let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
@@ -47,7 +54,7 @@ impl Reading {
     }
 
     /// Where this stretch of the reading stands in the source.
-    pub(crate) fn source(&self, found: &Range<usize>) -> Option<Range<usize>> {
+    pub fn source(&self, found: &Range<usize>) -> Option<Range<usize>> {
         let (first, last) =
             (self.from.get(found.start)?, self.from.get(found.end.checked_sub(1)?)?);
         // Of a reading that runs backwards the last of it comes first.
@@ -56,19 +63,19 @@ impl Reading {
     }
 
     /// This stretch of it.
-    pub(crate) fn part(&self, range: Range<usize>) -> Self {
+    pub fn part(&self, range: Range<usize>) -> Self {
         let from = self.from.get(range.clone()).unwrap_or_default().to_vec();
         Self { text: self.text.get(range).unwrap_or_default().to_owned(), from }
     }
 
     /// From its end to its beginning.
-    pub(crate) fn reversed(&self) -> Self {
+    pub fn reversed(&self) -> Self {
         let text = self.text.chars().rev().collect();
         Self { text, from: self.from.iter().rev().cloned().collect() }
     }
 
     /// Letters by thirteen places.
-    pub(crate) fn turned(&self) -> Self {
+    pub fn turned(&self) -> Self {
         let turned = |byte: u8, first: u8| {
             let place = byte.saturating_sub(first).saturating_add(13).checked_rem(26);
             first.saturating_add(place.unwrap_or_default())
@@ -84,7 +91,7 @@ impl Reading {
     }
 
     /// Without the bytes that nobody sees: UTF-16 that was taken for UTF-8 has one beside each letter.
-    pub(crate) fn plain(&self) -> Option<Self> {
+    pub fn plain(&self) -> Option<Self> {
         let hidden = |b: u8| b < b' ' && !b"\t\n\r".contains(&b);
         self.text.bytes().any(hidden).then(|| {
             self.walked(|rest| (first(rest).filter(|c| !u8::try_from(*c).is_ok_and(hidden)), 1))
@@ -93,7 +100,7 @@ impl Reading {
 
     /// With the line breaks taken out of what programs break over lines of one length: base64 in a mail or a
     /// key file.
-    pub(crate) fn unwrapped(&self) -> Option<Self> {
+    pub fn unwrapped(&self) -> Option<Self> {
         let long = |line: &str| {
             let line = line.trim_matches(['\r', '\n', ' ', '\t']);
             line.len() >= WRAPPED_MIN
@@ -118,7 +125,7 @@ impl Reading {
     }
 
     /// With letters that stand apart from each other put together again: `a n n`.
-    pub(crate) fn together(&self) -> Option<Self> {
+    pub fn together(&self) -> Option<Self> {
         let apart =
             |text: &str| text.split_ascii_whitespace().filter(|word| word.len() == 1).count();
         (apart(&self.text) >= APART_MIN).then(|| {
@@ -135,7 +142,7 @@ impl Reading {
     }
 
     /// Numbers in a list as the bytes they are: `97, 110, 110`.
-    pub(crate) fn numbers(&self) -> Self {
+    pub fn numbers(&self) -> Self {
         let bytes = self.text.as_bytes();
         let mut out = Self::empty(bytes.len() / 2);
         let mut at = 0_usize;
@@ -174,7 +181,9 @@ impl Reading {
         out
     }
 
-    pub(crate) fn unescaped(&self) -> Option<Self> {
+    /// The text without its escapes, if it has any.
+    #[must_use]
+    pub fn unescaped(&self) -> Option<Self> {
         let next = self.walked(|rest| match escape(rest) {
             Some((c, took)) => (Some(c), took),
             None => (first(rest), 1),
@@ -183,12 +192,12 @@ impl Reading {
     }
 
     /// Without what breaks a line or spaces letters.
-    pub(crate) fn squeezed(&self) -> Self {
+    pub fn squeezed(&self) -> Self {
         self.walked(|rest| (first(rest).filter(|c| *c > ' '), 1))
     }
 
     /// Without the soft line breaks and with the escapes of quoted-printable undone.
-    pub(crate) fn printable(&self) -> Self {
+    pub fn printable(&self) -> Self {
         self.walked(|rest| match rest {
             [b'=', b'\r', b'\n', ..] => (None, 3),
             [b'=', b'\n', ..] => (None, 2),
@@ -216,7 +225,7 @@ impl Reading {
     }
 
     /// Hexadecimal digits alone, lowercase, without what people write between bytes.
-    pub(crate) fn digits(&self) -> Self {
+    pub fn digits(&self) -> Self {
         self.walked(|rest| match rest {
             [b'0', b'x' | b'X', ..] => (None, 2),
             [b' ' | b':' | b'-' | b',' | b';' | b'\r' | b'\n' | b'\t', ..] => (None, 1),
@@ -227,7 +236,7 @@ impl Reading {
 
 /// Shows the readings of a text beside itself: what it decodes to, layer by layer, and each of those as if it were
 /// quoted-printable, digits or broken over lines. One after the other: each has the size of the text.
-pub(crate) fn readings(source: &str, mut look: impl FnMut(&Reading)) {
+pub fn readings(source: &str, mut look: impl FnMut(&Reading)) {
     let plain = Reading::of(source);
     plain.beside(&mut look);
     if source.chars().any(|c| folded(c) != Some(c)) {

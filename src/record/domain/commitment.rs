@@ -348,7 +348,7 @@ mod tests {
     /// with this: `tests/checker/test_check_ledger.py` holds them too.
     #[test]
     fn the_golden_vectors_hold() {
-        let vectors: Vec<(&str, u64, String)> = include_str!("../../tests/checker/commit2.txt")
+        let vectors: Vec<(&str, u64, String)> = include_str!("../../../tests/checker/commit2.txt")
             .lines()
             .filter(|line| !line.starts_with('#'))
             .map(|line| {

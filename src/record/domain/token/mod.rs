@@ -8,8 +8,7 @@ use crate::domain::crc32::crc32;
 
 mod find;
 
-pub(crate) use find::turned;
-pub use find::{find, holds, stands_in};
+pub use find::{find, holds, stands_in, turned};
 
 /// Characters of 256 bits in base62.
 const BODY: usize = 43;

@@ -1,23 +1,31 @@
-//! The record: what every entry of a ledger can say, as types.
+//! The record: what every entry of a ledger can say, as types, and the plain values that it is made of.
 //!
 //! One struct per kind of entry ([`Body`] names them all), the header around it ([`Entry`]), and the one spelling in
 //! which it is stored, hashed and proven. A struct can hold only what the schema of its kind allows, so a gate cannot
 //! write an entry that a verifier refuses for its form. `entry-1.json` is that schema: a test emits it from the types.
-//! No I/O, no clock.
+//!
+//! Below it lies what every crate speaks: [`domain`] has ids, strict JSON and its one canonical form, codes, tiers and
+//! effects; [`yaml`] reads the files that people write; [`clock`] is the only `now()` and the only randomness. No
+//! network, no database and no async runtime.
 
 pub mod approval;
 mod body;
 pub mod call;
 pub mod chain;
+pub mod clock;
 pub mod control;
+pub mod domain;
 mod entry;
 pub mod fleet;
 #[cfg(test)]
-pub(crate) mod oracle;
+mod oracle;
 pub mod payload;
 pub mod run;
+#[cfg(any(test, feature = "testing"))]
+pub mod sample;
 pub mod schema;
 mod text;
+pub mod yaml;
 
 pub use body::{Body, Content, Kind};
 pub use entry::{

@@ -19,7 +19,7 @@ pub mod near;
 pub mod outcome;
 pub mod pointer;
 mod reader;
-pub(crate) mod readings;
+pub mod readings;
 pub mod seed;
 pub mod tier;
 pub mod time;

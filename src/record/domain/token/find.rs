@@ -95,7 +95,7 @@ fn div_ceil(bits: usize, width: u32) -> usize {
 }
 
 /// Letters by thirteen places, everything else as it is.
-pub(crate) fn turned(c: char) -> char {
+pub fn turned(c: char) -> char {
     let place = |first: u8| {
         u8::try_from(c).ok().map(|byte| {
             let place = byte.saturating_sub(first).saturating_add(13).checked_rem(26);

@@ -67,35 +67,10 @@ impl Clock for SystemClock {
 }
 
 /// CLOCK_BOOTTIME: it also runs while the machine sleeps.
-#[cfg(feature = "gate")]
 fn since_boot() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let (seconds, nanos) = (u64::try_from(now.tv_sec), u32::try_from(now.tv_nsec));
     Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
-}
-
-/// A verifier holds nothing that ends: any clock that never steps backwards will do.
-#[cfg(not(feature = "gate"))]
-#[expect(clippy::disallowed_methods, reason = "this is the one home of now()")]
-fn since_boot() -> Duration {
-    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
-    START.get_or_init(std::time::Instant::now).elapsed()
-}
-
-/// A clock for tests: so many milliseconds are over as it is set to, and its wall stands still.
-#[cfg(test)]
-#[derive(Debug, Default)]
-pub(crate) struct Hand(pub std::sync::atomic::AtomicU64);
-
-#[cfg(test)]
-impl Clock for Hand {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(0)
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::from_millis(self.0.load(std::sync::atomic::Ordering::SeqCst))
-    }
 }
 
 /// The operating system's random bytes.

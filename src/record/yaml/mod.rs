@@ -12,8 +12,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 mod scan;
-#[cfg(feature = "gate")]
-pub mod schema;
 
 use crate::domain::pointer;
 use scan::{Places, scan};
