@@ -35,6 +35,7 @@
     allow(dead_code, unused_imports, reason = "what only the gate uses stays in shared files")
 )]
 
+pub use wicketgate_crypto as crypto;
 pub use wicketgate_record::{self as record, clock, domain, yaml};
 
 #[cfg(feature = "gate")]
@@ -48,7 +49,6 @@ pub mod cli;
 pub mod config;
 #[cfg(feature = "gate")]
 pub mod control;
-pub mod crypto;
 #[cfg(feature = "gate")]
 pub mod enforce;
 pub mod evidence;

@@ -180,11 +180,17 @@ impl fmt::Debug for Secret {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::crypto::private::tests as private;
+
+    /// Writes a file that only its owner may use, over what was there.
+    #[track_caller]
+    pub(crate) fn write(path: &Path, text: &str) {
+        std::fs::write(path, text).unwrap();
+        chmod(path, 0o600);
+    }
 
     fn chmod(path: &Path, mode: u32) {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -225,15 +231,15 @@ mod tests {
     fn a_file_is_followed_and_what_it_held_stays_known() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
-        let write = |text: &str| {
+        let written = |text: &str| {
             let next = dir.path().join("next");
-            private::write(&next, text);
+            write(&next, text);
             std::fs::rename(&next, &path).unwrap();
         };
-        write("token-of-monday\n");
+        written("token-of-monday\n");
         let secret = Secret::of_file(&path).unwrap();
         assert_eq!((&*secret.latest(), secret.generation()), ("token-of-monday", 0));
-        write("token-of-tuesday\n");
+        written("token-of-tuesday\n");
         assert_eq!(&*secret.expose(), "token-of-monday", "nobody looked yet");
         assert_eq!((&*secret.latest(), secret.generation()), ("token-of-tuesday", 1));
         // What is of no use changes nothing; neither does a file that is gone, or written again as it was.
@@ -241,10 +247,10 @@ mod tests {
             write(bad);
             assert_eq!(&*secret.latest(), "token-of-tuesday", "{bad:?}");
         }
-        write("token-of-tuesday\n");
+        written("token-of-tuesday\n");
         std::fs::remove_file(&path).unwrap();
         assert_eq!((&*secret.latest(), secret.generation()), ("token-of-tuesday", 1));
-        write("token-of-wednesday\n");
+        written("token-of-wednesday\n");
         assert_eq!((&*secret.clone().latest(), secret.generation()), ("token-of-wednesday", 2));
         let known: Vec<String> = secret.values().iter().map(|value| value.to_string()).collect();
         assert_eq!(known, ["token-of-monday", "token-of-tuesday", "token-of-wednesday"]);

@@ -154,7 +154,7 @@ pub fn read_line(line: &str) -> Option<[u8; 32]> {
 mod tests {
     use super::*;
     use crate::clock::SystemEntropy;
-    use crate::crypto::keys::SecretKey;
+    use crate::keys::SecretKey;
     use std::os::unix::net::UnixListener;
 
     fn agent(dir: &tempfile::TempDir, key: &SecretKey) -> (UnixListener, Agent) {

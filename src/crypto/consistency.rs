@@ -83,7 +83,7 @@ pub fn verifies_consistency(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crypto::merkle::leaf_hash;
+    use crate::merkle::leaf_hash;
 
     #[test]
     fn proofs_agree_with_an_implementation_nobody_here_wrote() {

@@ -224,7 +224,6 @@ impl PublicKey {
         let text = std::fs::read_to_string(path)
             .map_err(|source| Error::Io { path: shown.clone(), source })?;
         let bad = |why: &str| Error::Format { path: shown.clone(), why: why.to_owned() };
-        #[cfg(feature = "gate")]
         if text.trim_start().starts_with("ssh-") {
             return super::agent::read_line(text.trim())
                 .and_then(|bytes| Self::from_bytes(&bytes))

@@ -139,7 +139,6 @@ pub fn line(path: &Path) -> Result<Zeroizing<String>, String> {
     text(path).map(|text| Zeroizing::new(text.trim().to_owned()))
 }
 
-#[cfg(feature = "gate")]
 fn reader() -> Reader {
     let own = rustix::process::getegid();
     let more = rustix::process::getgroups().unwrap_or_default();
@@ -147,24 +146,11 @@ fn reader() -> Reader {
     Reader { uid: rustix::process::geteuid().as_raw(), groups }
 }
 
-/// Who only verifies reads no secrets: nothing is made easier for it.
-#[cfg(not(feature = "gate"))]
-const fn reader() -> Reader {
-    Reader { uid: ROOT, groups: Vec::new() }
-}
-
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-
-    /// Writes a file that only its owner may use, over what was there.
-    #[track_caller]
-    pub(crate) fn write(path: &Path, text: &str) {
-        std::fs::write(path, text).unwrap();
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    }
 
     #[test]
     fn only_its_owner_may_use_a_file_of_ones_own() {

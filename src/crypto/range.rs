@@ -119,7 +119,7 @@ pub fn verifies_range(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crypto::merkle::{leaf_hash, root};
+    use crate::merkle::{leaf_hash, root};
     use proptest::prelude::*;
 
     fn leaves(n: u64) -> Vec<Digest> {

@@ -4,18 +4,13 @@
 //! of a PEM file, or `ssh-agent:<public key file>` for a key that a stock ssh-agent holds; a KMS is one
 //! more implementation of the same two methods.
 
-#[cfg(feature = "gate")]
 use std::path::{Path, PathBuf};
-#[cfg(feature = "gate")]
 use std::sync::Arc;
 
-#[cfg(feature = "gate")]
 use super::agent::Agent;
-#[cfg(feature = "gate")]
 use super::keys;
 use super::keys::{PublicKey, SecretKey};
 
-#[cfg(feature = "gate")]
 /// What stands before the public key file of a key that an ssh-agent holds.
 pub const AGENT: &str = "ssh-agent:";
 
@@ -40,7 +35,6 @@ impl Signer for SecretKey {
     }
 }
 
-#[cfg(feature = "gate")]
 /// Why a signer cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -57,7 +51,6 @@ pub enum Error {
     },
 }
 
-#[cfg(feature = "gate")]
 /// Opens what this reference names. `env` looks up the agent's socket (`SSH_AUTH_SOCK`).
 ///
 /// # Errors
@@ -77,7 +70,6 @@ pub fn open(
     Ok(Arc::new(Agent::new(PathBuf::from(socket), key)))
 }
 
-#[cfg(feature = "gate")]
 /// The public key file, if the reference is to a key of an ssh-agent.
 #[must_use]
 pub fn agent_key(reference: &Path) -> Option<PathBuf> {

@@ -231,8 +231,8 @@ pub fn unbundle(mut bytes: &[u8], width: u64) -> Option<Vec<&[u8]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crypto::consistency::{consistency_proof, verifies_consistency};
-    use crate::crypto::merkle::{inclusion_proof, leaf_hash, root, verifies_inclusion};
+    use crate::consistency::{consistency_proof, verifies_consistency};
+    use crate::merkle::{inclusion_proof, leaf_hash, root, verifies_inclusion};
     use proptest::prelude::*;
 
     fn leaves(n: u64) -> Vec<Digest> {

@@ -3,8 +3,8 @@
 use super::config::Config;
 use super::*;
 use crate::catalog::command::Level;
+use crate::catalog::secret::tests as private;
 use crate::catalog::{ConfigError, Surroundings};
-use crate::crypto::private::tests as private;
 
 fn env(name: &str) -> Option<String> {
     let all = [

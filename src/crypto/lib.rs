@@ -4,17 +4,16 @@
 //! tlog-cosignature and tlog-proof; RFC 6962 Merkle trees; RFC 3161 time stamps; OpenSSH keys and SSHSIG.
 //! Nothing here reads a clock or the network; `agent` alone asks a Unix socket.
 
-#[cfg(feature = "gate")]
+use wicketgate_record::{clock, domain};
+
 pub mod agent;
 pub mod consistency;
 pub mod cosign;
 pub mod dsse;
-#[cfg(feature = "gate")]
 pub mod files;
 pub mod keys;
 pub mod merkle;
 pub mod note;
-#[cfg(feature = "gate")]
 pub mod openssh;
 pub mod private;
 pub mod range;
