@@ -36,11 +36,11 @@
 )]
 
 pub use wicketgate_crypto as crypto;
+pub use wicketgate_policy::{self as policy, approval, firewall};
 pub use wicketgate_record::{self as record, clock, domain, yaml};
 
 #[cfg(feature = "gate")]
 pub mod app;
-pub mod approval;
 #[cfg(feature = "gate")]
 pub mod catalog;
 #[cfg(feature = "gate")]
@@ -52,7 +52,6 @@ pub mod control;
 #[cfg(feature = "gate")]
 pub mod enforce;
 pub mod evidence;
-pub mod firewall;
 #[cfg(feature = "gate")]
 pub mod identity;
 pub mod judge;
@@ -63,7 +62,6 @@ pub mod limits;
 pub mod mcp;
 #[cfg(feature = "gate")]
 pub mod operator;
-pub mod policy;
 #[cfg(feature = "gate")]
 pub mod replay;
 #[cfg(feature = "gate")]

@@ -299,39 +299,33 @@ impl Bundle {
     }
 
     /// Its rules, those of the library too, as their authors wrote them.
-    #[cfg(feature = "gate")]
     pub(super) fn modules(&self) -> &[Ref<Module>] {
         &self.modules
     }
 
     /// Its files by name: the library and the tests too.
-    #[cfg(feature = "gate")]
     pub(super) const fn files(&self) -> &BTreeMap<String, Vec<u8>> {
         &self.unread.files
     }
 
     /// Its data files as one object.
-    #[cfg(feature = "gate")]
     pub(super) fn data_files(&self) -> Json {
         // It was read when the bundle was.
         self.unread.data_files().unwrap_or(Json::Null)
     }
 
     /// `bundle.json` as it stands there.
-    #[cfg(feature = "gate")]
     pub(super) fn description(&self) -> Option<Json> {
         layout::parse(META, self.unread.files.get(META)?).ok()
     }
 
     /// Digests of the files that are carried and not evaluated.
-    #[cfg(feature = "gate")]
     pub(super) fn tests(&self) -> BTreeMap<String, Digest> {
         let files = self.unread.files.iter().filter(|(name, _)| name.ends_with("_test.rego"));
         files.map(|(name, bytes)| (name.clone(), Digest::of(&[bytes]))).collect()
     }
 
     /// Its files by name, as they lie in a directory: without the library, without a signature.
-    #[cfg(feature = "gate")]
     pub fn as_written(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let files = self.unread.files.iter().filter(|(name, _)| name.as_str() != LIBRARY.0);
         files.map(|(name, bytes)| (name.as_str(), bytes.as_slice()))

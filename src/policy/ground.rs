@@ -69,10 +69,10 @@ impl Ground {
 mod tests {
     use std::time::Duration;
 
+    use crate::PolicyEngine as _;
+    use crate::bundle::Bundle;
     use crate::domain::decision::Verdict;
-    use crate::policy::PolicyEngine as _;
-    use crate::policy::bundle::Bundle;
-    use crate::policy::rego::RegoEngine;
+    use crate::rego::RegoEngine;
 
     /// What allows this input, under these rules of the agent's layer and the team's.
     fn allowed(agent: &str, team: &str, input: &str) -> Option<String> {

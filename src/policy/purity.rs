@@ -55,7 +55,6 @@ fn graph(modules: &[Ref<Module>]) -> (Graph, Vec<LoadError>) {
 
 /// What is wrong with the calls of these test modules: they may be of any package and replace input and
 /// data, and call nothing but functions of the bundle and admitted builtins.
-#[cfg(feature = "gate")]
 pub(super) fn check_tests(modules: &[Ref<Module>]) -> Vec<LoadError> {
     let known = Known::of(modules);
     let mut errors = Vec::new();

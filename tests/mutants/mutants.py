@@ -55,7 +55,7 @@ MUTANTS = [
      "            Course::Wait => Self::Held(Held::mint(judged, expires, receipt)),\n",
      "            Course::Wait => {\n                let _ = expires;\n"
      "                Self::Permit(Permit::mint(judged, receipt))\n            }\n"),
-    ("policy_error_allows", "src/policy/mod.rs",
+    ("policy_error_allows", "src/policy/lib.rs",
      "        verdict: Verdict::Deny,\n        reasons: vec![error(failure.detail(), &failure.to_string())],\n",
      "        verdict: Verdict::Allow,\n"
      "        reasons: { let _ = (&failure, error); Vec::new() },\n"),

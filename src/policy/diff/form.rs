@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use regorus::unstable::{Expr, Literal, Query, Rule, RuleAssign, RuleHead, WithModifier};
 
-use crate::policy::ast;
+use crate::ast;
 
 enum Next<'a> {
     Expr(&'a Expr),

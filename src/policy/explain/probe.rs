@@ -3,9 +3,9 @@
 use regorus::unstable::Module;
 use regorus::{Engine, Value};
 
-use crate::policy::ast;
-use crate::policy::fault::read_engine_message;
-use crate::policy::{source, stock};
+use crate::ast;
+use crate::fault::read_engine_message;
+use crate::{source, stock};
 
 /// The name of our own rule; nobody else's begins so.
 const PROBE: &str = "wicketgate_probe__";
@@ -14,7 +14,7 @@ const BOUND: &str = "wicketgate_value__";
 
 /// What came of asking.
 #[derive(Clone, PartialEq, Debug)]
-pub(in crate::policy) enum Asked {
+pub(crate) enum Asked {
     /// The values for which the body holds; none: it does not hold.
     Values(Vec<Value>),
     /// The body cannot be asked by itself: it needs a variable that only a later condition binds.
@@ -25,7 +25,7 @@ pub(in crate::policy) enum Asked {
 
 /// An engine with an input, whose rules can be asked piece by piece.
 #[derive(Debug)]
-pub(in crate::policy) struct Prober {
+pub(crate) struct Prober {
     engine: Engine,
 }
 
@@ -82,10 +82,10 @@ impl Prober {
 }
 
 /// The path of a rule as the engine asks for it.
-pub(in crate::policy) fn path_of(package: &[String], rule: &str) -> String {
+pub(crate) fn path_of(package: &[String], rule: &str) -> String {
     let mut path = "data".to_owned();
     for part in package.iter().map(String::as_str).chain([rule]) {
-        if crate::policy::bundle::is_identifier(part) {
+        if crate::bundle::is_identifier(part) {
             path.push('.');
             path.push_str(part);
         } else {

@@ -7,7 +7,7 @@ use regorus::unstable::{AssignOp, Expr, Literal, LiteralStmt, Module, Query, Ref
 
 use super::{Asked, Condition, Prober, RuleTold, json};
 use crate::domain::json::Json;
-use crate::policy::{ast, source};
+use crate::{ast, source};
 
 /// How far rules that rules ask are followed.
 const DEPTH: usize = 3;
@@ -16,7 +16,7 @@ const READS: usize = 8;
 
 /// Who tells: an engine with an input, and the modules whose rules can be followed.
 #[derive(Debug)]
-pub(in crate::policy) struct Teller<'a> {
+pub(crate) struct Teller<'a> {
     prober: &'a Prober,
     modules: &'a [Ref<Module>],
 }

@@ -30,7 +30,7 @@ impl Explained {
 }
 
 /// The rules that some conditions ask, for a terminal.
-pub(in crate::policy) fn condition_lines(conditions: &[Condition]) -> Vec<String> {
+pub(crate) fn condition_lines(conditions: &[Condition]) -> Vec<String> {
     let mut lines = Vec::new();
     conditions.iter().for_each(|condition| write_condition(condition, 0, &mut lines));
     lines
@@ -99,7 +99,7 @@ fn write_condition(condition: &Condition, depth: usize, lines: &mut Vec<String>)
 }
 
 /// A value in one short line.
-pub(in crate::policy) fn short(value: &Json) -> String {
+pub(crate) fn short(value: &Json) -> String {
     let text = plain(&canonical::text(value));
     if text.chars().count() <= VALUE_CHARS {
         return text;

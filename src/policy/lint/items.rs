@@ -8,10 +8,10 @@ use regorus::Value;
 use regorus::unstable::{AssignOp, Expr, Literal, Ref, Rule, RuleBody, RuleHead, Span};
 
 use super::truth::{name_of, scalar};
-use crate::policy::ast;
-use crate::policy::bundle::Bundle;
-use crate::policy::document::is_word;
-use crate::policy::fault::LoadError;
+use crate::ast;
+use crate::bundle::Bundle;
+use crate::document::is_word;
+use crate::fault::LoadError;
 
 /// People who can be asked for in one item.
 const APPROVERS_MAX: i64 = 16;

@@ -11,7 +11,7 @@ use regorus::unstable::{AssignOp, Expr, Literal, LiteralStmt, Module, Ref, Rule,
 
 use super::scope::{Scope, Target};
 use super::shape::{self, Found, Step};
-use crate::policy::{ast, source};
+use crate::{ast, source};
 
 /// A path of the input: names, and `None` for a bracket whose value is not written out.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -5,7 +5,7 @@ use regorus::Value;
 use regorus::unstable::{Expr, Ref};
 
 use super::locals::Locals;
-use crate::policy::ast;
+use crate::ast;
 
 /// The code and the message, if a call of this builtin is such a pattern, written out here or where its variable is set.
 pub(super) fn trap(

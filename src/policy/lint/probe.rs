@@ -2,15 +2,15 @@
 
 use super::shape::{BUILT, KINDS};
 use super::{Finding, Level, Surroundings};
+use crate::PolicyEngine as _;
+use crate::bundle::Bundle;
 use crate::domain::canonical;
 use crate::domain::decision::Verdict;
 use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
-use crate::policy::PolicyEngine as _;
-use crate::policy::bundle::Bundle;
-use crate::policy::input::{VERSION, break_glass_json, quorum_json, time_json};
-use crate::policy::rego::{DEADLINE, RegoEngine};
+use crate::input::{VERSION, break_glass_json, quorum_json, time_json};
+use crate::rego::{DEADLINE, RegoEngine};
 
 /// A name that stands in no bundle by accident.
 const NOBODY: &str = "zz.lint.probe";

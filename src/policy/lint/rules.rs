@@ -10,9 +10,9 @@ use super::scope::Scope;
 use super::traps;
 use super::truth::{self, Reading, Truth, Verdicts};
 use super::{Finding, Level};
+use crate::ast;
+use crate::bundle::Bundle;
 use crate::domain::json::Json;
-use crate::policy::ast;
-use crate::policy::bundle::Bundle;
 
 /// What the syntax tree gave away.
 #[derive(Debug)]

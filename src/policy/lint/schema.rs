@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::shape::{INPUT, Member, Shape};
 use crate::domain::json::Json;
-use crate::policy::input::VERSION;
+use crate::input::VERSION;
 
 /// The schema of [`VERSION`] of the input document.
 #[must_use]
@@ -87,10 +87,10 @@ mod tests {
 
     #[test]
     fn a_document_with_another_member_or_another_type_is_told_where() {
-        let mut document = crate::policy::testing::sample::document(&[]);
+        let mut document = crate::testing::sample::document(&[]);
         let odd = br#"{"tool": {"tier": "T9", "teir": "T0"}}"#;
         let odd = Json::parse(odd, &crate::domain::json::Limits::ARGUMENTS).unwrap();
-        crate::policy::testing::sample::merge(&mut document, &odd);
+        crate::testing::sample::merge(&mut document, &odd);
         let told = violations(&document).join("\n");
         assert!(
             told.contains("input.tool.tier: ") && told.contains("`teir`")

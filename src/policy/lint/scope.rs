@@ -6,8 +6,8 @@ use regorus::unstable::{Expr, Module};
 
 use super::locals::Locals;
 use super::shape::{self, Found, Step};
+use crate::ast;
 use crate::domain::json::Json;
-use crate::policy::ast;
 
 /// What a reference starts from, its steps after it.
 #[derive(Debug)]

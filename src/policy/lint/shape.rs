@@ -94,7 +94,7 @@ const WEEKDAYS: &[&str] =
 
 /// The whole document.
 pub(super) static INPUT: Shape = Shape::Object(&[
-    has("v", Shape::OneOf(&[crate::policy::input::VERSION])),
+    has("v", Shape::OneOf(&[crate::input::VERSION])),
     has(
         "agent",
         Shape::Object(&[

@@ -15,7 +15,7 @@ use super::scope::{Scope, Target};
 use super::shape::{self, Found, Step};
 use super::{Finding, Level};
 use crate::domain::json::Json;
-use crate::policy::{ast, source};
+use crate::{ast, source};
 
 /// One rule of the bundle and the names it sees.
 struct Known<'a> {

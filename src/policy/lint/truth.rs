@@ -8,7 +8,7 @@ use regorus::unstable::{AssignOp, BoolOp, Expr, Literal, LiteralStmt, Query};
 use super::locals::Locals;
 use super::scope::{Scope, Target};
 use super::shape::{self, Found, Shape};
-use crate::policy::ast;
+use crate::ast;
 
 /// What is known of a condition.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use regorus::unstable::{AssignOp, Expr, Literal, LiteralStmt, Module, Ref, Rule, RuleHead};
 
-use crate::policy::ast;
-use crate::policy::fault::LoadError;
+use crate::ast;
+use crate::fault::LoadError;
 
 /// One finding for each such variable.
 pub(super) fn check(modules: &[Ref<Module>]) -> Vec<LoadError> {

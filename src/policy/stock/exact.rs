@@ -8,7 +8,7 @@ use regorus::unstable::{ArithOp, Expr, Ref, Span, numbers, sets};
 use regorus::{Engine, Source, Value};
 
 use super::EXACT;
-use crate::policy::fault::{Error, read_engine_message};
+use crate::fault::{Error, read_engine_message};
 
 /// Digits of a fraction, or of the result of a sum with one.
 const DIGITS_MAX: usize = 15;

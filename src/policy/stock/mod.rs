@@ -72,7 +72,6 @@ pub(super) fn engine(modules: &[Ref<Module>]) -> Result<(Engine, Moved), Vec<Loa
 }
 
 /// The text of one file, of a probe of the gate's own, as the engine must read it; `None`: it does not parse.
-#[cfg(feature = "gate")]
 pub(super) fn text(file: &str, text: &str) -> Option<String> {
     let mut parsed = Engine::new();
     parsed.add_policy(file.to_owned(), text.to_owned()).ok()?;

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use regorus::unstable::{Module, Ref, Rule, RuleHead};
 use regorus::{Engine, Value};
 
-use crate::policy::fault::Error;
-use crate::policy::{ast, source};
+use crate::fault::Error;
+use crate::{ast, source};
 
 /// The function that notes; nobody else's name begins so.
 const MARK: &str = "wicketgate_fired__";

@@ -6,15 +6,15 @@ use std::time::SystemTime;
 
 use super::layout;
 use crate::domain::json::Json;
-use crate::policy::fault::LoadError;
+use crate::fault::LoadError;
 
 /// The name of the fixtures: a folder of `tests/`, and a member of `data`.
-pub(in crate::policy) const FIXTURES: &str = "fixtures";
+pub(crate) const FIXTURES: &str = "fixtures";
 const BYTES_MAX: u64 = 4 << 20;
 
 /// The texts of the tables by name, and the fixtures as one object.
 #[derive(Debug, Default)]
-pub(in crate::policy) struct Files {
+pub(crate) struct Files {
     /// `tests/refunds.yaml` and its text.
     pub tables: BTreeMap<String, Vec<u8>>,
     /// `tests/fixtures/x.json` as member `x`.
@@ -22,7 +22,7 @@ pub(in crate::policy) struct Files {
 }
 
 /// Reads `tests/` of this directory; nothing, if it has none.
-pub(in crate::policy) fn read(dir: &Path) -> Result<Files, Vec<LoadError>> {
+pub(crate) fn read(dir: &Path) -> Result<Files, Vec<LoadError>> {
     let mut files = Files::default();
     for (name, path) in list(dir, layout::TESTS)? {
         let table = [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end));

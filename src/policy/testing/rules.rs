@@ -7,9 +7,9 @@ use regorus::unstable::{Module, Ref, Rule};
 
 use super::{Bench, Case, Options, Outcome, explain};
 use crate::domain::json::Json;
-use crate::policy::explain::{Prober, Teller, condition_lines, path_of, short};
-use crate::policy::fault::read_engine_message;
-use crate::policy::{ast, source};
+use crate::explain::{Prober, Teller, condition_lines, path_of, short};
+use crate::fault::read_engine_message;
+use crate::{ast, source};
 
 /// One test: every rule of its name in its package.
 struct Test<'a> {

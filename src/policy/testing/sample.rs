@@ -1,7 +1,7 @@
 //! A complete input document, for decision tables to say what is different, and for `policy schema`.
 
 use crate::domain::json::{Json, Limits};
-use crate::policy::input::{break_glass_json, quorum_json};
+use crate::input::{break_glass_json, quorum_json};
 
 /// Everything but what the gate's own code writes.
 const TEXT: &str = r#"{
@@ -52,7 +52,7 @@ pub fn merge(whole: &mut Json, partial: &Json) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::lint::schema;
+    use crate::lint::schema;
 
     #[test]
     fn the_sample_is_a_document_that_a_gate_could_make() {

@@ -7,11 +7,11 @@ use super::{Bench, Bundle, Case, LoadError, Options, Outcome, rego, sample};
 use crate::domain::canonical;
 use crate::domain::decision::Verdict;
 use crate::domain::json::{Json, Limits};
-use crate::policy::explain::{Explained, explain, short};
-use crate::policy::lint::schema;
-use crate::policy::rego::RegoEngine;
-use crate::policy::{Answer, EngineError, PolicyEngine as _, layout};
+use crate::explain::{Explained, explain, short};
+use crate::lint::schema;
+use crate::rego::RegoEngine;
 use crate::yaml;
+use crate::{Answer, EngineError, PolicyEngine as _, layout};
 
 /// One file.
 #[derive(Deserialize, Debug)]

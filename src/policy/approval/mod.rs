@@ -20,7 +20,6 @@ pub mod break_glass;
 mod check;
 pub mod order;
 pub mod proposal;
-#[cfg(feature = "gate")]
 pub mod sign;
 mod word;
 

@@ -1,7 +1,14 @@
-//! What a bundle of Rego says about one document: bundles, the engine, lints, tests.
+//! What a bundle of Rego says about one document: bundles, the engine, lints, tests, changes of the past.
 //!
 //! [`ask`] and [`or_denial`] are total: whatever goes wrong (an undefined rule, an error, a timeout, an
 //! unknown obligation) comes out as a denial with its own code. A policy error is never a silent allow.
+//!
+//! Beside it lies what a decision rests on: [`approval`] is what approvers sign and what a signature is worth,
+//! [`firewall`] finds credentials and personal data. No network, no database and no async runtime: a verifier decides
+//! again with the same code.
+
+use wicketgate_crypto as crypto;
+use wicketgate_record::{self as record, domain, yaml};
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -12,47 +19,39 @@ use crate::domain::decision::{LayerDigest, Obligation, Reason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 
-#[cfg(feature = "gate")]
 pub mod activation;
 mod alike;
+pub mod approval;
 mod ast;
 mod bounds;
 mod builtins;
 pub mod bundle;
-#[cfg(feature = "gate")]
 pub mod carried;
 mod depth;
-#[cfg(feature = "gate")]
 pub mod diff;
 mod document;
 pub mod enforcement;
-#[cfg(feature = "gate")]
 pub mod explain;
 pub mod fault;
+pub mod firewall;
 mod formats;
 mod ground;
 pub mod input;
 mod layout;
-#[cfg(feature = "gate")]
 pub mod lint;
 mod modified;
-#[cfg(feature = "gate")]
 pub mod mutate;
-#[cfg(feature = "gate")]
 pub mod opa;
 mod places;
 mod portable;
 mod purity;
 mod recursion;
 pub mod rego;
-#[cfg(feature = "gate")]
 pub mod selftest;
 mod source;
 mod stock;
-#[cfg(feature = "gate")]
 pub mod suggest;
 mod tar;
-#[cfg(feature = "gate")]
 pub mod testing;
 
 pub use modified::weighed;

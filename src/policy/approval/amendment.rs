@@ -165,9 +165,9 @@ mod tests {
     #[test]
     fn a_key_for_amendments_says_nothing_about_calls_and_one_for_calls_nothing_about_amendments() {
         use crate::approval::sign::{Key, sign_bytes};
-        use crate::clock::SystemEntropy;
         use crate::crypto::keys::SecretKey;
         use crate::crypto::ssh::SshKey;
+        use wicketgate_record::clock::SystemEntropy;
         let secret = SecretKey::generate(&SystemEntropy);
         let public = SshKey::Plain(secret.public()).line();
         let key = Key::File(secret);
