@@ -1,25 +1,14 @@
 //! Compiles the protocol without protoc, and keeps the descriptors for reflection and tests.
 
 use std::error::Error;
-#[cfg(feature = "gate")]
 use std::path::PathBuf;
-#[cfg(feature = "gate")]
 use std::{env, fs};
 
-#[cfg(feature = "gate")]
 use prost::Message as _;
 
-#[cfg(feature = "gate")]
 const PROTOS: [&str; 2] = ["wicketgate/v1/gate.proto", "wicketgate/v1/approvals.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    #[cfg(feature = "gate")]
-    compile()?;
-    Ok(())
-}
-
-#[cfg(feature = "gate")]
-fn compile() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     let descriptors = protox::compile(PROTOS, ["proto"])?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets no OUT_DIR")?);

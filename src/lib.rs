@@ -26,49 +26,27 @@
 //! - `tool` `prepare` and `run`, one file per kind, the one outbound connector in `tool::net`
 //! - `enforce` the whole road on one screen · `evidence` export and offline verification · `replay` runs again
 //! - `serve` gRPC and the operator's door · `operator` who may see and order what · `witness` cosigns heads of logs, and asks others to · `app` the composition root · `cli` the commands
-//!
-//! Without the feature `gate` only what verifies is left: `clock`, `crypto`, `domain`, `firewall`,
-//! `record`, `yaml`, and of `policy`, `ledger` and `evidence` what reads bytes. Then no database, network or async runtime is linked.
-
-#![cfg_attr(
-    not(feature = "gate"),
-    allow(dead_code, unused_imports, reason = "what only the gate uses stays in shared files")
-)]
 
 pub use wicketgate_crypto as crypto;
 pub use wicketgate_policy::{self as policy, approval, firewall};
 pub use wicketgate_record::{self as record, clock, domain, yaml};
+pub use wicketgate_verify as verify;
 
-#[cfg(feature = "gate")]
 pub mod app;
-#[cfg(feature = "gate")]
 pub mod catalog;
-#[cfg(feature = "gate")]
 pub mod cli;
-#[cfg(feature = "gate")]
 pub mod config;
-#[cfg(feature = "gate")]
 pub mod control;
-#[cfg(feature = "gate")]
 pub mod enforce;
 pub mod evidence;
-#[cfg(feature = "gate")]
 pub mod identity;
 pub mod judge;
 pub mod ledger;
-#[cfg(feature = "gate")]
 pub mod limits;
-#[cfg(feature = "gate")]
 pub mod mcp;
-#[cfg(feature = "gate")]
 pub mod operator;
-#[cfg(feature = "gate")]
 pub mod replay;
-#[cfg(feature = "gate")]
 pub mod serve;
-#[cfg(feature = "gate")]
 pub mod telemetry;
-#[cfg(feature = "gate")]
 pub mod tool;
-#[cfg(feature = "gate")]
 pub mod witness;

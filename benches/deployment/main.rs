@@ -91,10 +91,9 @@ async fn measure(asked: Asked) {
 
 /// The two programs, stripped as a release is. The image is the first of them, one file of authorities, and nothing else.
 fn sizes(dir: &Path, table: &mut Table) {
-    for (name, file) in [
-        ("wicketgate", env!("CARGO_BIN_EXE_wicketgate")),
-        ("wicketgate-verify", env!("CARGO_BIN_EXE_wicketgate-verify")),
-    ] {
+    let gate = Path::new(env!("CARGO_BIN_EXE_wicketgate"));
+    for name in ["wicketgate", "wicketgate-verify"] {
+        let file = gate.with_file_name(name);
         let released = dir.join(name);
         let strip = Command::new("strip").arg("-o").arg(&released).arg(file).status();
         assert!(strip.unwrap().success());

@@ -244,7 +244,7 @@ pub(crate) mod tests {
         assert_eq!((&*secret.latest(), secret.generation()), ("token-of-tuesday", 1));
         // What is of no use changes nothing; neither does a file that is gone, or written again as it was.
         for bad in ["short", "two\nlines-of-text", ""] {
-            write(bad);
+            written(bad);
             assert_eq!(&*secret.latest(), "token-of-tuesday", "{bad:?}");
         }
         written("token-of-tuesday\n");

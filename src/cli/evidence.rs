@@ -306,8 +306,7 @@ async fn write(command: &Export, query: Query) -> Result<Exported, (Exit, String
             | crate::evidence::Error::Pruned { .. }
             | crate::evidence::Error::Gone { .. }
             | crate::evidence::Error::Ledger { .. }
-            | crate::evidence::Error::Artifact { .. }
-            | crate::evidence::Error::Trust { .. } => Exit::Invalid,
+            | crate::evidence::Error::Artifact { .. } => Exit::Invalid,
         };
         (code, error.to_string())
     })

@@ -127,7 +127,7 @@ fn place(part: &Path, out: &Path) -> Result<(), String> {
     }
     let bytes = std::fs::read(part).map_err(io)?;
     let files = zip::read(&bytes).map_err(|damage| damage.to_string())?;
-    files.write(out).map_err(|e| e.to_string())?;
+    written::write(&files, out).map_err(|e| e.to_string())?;
     std::fs::remove_file(part).map_err(io)
 }
 

@@ -171,7 +171,7 @@ impl Road {
             approvals,
             base: base.map(TaggedDigest),
             basis: kind,
-            layers: ledger::drafts::layers(engine.layers()),
+            layers: crate::record::decided::layers(engine.layers()),
             name: Text::clip(name, 128),
             version: Text::clip(version, 64),
         };

@@ -26,12 +26,13 @@ use crate::domain::time::Timestamp;
 use crate::identity::lineage::Grants;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::identity::{self, Caller, Mismatch};
-use crate::ledger::drafts::{Written, clip};
+use crate::ledger::drafts::Written;
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self};
 use crate::limits::{Usage, shares};
 use crate::policy::input::AgentFacts;
 use crate::record::chain::ManifestRefused;
+use crate::record::decided::clip;
 use crate::record::run::{Implicit, RunName};
 use crate::record::{Draft, Role};
 

@@ -4,7 +4,7 @@
 //! the same. Nothing is deleted before the fleet log says so; what a crash left is deleted by whoever
 //! erases next.
 
-use crate::ledger::hold;
+use crate::verify::entries::word;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::approval::order::{Loosening, Previous, Statement};
@@ -376,8 +376,8 @@ fn spoken(
     for row in words {
         let entry = Entry::parse(&row.body)
             .map_err(|e| StoreError::Broken(format!("entry {} of {origin}: {e}", row.seq)))?;
-        let by = || Some(hold::proposer(entry.draft.body.decision()?.asked_by?).approval);
-        let said = hold::granted(&entry).or_else(|| hold::refused(&entry)).or_else(by);
+        let by = || Some(word::proposer(entry.draft.body.decision()?.asked_by?).approval);
+        let said = word::granted(&entry).or_else(|| word::refused(&entry)).or_else(by);
         if said.is_some_and(|said| is_one_of(subjects, &said.subject)) {
             runs.extend(entry.draft.run);
         }

@@ -187,7 +187,7 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
     let fleet = shown.as_ref().map(fleet::Shown::strand);
     let (files, exported) = sealed(order, &query, (&strands, fleet), &payloads, files)?;
     order.recorder.record(recorded(&query, &exported, order)).await.map_err(Error::Unrecorded)?;
-    files.write(order.out)?;
+    written::write(&files, order.out)?;
     Ok(exported)
 }
 

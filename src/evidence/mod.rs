@@ -8,47 +8,23 @@
 //! database, no network and no async runtime.
 
 pub mod approvals;
-#[cfg(feature = "gate")]
 pub mod artifacts;
-#[cfg(feature = "gate")]
 pub mod backtest;
-#[cfg(feature = "gate")]
 pub mod bucket;
-pub mod bundle;
-pub mod command;
-pub mod contents;
-pub mod controls;
-#[cfg(feature = "gate")]
 pub mod disclosed;
-#[cfg(feature = "gate")]
 pub mod erasure;
-#[cfg(feature = "gate")]
 pub mod export;
-#[cfg(feature = "gate")]
 pub mod fleet;
-#[cfg(feature = "gate")]
 pub mod gather;
-pub mod guide;
-pub mod page;
-pub mod payloads;
-pub mod population;
-pub mod progress;
-pub mod projection;
-#[cfg(feature = "gate")]
 pub mod proofs;
-#[cfg(feature = "gate")]
 pub mod pruned;
-pub mod query;
-#[cfg(feature = "gate")]
 pub mod receipt;
-pub mod scope;
-pub mod statement;
-pub mod survey;
-pub mod trust;
-pub mod verify;
-#[cfg(feature = "gate")]
 pub mod written;
-pub mod zip;
+
+pub use crate::verify::{
+    bundle, check as verify, command, contents, controls, guide, page, payloads, population,
+    progress, projection, query, scope, statement, survey, trust, zip,
+};
 
 /// Why a bundle could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -124,16 +100,6 @@ pub enum Error {
     Artifact {
         /// The file.
         path: String,
-    },
-    /// The trust file is wrong.
-    #[error("`{path}` line {line}: {why}")]
-    Trust {
-        /// The file.
-        path: String,
-        /// Counted from 1.
-        line: usize,
-        /// What is wrong.
-        why: String,
     },
 }
 

@@ -10,7 +10,7 @@ use crate::approval::proposal::Proposer;
 use crate::approval::{Approval, Signed, Word};
 use crate::clock::{Entropy, random16, random32};
 use crate::domain::commitment::commit;
-use crate::domain::decision::{Course, LayerDigest, Obligation, Reason};
+use crate::domain::decision::{Course, Reason};
 use crate::domain::digest::{Digest, Salt, call_digest};
 use crate::domain::outcome::{Observed, Outcome, Usage};
 use crate::domain::tier::Tier;
@@ -21,8 +21,9 @@ use crate::policy::input;
 use crate::record::approval::{ApprovalGranted, ApprovalRefused};
 use crate::record::call::{
     Absent, Allowed, BreakGlass, CallCancelled, CallCompleted, CallFailed, CallUnknown, Decided,
-    Executor, Layer, Refused, Release, Sort, Waiting,
+    Executor, Refused, Sort, Waiting,
 };
+use crate::record::decided::{ground, layers, obligations, reasons, rule};
 use crate::record::{
     self, Body, Commitment, Draft, HexDigest, List, Nonce, Role, TaggedDigest, Text, True,
 };
@@ -31,8 +32,6 @@ use crate::record::{
 pub const INLINE_MAX: usize = 16 * 1024;
 /// Payloads above this size are committed to and not stored.
 pub const STORED_MAX: usize = 1024 * 1024;
-/// Reasons kept in an entry.
-const REASONS_MAX: usize = 16;
 /// Relations that an entry names at most.
 const TABLES_MAX: usize = 64;
 
@@ -336,72 +335,6 @@ pub fn word(
     });
     written.keep(entropy, Role::Approval, &signed.bytes());
     written
-}
-
-/// The rule an entry names: that of the first reason.
-#[must_use]
-pub fn rule(reasons: &[Reason]) -> Option<Text> {
-    reasons.first().map(|reason| Text::clip(&reason.rule, 200))
-}
-
-/// The rule an entry names of an allow, which has no reasons.
-#[must_use]
-pub fn ground(rule: &str) -> Text {
-    Text::clip(rule, 200)
-}
-
-/// The reasons of a decision.
-#[must_use]
-pub fn reasons(list: &[Reason]) -> List<record::call::Reason> {
-    let one = |reason: &Reason| record::call::Reason {
-        code: reason.code.as_str().into(),
-        detail: Text::clip(&reason.detail, 128),
-        message: Text::clip(&reason.message, 512),
-        rule: Text::clip(&reason.rule, 200),
-    };
-    list.iter().take(REASONS_MAX).map(one).collect()
-}
-
-/// The obligations of a decision.
-#[must_use]
-pub fn obligations(list: &[Obligation]) -> List<record::call::Obligation> {
-    list.iter().map(obligation).collect()
-}
-
-fn obligation(obligation: &Obligation) -> record::call::Obligation {
-    let r#type = obligation.name().into();
-    match obligation {
-        Obligation::Redact { kinds, opaque } => record::call::Obligation {
-            bytes: None,
-            kinds: Some(kinds.iter().map(|kind| kind.as_str().into()).collect()),
-            opaque: opaque.then_some(Release::Allow),
-            r#type,
-        },
-        Obligation::CapBytes { bytes } => {
-            let bytes = Some((*bytes).into());
-            record::call::Obligation { bytes, kinds: None, opaque: None, r#type }
-        }
-    }
-}
-
-/// The layers of a policy bundle.
-#[must_use]
-pub fn layers(list: &[LayerDigest]) -> List<Layer> {
-    let one = |layer: &LayerDigest| Layer {
-        digest: TaggedDigest(layer.digest),
-        layer: layer.layer.as_str().into(),
-    };
-    list.iter().map(one).collect()
-}
-
-/// The first `most` bytes, cut at a character.
-#[must_use]
-pub fn clip(text: &str, most: usize) -> String {
-    let mut end = most.min(text.len());
-    while !text.is_char_boundary(end) {
-        end = end.saturating_sub(1);
-    }
-    text.get(..end).unwrap_or_default().to_owned()
 }
 
 fn micros(duration: Duration) -> u64 {

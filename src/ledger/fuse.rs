@@ -96,7 +96,7 @@ pub(crate) mod tests {
 
     /// A clock that shows so many milliseconds as it is set to, and whose wall stands still.
     #[derive(Debug, Default)]
-    pub(crate) struct Hand(pub(crate) std::sync::atomic::AtomicU64);
+    pub(crate) struct Hand(pub(crate) AtomicU64);
 
     impl Clock for Hand {
         fn now(&self) -> Timestamp {

@@ -2,7 +2,6 @@
 //!
 //! It is always read from there, never kept in memory, so that it is the same after a restart.
 
-#[cfg(feature = "gate")]
 use super::{Error, Ledger};
 use crate::approval::Approval;
 use crate::approval::proposal::Proposer;
@@ -11,9 +10,9 @@ use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
-use crate::record::approval::{ApprovalGranted, ApprovalRefused};
-use crate::record::call::{CallHeld, Layer};
-use crate::record::{self, Entry, Kind, Nonce, Role, Text};
+use crate::record::call::CallHeld;
+use crate::record::{Entry, Kind, Nonce, Role};
+use crate::verify::entries::word::{granted, layers, proposer, refused};
 
 /// One call that waits for an approval.
 #[derive(Clone, PartialEq, Debug)]
@@ -94,39 +93,6 @@ impl Hold {
     }
 }
 
-/// The approval that an entry records, if it records one.
-#[must_use]
-pub fn granted(entry: &Entry) -> Option<Approval> {
-    let ApprovalGranted { subject, roles, key, .. } = entry.draft.get()?;
-    Some(approval(subject, roles, key))
-}
-
-/// The refusal that an entry records, if it records one.
-#[must_use]
-pub fn refused(entry: &Entry) -> Option<Approval> {
-    let ApprovalRefused { subject, roles, key, .. } = entry.draft.get()?;
-    Some(approval(subject, roles, key))
-}
-
-fn approval(subject: &str, roles: &[Text], key: &str) -> Approval {
-    let roles = roles.iter().map(ToString::to_string).collect();
-    Approval { subject: subject.to_owned(), roles, key: key.to_owned() }
-}
-
-/// The approver who wrote the arguments of a call.
-#[must_use]
-pub fn proposer(by: &record::call::Proposer) -> Proposer {
-    let signers = by.signers.map(|digest| digest.0);
-    Proposer { approval: approval(&by.subject, &by.roles, &by.key), signers, signed: None }
-}
-
-/// Name and digest of each layer.
-#[must_use]
-pub fn layers(list: &[Layer]) -> Vec<(String, Digest)> {
-    list.iter().map(|layer| (layer.layer.to_string(), layer.digest.0)).collect()
-}
-
-#[cfg(feature = "gate")]
 impl Ledger {
     /// The hold this call is under, or `None` if it is not held.
     ///

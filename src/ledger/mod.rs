@@ -7,93 +7,57 @@
 //! again with the same bytes until it is durable or this writer is fenced; nothing else is ever
 //! signed for its place.
 
-#[cfg(feature = "gate")]
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-#[cfg(feature = "gate")]
 use parking_lot::RwLock;
-#[cfg(feature = "gate")]
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Entropy};
 use crate::domain::id::RunId;
 use crate::judge::Judged;
-#[cfg(feature = "gate")]
 use crate::telemetry::metrics::Metrics;
-#[cfg(feature = "gate")]
 use drafts::Written;
-#[cfg(feature = "gate")]
 use item::{Claim, Done, Item};
-#[cfg(feature = "gate")]
 use permit::{Committed, Receipt};
-#[cfg(feature = "gate")]
 use store::{LeaseKey, Leased, LedgerStore, StoreError, UNTRIED};
 
 pub mod anchored;
-#[cfg(feature = "gate")]
 pub mod archive;
-#[cfg(feature = "gate")]
 pub mod chain;
-#[cfg(feature = "gate")]
 pub mod closing;
-#[cfg(feature = "gate")]
 mod delegated;
 pub mod drafts;
-#[cfg(feature = "gate")]
 pub mod enrolment;
-#[cfg(feature = "gate")]
 pub mod fleet;
 pub mod fuse;
 pub mod hold;
-#[cfg(feature = "gate")]
 pub mod in_force;
-#[cfg(feature = "gate")]
 mod item;
-#[cfg(feature = "gate")]
 mod later;
-#[cfg(feature = "gate")]
 pub mod memory;
-#[cfg(feature = "gate")]
 mod obeyed;
-#[cfg(feature = "gate")]
 mod owed;
 pub mod permit;
-#[cfg(feature = "gate")]
 pub mod postgres;
-#[cfg(feature = "gate")]
 pub mod proofs;
-#[cfg(feature = "gate")]
 pub mod pruning;
-#[cfg(feature = "gate")]
 pub mod reader;
-#[cfg(feature = "gate")]
 pub mod reap;
-#[cfg(feature = "gate")]
 pub mod recall;
-#[cfg(feature = "gate")]
 pub mod recover;
-#[cfg(feature = "gate")]
 mod recovered;
-#[cfg(feature = "gate")]
 pub mod retention;
-#[cfg(feature = "gate")]
 pub mod sequencer;
-#[cfg(feature = "gate")]
 pub mod spool;
-#[cfg(feature = "gate")]
 pub mod sqlite;
 pub mod store;
-#[cfg(feature = "gate")]
 pub mod tail;
-#[cfg(feature = "gate")]
 pub mod time;
-#[cfg(feature = "gate")]
 pub mod vault;
 pub mod verify;
-#[cfg(feature = "gate")]
 pub mod writer_key;
 
 /// Why something is not on the books.
@@ -138,7 +102,6 @@ pub enum Status {
     Stopped,
 }
 
-#[cfg(feature = "gate")]
 /// What a writer is told about itself and its bounds.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -180,7 +143,6 @@ pub struct Settings {
     pub marks: Option<Arc<crate::identity::token::RunTokens>>,
 }
 
-#[cfg(feature = "gate")]
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -206,7 +168,6 @@ impl Default for Settings {
     }
 }
 
-#[cfg(feature = "gate")]
 /// Everything a writer works with.
 pub struct Parts {
     /// Where entries become durable.
@@ -227,21 +188,16 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
 }
 
-#[cfg(feature = "gate")]
 impl std::fmt::Debug for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").finish_non_exhaustive()
     }
 }
 
-#[cfg(feature = "gate")]
 pub use in_force::Activated;
-#[cfg(feature = "gate")]
 pub use later::Promised;
-#[cfg(feature = "gate")]
 pub use recovered::{Delegated, Past, PastSpending, RecoveredRun, Unmeasured};
 
-#[cfg(feature = "gate")]
 /// A handle on the books. Cheap to clone.
 #[derive(Clone)]
 pub struct Ledger {
@@ -253,7 +209,6 @@ pub struct Ledger {
     shared: Arc<Shared>,
 }
 
-#[cfg(feature = "gate")]
 pub(crate) struct Shared {
     settings: Settings,
     store: Arc<dyn LedgerStore>,
@@ -267,14 +222,12 @@ pub(crate) struct Shared {
     tenure: Arc<fuse::Tenure>,
 }
 
-#[cfg(feature = "gate")]
 impl std::fmt::Debug for Ledger {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ledger").field("status", &*self.status.borrow()).finish_non_exhaustive()
     }
 }
 
-#[cfg(feature = "gate")]
 impl Ledger {
     /// A handle, and the writer to be driven by one task (`sequencer::Writer::run`).
     #[must_use]
@@ -426,7 +379,6 @@ impl Ledger {
     }
 }
 
-#[cfg(feature = "gate")]
 /// Something queued for the books.
 #[derive(Debug)]
 #[must_use = "whoever queues an intent must learn what became of it"]
@@ -437,7 +389,6 @@ pub struct Pending<T> {
     commit_wait: Duration,
 }
 
-#[cfg(feature = "gate")]
 impl<T> Pending<T> {
     /// Waits until it is durable, in two steps: while it only queues it can be withdrawn and nothing
     /// happened; after that only the store knows.

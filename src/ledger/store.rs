@@ -18,7 +18,8 @@ use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
 /// Why nothing is written before the first try.
 pub const UNTRIED: &str = "not started";
 
-#[cfg(feature = "gate")]
+pub use crate::verify::entries::{EntryRow, Head};
+
 pub use super::reader::{ChainRow, KEPT, LedgerReader, PAYLOADS_MAX, Pruner, Pruning, Volume};
 
 /// Why the store did not do what was asked.
@@ -117,38 +118,6 @@ pub struct Leased {
     pub same_writer: bool,
     /// The head as the store has it.
     pub head: Head,
-}
-
-/// The head row of a chain.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Head {
-    /// Entries.
-    pub size: Seq,
-    /// Leaf hash of the last entry; of an empty chain, SHA-256 of the chain id's bytes.
-    pub hash: Digest,
-    /// Peaks of the Merkle frontier, concatenated.
-    pub frontier: Vec<u8>,
-    /// The signed checkpoint of this size; empty for an empty chain.
-    pub checkpoint: String,
-}
-
-/// One entry as it is stored.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct EntryRow {
-    /// Its place.
-    pub seq: Seq,
-    /// Hash of the entry before.
-    pub prev: Digest,
-    /// `SHA-256(0x00 || body)`.
-    pub leaf: Digest,
-    /// Shadow of the body, for the index.
-    pub run: Option<RunId>,
-    /// Shadow of the body, for the index.
-    pub call: Option<CallId>,
-    /// Shadow of the body.
-    pub kind: String,
-    /// The exact bytes.
-    pub body: Vec<u8>,
 }
 
 /// One payload as it is stored; erasing it erases the salt with it.

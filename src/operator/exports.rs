@@ -232,11 +232,9 @@ fn problem(failed: &Failed) -> Problem {
         Error::NoLog(_) => (Code::RequestMalformed, "export.log"),
         Error::NoSpan { .. } => (Code::RequestMalformed, "export.span"),
         Error::Pruned { .. } | Error::Gone { .. } => (Code::CallResultUnavailable, "export.pruned"),
-        Error::Io { .. }
-        | Error::Unsigned(_)
-        | Error::Occupied(_)
-        | Error::Artifact { .. }
-        | Error::Trust { .. } => return unwritten(error),
+        Error::Io { .. } | Error::Unsigned(_) | Error::Occupied(_) | Error::Artifact { .. } => {
+            return unwritten(error);
+        }
     };
     Problem::new(code, detail, error.to_string())
 }

@@ -16,9 +16,10 @@ use crate::control::{self, Given, Order, Presence, Report, Row, Target};
 use crate::domain::code::Code;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::ledger::drafts::{Written, clip};
+use crate::ledger::drafts::Written;
 use crate::ledger::{Status, permit::Receipt};
 use crate::record::control::{Action, ControlSet, TargetKind};
+use crate::record::decided::clip;
 use crate::record::{Draft, Text};
 use crate::serve::problem::Problem;
 

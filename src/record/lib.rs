@@ -14,6 +14,7 @@ pub mod call;
 pub mod chain;
 pub mod clock;
 pub mod control;
+pub mod decided;
 pub mod domain;
 mod entry;
 pub mod fleet;

@@ -18,8 +18,8 @@ use crate::domain::json::Json;
 use crate::domain::outcome::Outcome;
 use crate::enforce::{Cast, Cue, Entrance, Rehearsal};
 use crate::judge::{Judged, Resumed};
-use crate::ledger::drafts;
 use crate::policy::PolicyEngine;
+use crate::record::decided;
 
 impl Player {
     fn engine(&self, step: &Step) -> Option<Arc<dyn PolicyEngine>> {
@@ -124,8 +124,8 @@ impl Rehearsal for Player {
         let now = Json::object([
             ("verdict", Json::from(decision.verdict.as_str())),
             ("enforced", Json::from(decision.enforced)),
-            ("reasons", codes(Some(&Json::of(&drafts::reasons(&decision.reasons))))),
-            ("obligations", Json::of(&drafts::obligations(&decision.obligations))),
+            ("reasons", codes(Some(&Json::of(&decided::reasons(&decision.reasons))))),
+            ("obligations", Json::of(&decided::obligations(&decision.obligations))),
             ("break_glass", nonce(judged.break_glass().map(|open| open.statement.nonce.as_str()))),
         ]);
         let of = |name: &str| step.decided(name).cloned().unwrap_or(Json::Null);

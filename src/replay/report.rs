@@ -170,6 +170,6 @@ fn path(path: &str) -> &str {
 }
 
 fn clipped(text: &str) -> String {
-    let clipped = crate::ledger::drafts::clip(text, VALUE_MAX);
+    let clipped = crate::record::decided::clip(text, VALUE_MAX);
     if clipped.len() < text.len() { format!("{clipped}…") } else { clipped }
 }

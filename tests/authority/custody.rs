@@ -120,8 +120,10 @@ fn verify(dir: &Path, bundle: &Path, enrolment: &[PathBuf]) {
         trust.push_str(&format!("enrolment-key {}\n", key.display()));
     }
     std::fs::write(dir.join("trust.txt"), trust).unwrap();
-    let large = (env!("CARGO_BIN_EXE_wicketgate"), &["evidence", "verify"][..]);
-    let small = (env!("CARGO_BIN_EXE_wicketgate-verify"), &[][..]);
+    let gate = Path::new(env!("CARGO_BIN_EXE_wicketgate"));
+    let small = gate.with_file_name("wicketgate-verify");
+    let large = (gate.as_os_str(), &["evidence", "verify"][..]);
+    let small = (small.as_os_str(), &[][..]);
     let mut reports = Vec::new();
     for (program, words) in [large, small] {
         let done = Command::new(program)

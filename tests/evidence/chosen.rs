@@ -235,13 +235,13 @@ fn a_signed_stray_is_refused_in_a_directory_and_in_a_zip_as_well() {
         let files = claiming(files, contents::VERSION);
         for out in [format!("{n}"), format!("{n}.zip")] {
             let out = dir.path().join(out);
-            files.write(&out).unwrap();
+            wicketgate::evidence::written::write(&files, &out).unwrap();
             caught(&verify(&out, &trust()), "B2");
         }
     }
     // A link to a good file of the same name is no file.
     let out = dir.path().join("linked");
-    good().write(&out).unwrap();
+    wicketgate::evidence::written::write(&good(), &out).unwrap();
     assert_eq!(verify(&out, &trust()).exit_code(), 0);
     for name in [GUIDE, PAGE, ENTRIES, ENVELOPE] {
         let aside = dir.path().join("aside");

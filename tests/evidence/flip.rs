@@ -73,7 +73,7 @@ fn no_byte_of_any_name_can_be_changed_and_a_directory_is_held_to_the_same() {
     let good = small();
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().join("bundle");
-    good.write(&top).unwrap();
+    wicketgate::evidence::written::write(&good, &top).unwrap();
     assert_eq!(verify(&top, &trust()).word(), "VALID");
     for (name, bytes) in &good.0 {
         let path = top.join(name);

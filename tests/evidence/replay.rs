@@ -12,11 +12,11 @@ use wicketgate::domain::time::Timestamp;
 use wicketgate::evidence::bundle::{PAGE, POLICY};
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
-use wicketgate::ledger::drafts;
 use wicketgate::policy::bundle::Bundle;
 use wicketgate::policy::rego::{ENGINE, RegoEngine};
 use wicketgate::policy::{self, Answer, PolicyEngine as _, input};
 use wicketgate::record::Kind;
+use wicketgate::record::decided;
 
 use crate::books::{Books, YAML, json, key, run_id};
 use crate::desk::*;
@@ -99,9 +99,9 @@ fn written(books: &mut Books, bundle: &Bundle, asked: &Json, answer: &Answer) ->
     let mut data = vec![
         ("call_digest", Json::from(digest)),
         ("tier", Json::from(text("tool", "tier"))),
-        ("reasons", Json::of(&drafts::reasons(&decision.reasons))),
-        ("obligations", Json::of(&drafts::obligations(&decision.obligations))),
-        ("layers", Json::of(&drafts::layers(&decision.layers))),
+        ("reasons", Json::of(&decided::reasons(&decision.reasons))),
+        ("obligations", Json::of(&decided::obligations(&decision.obligations))),
+        ("layers", Json::of(&decided::layers(&decision.layers))),
         ("enforced", Json::from(decision.enforced)),
         ("binding", Json::from("claimed")),
         ("executor", Json::from("sidecar")),
@@ -131,7 +131,7 @@ fn rule(engine: &RegoEngine, asked: &Json, answer: &Answer) -> Option<String> {
     match answer.verdict {
         Verdict::Allow => policy::allowed_by(engine, &canonical::bytes(asked)),
         Verdict::Deny | Verdict::RequireApproval => {
-            drafts::rule(&answer.reasons).map(|rule| rule.to_string())
+            decided::rule(&answer.reasons).map(|rule| rule.to_string())
         }
     }
 }
@@ -383,7 +383,7 @@ fn a_policy_exchanged_for_another_does_not_say_the_same() {
         let mut draft = decided(books, &lenient, &asked("c1", SECRET, "[]"));
         assert_eq!(draft.verdict, Some(Verdict::Allow));
         draft.policy = Some(strict.digest());
-        let layers = canonical::text(&Json::of(&drafts::layers(strict.layers())));
+        let layers = canonical::text(&Json::of(&decided::layers(strict.layers())));
         set(&mut draft, "layers", &layers);
         vec![draft]
     });

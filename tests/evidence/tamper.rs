@@ -115,7 +115,7 @@ fn names_that_leave_the_bundle_are_refused() {
     caught(&insider(|f| f.put("/etc/passwd", "x")), "B2");
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("copy");
-    export_of(&books(), run_id(1), &[]).write(&out).unwrap();
+    wicketgate::evidence::written::write(&export_of(&books(), run_id(1), &[]), &out).unwrap();
     assert_eq!(verify(&out, &trust()).exit_code(), 0);
     std::os::unix::fs::symlink("/etc/hostname", out.join("link")).unwrap();
     caught(&verify(&out, &trust()), "B2");

@@ -2,7 +2,7 @@
 
 use wicketgate::evidence::bundle::*;
 use wicketgate::evidence::verify::{verify, verify_files};
-use wicketgate::evidence::zip;
+use wicketgate::evidence::{written, zip};
 
 use crate::books::run_id;
 use crate::desk::*;
@@ -53,13 +53,13 @@ fn a_bundle_in_a_zip_verifies_as_the_directory_does_and_is_the_same_bytes_every_
     let files = export_of(&books(), run_id(1), &[]);
     let dir = tempfile::tempdir().unwrap();
     let (one, two) = (dir.path().join("x.evidence.zip"), dir.path().join("y.zip"));
-    files.write(&one).unwrap();
-    files.write(&two).unwrap();
+    written::write(&files, &one).unwrap();
+    written::write(&files, &two).unwrap();
     assert_eq!(std::fs::read(&one).unwrap(), std::fs::read(&two).unwrap());
     let report = verify(&one, &trust());
     assert_eq!(report, verify_files(&files, &trust()));
     assert_eq!(report.exit_code(), 0, "{}", report.to_text());
-    assert!(files.write(&one).is_err(), "what is there is not replaced");
+    assert!(written::write(&files, &one).is_err(), "what is there is not replaced");
     assert!(std::fs::read_dir(dir.path()).unwrap().count() == 2, "something is left over");
 }
 
@@ -67,7 +67,7 @@ fn a_bundle_in_a_zip_verifies_as_the_directory_does_and_is_the_same_bytes_every_
 fn others_read_what_we_write_and_we_read_what_others_write() {
     let dir = tempfile::tempdir().unwrap();
     let ours = dir.path().join("ours.zip");
-    small().write(&ours).unwrap();
+    written::write(&small(), &ours).unwrap();
     let script = "\
 import sys, zipfile
 ours = zipfile.ZipFile('ours.zip'); assert ours.testzip() is None

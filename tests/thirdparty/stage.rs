@@ -10,6 +10,7 @@ use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::evidence::bundle::{ENVELOPE, Files, MANIFEST};
 use wicketgate::evidence::statement::{PAYLOAD_TYPE, statement};
+use wicketgate::evidence::written;
 
 /// The directory `demo` of one play: keys, state, the auditor's trust file, the evidence.
 pub fn demo() -> &'static Path {
@@ -70,7 +71,7 @@ pub fn resign_with(files: &mut Files, key: &SecretKey) {
 pub fn written(files: &Files) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("bundle");
-    files.write(&path).unwrap();
+    written::write(&files, &path).unwrap();
     (dir, path)
 }
 

@@ -9,9 +9,10 @@ use crate::control::Order;
 use crate::control::Row;
 use crate::control::amendments::Proposal;
 use crate::domain::digest::Digest;
-use crate::ledger::drafts::{Written, layers};
+use crate::ledger::drafts::Written;
 use crate::policy::bundle::Bundle;
 use crate::record::approval::{AmendmentApproved, AmendmentProposed, AmendmentRefused, Step};
+use crate::record::decided::layers;
 use crate::record::{Body, Draft, Nonce, TaggedDigest, Text};
 
 /// Bytes of a text in an entry.

@@ -12,8 +12,8 @@ use rustix::thread::UnshareFlags;
 use super::gate::Surroundings;
 use super::targets::TOKENS;
 use crate::enforce::posture::Probe;
-use crate::ledger::drafts::clip;
 use crate::record::chain::Attempt;
+use crate::record::decided::clip;
 
 /// Bytes of a target or detail, as the gate takes them.
 const TEXT_BYTES_MAX: usize = 128;

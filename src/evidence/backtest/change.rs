@@ -3,9 +3,9 @@
 use crate::domain::code::Code;
 use crate::domain::decision::{Course, Verdict};
 use crate::domain::json::Json;
-use crate::ledger::drafts;
 use crate::policy::Answer;
 use crate::record::call::{Obligation, Reason};
+use crate::record::decided;
 use crate::record::{Entry, Kind};
 
 /// What was, or would be, decided about one input.
@@ -55,8 +55,8 @@ impl Outcome {
         Self {
             course,
             verdict: answer.verdict,
-            reasons: drafts::reasons(&answer.reasons).to_vec(),
-            obligations: drafts::obligations(&answer.obligations).to_vec(),
+            reasons: decided::reasons(&answer.reasons).to_vec(),
+            obligations: decided::obligations(&answer.obligations).to_vec(),
             fault,
         }
     }

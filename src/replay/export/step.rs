@@ -6,7 +6,6 @@ use crate::domain::id::RunId;
 use crate::domain::json::{Json, Limits};
 use crate::evidence::payloads::{self, Payload, Payloads, Why};
 use crate::evidence::projection::decides;
-use crate::ledger::hold;
 use crate::ledger::verify::Line;
 use crate::policy::input::approval_json;
 use crate::record::call::{
@@ -14,6 +13,7 @@ use crate::record::call::{
     CallUnknown,
 };
 use crate::record::{Body, Kind, Role, Text};
+use crate::verify::entries::word;
 
 /// What binds a payload to its line, and the payload, unless something of it is left out.
 pub(super) type Bound = (Json, Option<Vec<u8>>);
@@ -180,7 +180,7 @@ fn ended(first: &Line, last: &Line) -> Json {
 /// Who approved a held call.
 fn approved(held: &Line, lines: &[&Line], args: Option<&Json>) -> Json {
     let held = held.get::<CallHeld>();
-    let by = lines.iter().filter_map(|line| hold::granted(&line.entry));
+    let by = lines.iter().filter_map(|line| word::granted(&line.entry));
     let mut members = vec![
         ("by", by.map(|approval| approval_json(&approval)).collect::<Vec<_>>().into()),
         ("nonce", Json::of(&held.and_then(|held| held.nonce))),

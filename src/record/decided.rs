@@ -1,0 +1,74 @@
+//! A decision as entries record it: the same at the gate, in an audit and in a replay.
+
+use super::call::{self, Layer, Release};
+use super::{List, TaggedDigest, Text};
+use crate::domain::decision::{LayerDigest, Obligation, Reason};
+
+/// Reasons kept in an entry.
+const REASONS_MAX: usize = 16;
+
+/// The rule an entry names: that of the first reason.
+#[must_use]
+pub fn rule(reasons: &[Reason]) -> Option<Text> {
+    reasons.first().map(|reason| Text::clip(&reason.rule, 200))
+}
+
+/// The rule an entry names of an allow, which has no reasons.
+#[must_use]
+pub fn ground(rule: &str) -> Text {
+    Text::clip(rule, 200)
+}
+
+/// The reasons of a decision.
+#[must_use]
+pub fn reasons(list: &[Reason]) -> List<call::Reason> {
+    let one = |reason: &Reason| call::Reason {
+        code: reason.code.as_str().into(),
+        detail: Text::clip(&reason.detail, 128),
+        message: Text::clip(&reason.message, 512),
+        rule: Text::clip(&reason.rule, 200),
+    };
+    list.iter().take(REASONS_MAX).map(one).collect()
+}
+
+/// The obligations of a decision.
+#[must_use]
+pub fn obligations(list: &[Obligation]) -> List<call::Obligation> {
+    list.iter().map(obligation).collect()
+}
+
+fn obligation(obligation: &Obligation) -> call::Obligation {
+    let r#type = obligation.name().into();
+    match obligation {
+        Obligation::Redact { kinds, opaque } => call::Obligation {
+            bytes: None,
+            kinds: Some(kinds.iter().map(|kind| kind.as_str().into()).collect()),
+            opaque: opaque.then_some(Release::Allow),
+            r#type,
+        },
+        Obligation::CapBytes { bytes } => {
+            let bytes = Some((*bytes).into());
+            call::Obligation { bytes, kinds: None, opaque: None, r#type }
+        }
+    }
+}
+
+/// The layers of a policy bundle.
+#[must_use]
+pub fn layers(list: &[LayerDigest]) -> List<Layer> {
+    let one = |layer: &LayerDigest| Layer {
+        digest: TaggedDigest(layer.digest),
+        layer: layer.layer.as_str().into(),
+    };
+    list.iter().map(one).collect()
+}
+
+/// The first `most` bytes, cut at a character.
+#[must_use]
+pub fn clip(text: &str, most: usize) -> String {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end = end.saturating_sub(1);
+    }
+    text.get(..end).unwrap_or_default().to_owned()
+}

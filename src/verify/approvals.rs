@@ -1,0 +1,227 @@
+//! What approvers signed, put into a bundle so that stock OpenSSH can check it: `approvals/`.
+
+use std::collections::BTreeMap;
+
+use super::bundle::{APPROVERS, APPROVERS_SIG, Files, approvers_files, glass_files, word_files};
+use super::payloads::{Payload, Payloads};
+use super::scope::Strand;
+use crate::approval::proposal::Proposer;
+use crate::approval::{Signed, break_glass};
+use crate::domain::digest::Digest;
+use crate::entries::Line;
+use crate::entries::approved::breaks_glass;
+use crate::entries::word;
+use crate::policy::input::Broken;
+use crate::record::approval::{ApprovalGranted, ApprovalRefused};
+use crate::record::call::{BreakGlass, CallAuthorized};
+use crate::record::control::ControlApplied;
+use crate::record::payload::{HoldLifted, PayloadErased};
+use crate::record::{Kind, Role};
+
+/// The role of the payload of a word.
+pub const ROLE: Role = Role::Approval;
+
+/// Whether this line is an approver's word.
+#[must_use]
+pub fn is_word(line: &Line) -> bool {
+    line.is(Kind::ApprovalGranted) || line.is(Kind::ApprovalRefused)
+}
+
+/// What an approver's word commits to, if exactly one payload is it.
+#[must_use]
+pub fn committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload> {
+    match line.entry.draft.commit.as_slice() {
+        [one] if one.role == ROLE => payloads.0.get(&one.c.0),
+        _ => None,
+    }
+}
+
+/// What an authorisation under break-glass commits to besides its call, if it is one payload.
+#[must_use]
+pub fn glass_committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload> {
+    let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
+    let (one, more) = (all.next()?, all.next());
+    payloads.0.get(&one.c.0).filter(|_| more.is_none())
+}
+
+/// The approver who wrote the arguments of the call, if this is the first decision about it.
+#[must_use]
+pub fn proposer(line: &Line) -> Option<Proposer> {
+    let first = line.is(Kind::CallHeld) || line.is(Kind::CallDenied) && proposes(line);
+    line.decision()?.asked_by.map(word::proposer).filter(|_| first)
+}
+
+fn proposes(line: &Line) -> bool {
+    line.entry.draft.commit.iter().any(|one| one.role == ROLE)
+}
+
+/// What the proposal of other arguments commits to besides its call, if it is one payload.
+#[must_use]
+pub fn proposal_committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload> {
+    let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
+    let (one, more) = (all.next()?, all.next());
+    payloads.0.get(&one.c.0).filter(|_| more.is_none())
+}
+
+fn glass(line: &Line) -> Option<&BreakGlass> {
+    line.get::<CallAuthorized>()?.break_glass.as_ref()
+}
+
+/// The list of keys that the order of an authorisation under break-glass was held against.
+#[must_use]
+pub fn glass_list(line: &Line) -> Option<Digest> {
+    glass(line).map(|order| order.signers.0)
+}
+
+/// What an entry says of the break-glass order under which its call ran, if it did.
+#[must_use]
+pub fn broken(line: &Line) -> Option<Broken> {
+    glass(line).map(|order| Broken {
+        nonce: order.nonce.to_string(),
+        until: order.until,
+        by: order.by.iter().map(ToString::to_string).collect(),
+    })
+}
+
+/// The list of approvers that a word or a proposal was held against.
+#[must_use]
+pub fn list_of(line: &Line) -> Option<Digest> {
+    if is_word(line) {
+        let granted = line.get::<ApprovalGranted>().map(|said| said.signers);
+        let signers = granted.or_else(|| line.get::<ApprovalRefused>().map(|said| said.signers));
+        return signers.flatten().map(|digest| digest.0);
+    }
+    proposer(line)?.signers
+}
+
+/// Statements and signatures that follow from opened payloads, by file name.
+#[must_use]
+pub fn words(strands: &[Strand], payloads: &Payloads) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for strand in strands {
+        for line in strand.asked().filter(|line| is_word(line)) {
+            let Some(Payload::Opened { body, .. }) = committed(line, payloads) else { continue };
+            let Some(signed) = Signed::parse(body) else { continue };
+            let (statement, signature) = word_files(&strand.folder, line.entry.seq);
+            files.insert(statement, signed.statement.into_bytes());
+            files.insert(signature, signed.signature.into_bytes());
+        }
+        for line in strand.asked().filter(|line| proposer(line).is_some()) {
+            let Some(Payload::Opened { body, .. }) = proposal_committed(line, payloads) else {
+                continue;
+            };
+            let Some(signed) = Signed::parse(body) else { continue };
+            let (statement, signature) = word_files(&strand.folder, line.entry.seq);
+            files.insert(statement, signed.statement.into_bytes());
+            files.insert(signature, signed.signature.into_bytes());
+        }
+        for line in strand.asked().filter(|line| breaks_glass(line)) {
+            let Some(Payload::Opened { body, .. }) = glass_committed(line, payloads) else {
+                continue;
+            };
+            let Some(signed) = break_glass::Signed::parse(body) else { continue };
+            let count = signed.signatures.len();
+            let (statement, signatures) = glass_files(&strand.folder, line.entry.seq, count);
+            files.insert(statement, signed.statement.into_bytes());
+            let armored = signed.signatures.into_iter().map(String::into_bytes);
+            files.extend(signatures.into_iter().zip(armored));
+        }
+    }
+    files
+}
+
+/// The lists that words name, the last first.
+#[must_use]
+pub fn lists(strands: &[Strand]) -> Vec<Digest> {
+    let mut lists: Vec<Digest> = Vec::new();
+    for line in strands.iter().flat_map(Strand::asked) {
+        if let Some(list) = list_of(line) {
+            lists.retain(|seen| *seen != list);
+            lists.insert(0, list);
+        }
+    }
+    lists
+}
+
+/// The lists that break-glass orders name: each stands under its digest.
+#[must_use]
+pub fn glass_lists(strands: &[Strand]) -> Vec<Digest> {
+    let lines = strands.iter().flat_map(Strand::asked);
+    let mut lists: Vec<Digest> = lines.filter_map(glass_list).collect();
+    lists.sort();
+    lists.dedup();
+    lists
+}
+
+/// An operator's signed order, as an entry names it.
+#[derive(Clone, Copy, Debug)]
+pub struct Order<'a> {
+    /// What was signed.
+    pub statement: &'a str,
+    /// The signature, armored.
+    pub signature: Option<&'a str>,
+    /// Who signed it, by name.
+    pub subject: Option<&'a str>,
+    /// Id of the key.
+    pub key: Option<&'a str>,
+    /// The list of signers that it was checked against.
+    pub signers: Option<Digest>,
+    /// Version of that list; a gate's own entries do not name it.
+    pub version: Option<u64>,
+}
+
+/// The operator's order that an entry names: of a gate's chain a stop that was taken back, of the fleet log an erasure
+/// or the end of a hold.
+#[must_use]
+pub fn order(line: &Line) -> Option<Order<'_>> {
+    if let Some(applied) = line.get::<ControlApplied>() {
+        return Some(Order {
+            statement: applied.statement.as_deref()?,
+            signature: applied.signature.as_deref(),
+            subject: applied.subject.as_deref(),
+            key: applied.key.as_deref(),
+            signers: applied.signers.map(|digest| digest.0),
+            version: None,
+        });
+    }
+    let lifted = line.get::<HoldLifted>().map(|lifted| &lifted.order);
+    let order = lifted.or_else(|| line.get::<PayloadErased>()?.order.as_ref())?;
+    Some(Order {
+        statement: &order.statement,
+        signature: Some(&order.signature),
+        subject: Some(&order.subject),
+        key: Some(&order.key),
+        signers: Some(order.signers.0),
+        version: Some(order.version.get()),
+    })
+}
+
+/// The list of approvers that it was held against.
+#[must_use]
+pub fn order_list(line: &Line) -> Option<Digest> {
+    order(line)?.signers
+}
+
+/// The lists that operators' orders name and no word does: each stands under its digest.
+#[must_use]
+pub fn order_lists(strands: &[Strand], fleet: Option<&Strand>) -> Vec<Digest> {
+    let own = strands.iter().flat_map(Strand::asked);
+    let fleet = fleet.into_iter().flat_map(|fleet| &fleet.lines);
+    let mut all: Vec<Digest> = own.chain(fleet).filter_map(order_list).collect();
+    let words = lists(strands);
+    all.retain(|digest| !words.contains(digest));
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// The list of this digest and its signature.
+#[must_use]
+pub fn list<'a>(files: &'a Files, digest: &Digest) -> Option<(&'a [u8], &'a [u8])> {
+    let other = approvers_files(digest);
+    let places = [(APPROVERS.to_owned(), APPROVERS_SIG.to_owned()), other];
+    places.iter().find_map(|(list, signature)| {
+        let text = files.get(list).filter(|text| Digest::of(&[text]) == *digest)?;
+        Some((text, files.get(signature)?))
+    })
+}

@@ -1,0 +1,225 @@
+//! The directory a bundle is: names, sizes, and nothing but plain files.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use super::zip;
+use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
+use crate::entries::Damage;
+
+/// The in-toto Statement v1.
+pub const MANIFEST: &str = "manifest.json";
+/// Its DSSE envelope.
+pub const ENVELOPE: &str = "manifest.dsse.json";
+/// The run with its transcript.
+pub const AGENT_RUN: &str = "agent_run.json";
+/// Every decision in order.
+pub const DECISION: &str = "decision.json";
+/// Every call with inputs and outputs.
+pub const TOOL_TRACE: &str = "tool_trace.json";
+/// Where the chain of a bundle of one run or range is; a population has [`chain_folder`]s.
+pub const FOLDER: &str = "ledger";
+/// Where the fleet log is.
+pub const FLEET: &str = "fleet";
+/// In a chain's folder: exact entry bytes, one a line.
+pub const LINES: &str = "entries.jsonl";
+/// In a chain's folder: the signed checkpoint.
+pub const NOTE: &str = "checkpoint.txt";
+/// In a chain's folder: inclusion proofs.
+pub const PATHS: &str = "inclusion.json";
+/// In a chain's folder: consistency proofs from older heads.
+pub const OLDER: &str = "consistency.json";
+/// In a chain's folder: proof that the entries of a span are all there are in it.
+pub const RANGE_PROOF: &str = "range.json";
+/// How the name of a proof that stands on its own ends (c2sp.org/tlog-proof).
+pub const ALONE: &str = ".tlog-proof";
+/// Exact entry bytes, one a line.
+pub const ENTRIES: &str = "ledger/entries.jsonl";
+/// The signed checkpoint.
+pub const CHECKPOINT: &str = "ledger/checkpoint.txt";
+/// An inclusion proof for every entry.
+pub const INCLUSION: &str = "ledger/inclusion.json";
+/// Proofs that older heads are beginnings of this one; absent when none was asked for.
+pub const CONSISTENCY: &str = "ledger/consistency.json";
+/// The policy bundle the run's last decision used.
+pub const POLICY: &str = "policy/bundle.tar";
+/// The agent's manifest.
+pub const AGENT: &str = "agent/agent.yaml";
+/// The manifest's signature.
+pub const AGENT_SIG: &str = "agent/agent.yaml.sig.json";
+/// Where a further manifest and its signature are, if a bundle has several.
+#[must_use]
+pub fn agent_files(digest: &Digest) -> (String, String) {
+    let hex = digest.hex();
+    (format!("agent/{hex}.yaml"), format!("agent/{hex}.yaml.sig.json"))
+}
+
+/// The list of approvers in force when the last approval was given; stock OpenSSH reads it.
+pub const APPROVERS: &str = "approvals/allowed_signers";
+/// Its signature.
+pub const APPROVERS_SIG: &str = "approvals/allowed_signers.sig.json";
+/// Where an earlier list and its signature are, if a bundle has several.
+#[must_use]
+pub fn approvers_files(digest: &Digest) -> (String, String) {
+    let hex = digest.hex();
+    (
+        format!("approvals/{hex}.allowed_signers"),
+        format!("approvals/{hex}.allowed_signers.sig.json"),
+    )
+}
+
+/// The statement of the word at this place of the chain in this folder, and the signature over it.
+#[must_use]
+pub fn word_files(folder: &str, seq: Seq) -> (String, String) {
+    let place = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
+    (format!("approvals/{place}{seq}.json"), format!("approvals/{place}{seq}.sig"))
+}
+
+/// The break-glass statement under which the call at this place ran, and the signatures over it.
+#[must_use]
+pub fn glass_files(folder: &str, seq: Seq, signatures: usize) -> (String, Vec<String>) {
+    let place = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
+    let stem = format!("approvals/{place}{seq}.break-glass");
+    let numbered = (1..=signatures).map(|n| format!("{stem}.{n}.sig")).collect();
+    (format!("{stem}.json"), numbered)
+}
+
+/// What opens each commitment.
+pub const PAYLOADS: &str = "payloads/index.json";
+/// For people.
+pub const PAGE: &str = "report.html";
+/// How to check all of this with other people's tools.
+pub const GUIDE: &str = "VERIFY.md";
+/// Proof that the entries of a span are all there are in it; absent in a bundle of one run.
+pub const RANGE: &str = "ledger/range.json";
+/// What was asked for and found in a population, chain by chain.
+pub const POPULATION: &str = "population.json";
+/// Entries of the fleet log that matter here, one a line.
+pub const FLEET_ENTRIES: &str = "fleet/entries.jsonl";
+/// The fleet log's checkpoint with every cosignature it has.
+pub const FLEET_CHECKPOINT: &str = "fleet/checkpoint.txt";
+/// An inclusion proof for every entry of [`FLEET_ENTRIES`].
+pub const FLEET_INCLUSION: &str = "fleet/inclusion.json";
+/// Proof that the enrolled chains are all the fleet log has.
+pub const FLEET_RANGE: &str = "fleet/range.json";
+/// What supports which requirement of which framework.
+pub const CONTROLS: &str = "controls.json";
+/// The schema of entries.
+pub const SCHEMA: &str = "schema/entry-1.json";
+
+/// Where the chain of this number is in a bundle of a population; chains are numbered by origin.
+#[must_use]
+pub fn chain_folder(number: u64) -> String {
+    format!("chains/{number}")
+}
+
+/// Where the proof of this entry that stands on its own is, in the folder of its chain.
+#[must_use]
+pub fn alone_file(folder: &str, seq: Seq) -> String {
+    format!("{folder}/{seq}{ALONE}")
+}
+
+/// Files of a bundle.
+pub const FILES_MAX: usize = 65_535;
+/// Bytes of one file.
+pub const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of a whole bundle.
+pub const BYTES_MAX: u64 = 1 << 30;
+
+/// The files of a bundle by their relative name.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Files(pub BTreeMap<String, Vec<u8>>);
+
+impl Files {
+    /// The bytes of one file.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.0.get(name).map(Vec::as_slice)
+    }
+
+    /// Adds a file.
+    pub fn put(&mut self, name: impl Into<String>, bytes: impl Into<Vec<u8>>) {
+        self.0.insert(name.into(), bytes.into());
+    }
+
+    /// Reads a bundle: a directory, or a `.zip` file.
+    ///
+    /// # Errors
+    /// `B2`, and what does not belong in a bundle.
+    pub fn load(path: &Path) -> Result<Self, Damage> {
+        if path.is_dir() {
+            return Self::read(path);
+        }
+        let bytes = read_file(path, BYTES_MAX)
+            .map_err(|why| Damage::new("B2", format!("`{}`: {why}", path.display())))?;
+        zip::read(&bytes)
+    }
+
+    /// Reads a directory: plain files with plain names only, within the caps.
+    ///
+    /// # Errors
+    /// `B2`, and what does not belong in a bundle.
+    pub fn read(dir: &Path) -> Result<Self, Damage> {
+        let mut files = Self::default();
+        let mut left = BYTES_MAX;
+        read_into(dir, "", &mut files, &mut left)?;
+        Ok(files)
+    }
+}
+
+/// Whether a name may stand in a bundle: relative, plain characters, no `.` or `..` part.
+#[must_use]
+pub fn plain(name: &str) -> bool {
+    let part = |part: &str| {
+        !matches!(part, "" | "." | "..")
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+    };
+    name.len() <= 255 && name.split('/').count() <= 4 && name.split('/').all(part)
+}
+
+fn read_into(dir: &Path, prefix: &str, files: &mut Files, left: &mut u64) -> Result<(), Damage> {
+    let bad = |name: &str, why: &str| Damage::new("B2", format!("`{name}`: {why}"));
+    let unreadable = |e: std::io::Error| Damage::new("B2", format!("`{}`: {e}", dir.display()));
+    for entry in std::fs::read_dir(dir).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let part = entry.file_name().to_string_lossy().into_owned();
+        let name = format!("{prefix}{part}");
+        if !plain(&name) {
+            return Err(bad(&name, "no plain name"));
+        }
+        let kind = entry.file_type().map_err(unreadable)?;
+        if kind.is_dir() {
+            read_into(&entry.path(), &format!("{name}/"), files, left)?;
+            continue;
+        }
+        if !kind.is_file() {
+            return Err(bad(&name, "not a plain file"));
+        }
+        if files.0.len() >= FILES_MAX {
+            return Err(bad(&name, "too many files"));
+        }
+        let bytes =
+            read_file(&entry.path(), FILE_BYTES_MAX.min(*left)).map_err(|why| bad(&name, &why))?;
+        *left = left.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        files.0.insert(name, bytes);
+    }
+    Ok(())
+}
+
+/// Reads a file without following a link that took its place, and never more than the cap.
+fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+        .map_err(|e| e.to_string())?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > bytes_max {
+        return Err("too large".into());
+    }
+    Ok(bytes)
+}

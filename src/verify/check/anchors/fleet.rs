@@ -1,0 +1,364 @@
+//! F1: the fleet log of a bundle, and what it says of the bundle's chains.
+
+use std::collections::BTreeMap;
+
+use super::proofs::{paths, span};
+use super::{Chain, Head, Outcome, Recorded};
+use crate::bundle::{FLEET_CHECKPOINT, FLEET_ENTRIES, FLEET_INCLUSION, FLEET_RANGE, Files};
+use crate::check::range::beginning;
+use crate::crypto::consistency::verifies_consistency;
+use crate::crypto::merkle::verifies_inclusion;
+use crate::crypto::note::{Checkpoint, Held};
+use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
+use crate::entries::Line;
+use crate::record::chain::ChainGenesis;
+use crate::record::fleet::{ChainCheckpoint, ChainEnrolled, ChainRetired, KeyRevoked, KeyUse};
+use crate::record::{Base64, Kind};
+use crate::trust::{Trust, Use};
+
+/// Where the newest fleet head is.
+pub(super) const NOTE: &str = FLEET_CHECKPOINT;
+const FOLDER: &str = "fleet";
+/// Entries that a line of the report names one by one.
+const TOLD_MAX: usize = 8;
+const CONSISTENCY: &str = "wicketgate/consistency/1";
+
+/// The fleet log of a bundle, as far as it is there; what is there holds.
+pub(super) struct Fleet {
+    /// Its entries, ascending.
+    lines: Vec<Line>,
+    /// The head they are in first, then older and newer ones of the same log.
+    pub(super) heads: Vec<Head>,
+    /// `anchors/<n>.txt` that cannot be tied to the head, and why.
+    pub(super) untied: Vec<(String, String)>,
+}
+
+fn bad(why: impl Into<String>) -> Outcome {
+    Outcome::Invalid(why.into())
+}
+
+impl Fleet {
+    /// Reads the fleet log: signed by a trusted fleet key, every entry in it.
+    pub(super) fn read(files: &Files, trust: &Trust) -> Result<Self, Outcome> {
+        if files.get(NOTE).is_none() {
+            return Err(Outcome::Unverifiable("the bundle has no fleet log".into()));
+        }
+        let (checkpoint, note) = open(files, NOTE, trust)?;
+        let lines = entries(files, &checkpoint)?;
+        revoked_within(&lines, &checkpoint, &note, trust)?;
+        pinned(files, (&lines, &checkpoint), trust)?;
+        let mut fleet = Self {
+            lines,
+            heads: vec![Head { file: NOTE.into(), checkpoint, note }],
+            untied: Vec::new(),
+        };
+        for name in files.0.keys() {
+            let stem = name.strip_prefix("anchors/").and_then(|rest| rest.strip_suffix(".txt"));
+            if let Some(stem) = stem {
+                fleet.anchor(files, trust, name, stem)?;
+            }
+        }
+        Ok(fleet)
+    }
+
+    /// Another head of the same log: it has to be the beginning of the newest, or that of it.
+    fn anchor(
+        &mut self,
+        files: &Files,
+        trust: &Trust,
+        name: &str,
+        stem: &str,
+    ) -> Result<(), Outcome> {
+        let (checkpoint, note) = open(files, name, trust)?;
+        let Some(newest) = self.heads.first().map(|head| &head.checkpoint) else { return Ok(()) };
+        if checkpoint.origin != newest.origin {
+            return Err(bad(format!("`{name}` is a head of `{}`", checkpoint.origin)));
+        }
+        let proofs = paths(files, &format!("anchors/{stem}.consistency.json"), CONSISTENCY, "old");
+        match extends(&checkpoint, newest, &proofs.map_err(Outcome::Invalid)?) {
+            Some(true) => {}
+            Some(false) => {
+                let why = format!("two heads of the fleet log contradict each other: `{name}`");
+                return Err(bad(why));
+            }
+            None => {
+                self.untied.push((name.to_owned(), "no consistency proof beside it".to_owned()));
+                return Ok(());
+            }
+        }
+        self.heads.push(Head { file: name.to_owned(), checkpoint, note });
+        Ok(())
+    }
+
+    /// When somebody can have seen a head of this size, in milliseconds since 1970, skew allowed.
+    pub(super) fn bounds(&self, size: Seq, trust: &Trust) -> (i64, i64) {
+        let inside = self.lines.iter().filter(|line| line.entry.seq < size);
+        let newest = inside.map(|line| line.entry.ts.millis()).max().unwrap_or(i64::MIN);
+        let latest = trust.now.map_or(i64::MAX, |now| now.millis());
+        (newest.saturating_sub(trust.skew_ms), latest.saturating_add(trust.skew_ms))
+    }
+
+    /// The heads of a chain that the fleet log has, each tied to the bundle's own checkpoint of it.
+    pub(super) fn recorded(&self, files: &Files, chain: &Chain<'_>) -> Result<Recorded, Outcome> {
+        let head = chain.checkpoint;
+        let log = &head.origin;
+        let first = chain.lines.first().ok_or_else(|| bad("a chain without entries"))?;
+        let id = first.entry.chain.to_string();
+        self.enrolled(chain, &id)?;
+        let name = format!("{}/consistency.json", chain.folder);
+        let proofs = paths(files, &name, CONSISTENCY, "old").map_err(Outcome::Invalid)?;
+        let mut seen: BTreeMap<Seq, Digest> = BTreeMap::new();
+        let mut recorded = Recorded::new();
+        for line in self.of_chain(Kind::ChainCheckpoint, &id) {
+            let Some(seen_at) = line.get::<ChainCheckpoint>() else { continue };
+            let said = (seen_at.size.get(), seen_at.root.0);
+            let seq = line.entry.seq;
+            if line.log() != Some(log) {
+                return Err(bad(format!(
+                    "fleet seq {seq} has a head of the chain as another log's"
+                )));
+            }
+            let shrinks = seen.last_key_value().is_some_and(|(size, _)| *size > said.0);
+            if shrinks || seen.insert(said.0, said.1).is_some_and(|before| before != said.1) {
+                return Err(bad(format!("fleet seq {seq}: `{log}` was cut or rewritten before")));
+            }
+            let said = Checkpoint { origin: log.clone(), size: said.0, root: said.1 };
+            match extends(&said, head, &proofs) {
+                Some(true) => recorded.push((seq, said.size)),
+                Some(false) => {
+                    let why =
+                        format!("fleet seq {seq} has a head of `{log}` that is not this log's");
+                    return Err(bad(why));
+                }
+                // Nothing is known of it, so it vouches for nothing.
+                None => {}
+            }
+        }
+        Ok(recorded)
+    }
+
+    /// Whether the chain is enrolled as what it is, and no other chain under its name.
+    fn enrolled(&self, chain: &Chain<'_>, id: &str) -> Result<(), Outcome> {
+        let log = &chain.checkpoint.origin;
+        let genesis = chain.lines.first().and_then(|line| line.get::<ChainGenesis>());
+        let key = genesis.map(|genesis| genesis.enrolment_key);
+        let mut there = false;
+        for enrolled in self.lines.iter().filter_map(|line| line.get::<ChainEnrolled>()) {
+            let same_id = enrolled.chain.to_string() == id;
+            match (same_id, enrolled.log.as_str() == log) {
+                (false, false) => {}
+                (true, true) if Some(enrolled.enrolment_key) == key => there = true,
+                (true, true) => {
+                    return Err(bad(format!("`{log}` is enrolled with another enrolment key")));
+                }
+                (true, false) | (false, true) => {
+                    return Err(bad(format!("two chains are enrolled as `{log}`, or one twice")));
+                }
+            }
+        }
+        if there {
+            Ok(())
+        } else {
+            Err(Outcome::Unverifiable(format!("`{log}` is not enrolled in the fleet log")))
+        }
+    }
+
+    fn of_chain<'a>(&'a self, kind: Kind, id: &'a str) -> impl Iterator<Item = &'a Line> {
+        let of_chain = move |line: &&Line| {
+            let head = line.get::<ChainCheckpoint>().map(|head| head.chain);
+            let retired = || line.get::<ChainRetired>().map(|retired| retired.chain);
+            head.or_else(retired).is_some_and(|chain| chain.to_string() == id)
+        };
+        self.lines.iter().filter(move |line| line.is(kind)).filter(of_chain)
+    }
+
+    /// Whether the first `size` entries of the fleet log enrol every chain here and have a head of it beyond
+    /// its entries.
+    pub(super) fn has(&self, size: Seq, chains: &[Chain<'_>], recorded: &[Recorded]) -> bool {
+        chains.iter().zip(recorded).all(|(chain, recorded)| {
+            let Some((first, last)) = chain.lines.first().zip(chain.lines.last()) else {
+                return false;
+            };
+            let id = first.entry.chain.to_string();
+            let mut enrolled = self.of_chain(Kind::ChainEnrolled, &id);
+            let beyond = |(place, head): &(Seq, Seq)| *place < size && *head > last.entry.seq;
+            enrolled.any(|line| line.entry.seq < size) && recorded.iter().any(beyond)
+        })
+    }
+
+    /// What the bundle has of the fleet log beyond the entries that others have seen, in words.
+    pub(super) fn unseen(&self, seen: Seq) -> Option<String> {
+        let beyond = self.lines.iter().filter(|line| line.entry.seq >= seen);
+        let told: Vec<String> =
+            beyond.map(|line| format!("{} `{}`", line.entry.seq, line.kind())).collect();
+        let newest = self.heads.first().map_or(seen, |head| head.checkpoint.size);
+        let which = match told.len() {
+            0 => return None,
+            1..=TOLD_MAX => told.join(", "),
+            n => format!("{n} of them are here"),
+        };
+        Some(format!(
+            "that anybody else has seen entries {seen} to {} of the fleet log ({which}): the next \
+             round of anchoring shows them",
+            newest.saturating_sub(1)
+        ))
+    }
+
+    /// F1 itself: whether every chain's entries are below a head the fleet log has.
+    pub(super) fn covers(&self, chains: &[Chain<'_>], recorded: &[Recorded]) -> Outcome {
+        let Some(newest) = self.heads.first().map(|head| &head.checkpoint) else {
+            return Outcome::Unverifiable("no fleet head".into());
+        };
+        for (chain, recorded) in chains.iter().zip(recorded) {
+            let last = chain.lines.last().map(|line| line.entry.seq);
+            let covered = recorded.iter().map(|(_, size)| *size).max();
+            if last >= covered {
+                let why = format!(
+                    "no head of `{}` beyond these entries is in the fleet log yet",
+                    chain.checkpoint.origin
+                );
+                return Outcome::Unverifiable(why);
+            }
+        }
+        let retired = self.lines.iter().filter(|line| line.is(Kind::ChainRetired)).count();
+        let mut text = format!("{} entries of `{}`", newest.size, newest.origin);
+        if retired > 0 {
+            text.push_str(&format!("; {retired} chains are retired in it"));
+        }
+        Outcome::Valid(text)
+    }
+}
+
+/// Opens a fleet head: signed by a trusted fleet key under the log's name, which may sign that far.
+fn open(files: &Files, name: &str, trust: &Trust) -> Result<(Checkpoint, String), Outcome> {
+    let text = files.get(name).and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let text = text.ok_or_else(|| bad(format!("`{name}` is no text")))?;
+    let (checkpoint, held) = Checkpoint::open_with(text, &trust.fleet)
+        .map_err(|error| bad(format!("`{name}`: {error}")))?;
+    let own: Vec<&Held<'_>> =
+        held.iter().filter(|held| held.key.name == checkpoint.origin).collect();
+    if own.is_empty() {
+        return Err(bad(format!("`{name}` is signed by the key of another log")));
+    }
+    let good = own.iter().any(|held| {
+        let log = Some(checkpoint.origin.as_str());
+        let good = trust.revocation(Use::Fleet, &held.key.key, log);
+        good.is_none_or(|good| checkpoint.size <= good)
+    });
+    if good {
+        Ok((checkpoint, text.to_owned()))
+    } else {
+        Err(bad(format!("`{name}` is signed by a fleet key that was revoked before")))
+    }
+}
+
+/// A fleet key that the fleet log itself revokes may not have signed the head beyond that.
+fn revoked_within(
+    lines: &[Line],
+    checkpoint: &Checkpoint,
+    note: &str,
+    trust: &Trust,
+) -> Result<(), Outcome> {
+    let (_, held) = Checkpoint::open_with(note, &trust.fleet).map_err(|e| bad(e.to_string()))?;
+    let revoked = |held: &Held<'_>| {
+        let raw = Base64(held.key.key.to_bytes());
+        lines.iter().filter_map(|line| line.get::<KeyRevoked>()).any(|said| {
+            said.r#use == KeyUse::Fleet
+                && said.key == raw
+                && said.good_size.is_none_or(|good| checkpoint.size > good.get())
+        })
+    };
+    if held.iter().all(revoked) {
+        return Err(bad("the fleet log itself says that its key was revoked"));
+    }
+    Ok(())
+}
+
+/// Heads of the fleet log that the auditor noted before. Its lines are in it, each by a proof.
+fn pinned(
+    files: &Files,
+    (lines, checkpoint): (&[Line], &Checkpoint),
+    trust: &Trust,
+) -> Result<(), Outcome> {
+    let name = format!("{FOLDER}/consistency.json");
+    let proofs = paths(files, &name, CONSISTENCY, "old").map_err(Outcome::Invalid)?;
+    for head in trust.heads.iter().filter(|head| head.origin == checkpoint.origin) {
+        let size = head.size;
+        let old = Checkpoint { origin: head.origin.clone(), size, root: head.root };
+        if size > checkpoint.size {
+            let why = format!("the pinned head of the fleet log has {size} entries: it was cut");
+            return Err(bad(why));
+        }
+        let shown = || beginning(lines, size).map(|root| root == head.root);
+        match extends(&old, checkpoint, &proofs).or_else(shown) {
+            Some(true) => {}
+            Some(false) => {
+                return Err(bad(format!(
+                    "the fleet log does not extend the pinned head of {size}"
+                )));
+            }
+            None => {
+                let why = format!("no consistency proof from the pinned fleet head of size {size}");
+                return Err(Outcome::Unverifiable(why));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether two heads are of one log; `None` if there is no proof to tell. `proofs` are by the smaller
+/// size of the two.
+fn extends(
+    one: &Checkpoint,
+    other: &Checkpoint,
+    proofs: &BTreeMap<Seq, Vec<Digest>>,
+) -> Option<bool> {
+    let (old, new) = if one.size <= other.size { (one, other) } else { (other, one) };
+    if old.size == new.size {
+        return Some(old.root == new.root);
+    }
+    let path = proofs.get(&old.size)?;
+    Some(verifies_consistency(old.size, new.size, &old.root, &new.root, path))
+}
+
+/// The entries: strict, of one chain of this name, in order, linked, and in the tree.
+pub(super) fn entries(files: &Files, checkpoint: &Checkpoint) -> Result<Vec<Line>, Outcome> {
+    let text = files.get(FLEET_ENTRIES).ok_or_else(|| bad(format!("no `{FLEET_ENTRIES}`")))?;
+    let body = text.strip_suffix(b"\n").ok_or_else(|| bad("no final newline"))?;
+    let mut lines = Vec::new();
+    for (at, bytes) in body.split(|b| *b == b'\n').enumerate() {
+        let number = at.saturating_add(1);
+        let read = Line::read(bytes);
+        lines.push(read.map_err(|d| bad(format!("`{FLEET_ENTRIES}` line {number}: {}", d.why)))?);
+    }
+    let first = lines.first().ok_or_else(|| bad("no fleet entries"))?;
+    let genesis = first.get::<ChainGenesis>().filter(|_| first.entry.seq == 0);
+    if genesis.is_none_or(|genesis| genesis.origin.as_str() != checkpoint.origin) {
+        return Err(bad("the first fleet entry is not the genesis of this log"));
+    }
+    for (before, line) in lines.iter().zip(lines.iter().skip(1)) {
+        let (a, b) = (&before.entry, &line.entry);
+        let adjacent = a.seq.checked_add(1) == Some(b.seq);
+        if b.chain != a.chain
+            || b.seq <= a.seq
+            || b.ts < a.ts
+            || (adjacent && b.prev != before.leaf)
+        {
+            return Err(bad(format!("fleet seq {} does not follow what is before it", b.seq)));
+        }
+    }
+    let all = span(files, FLEET_RANGE, &lines, checkpoint).map_err(Outcome::Invalid)?;
+    let proofs = paths(files, FLEET_INCLUSION, "wicketgate/inclusion/1", "seq");
+    let proofs = proofs.map_err(Outcome::Invalid)?;
+    let proven = |line: &&Line| {
+        let (seq, size, root) = (line.entry.seq, checkpoint.size, &checkpoint.root);
+        let path = proofs.get(&seq);
+        all.is_some_and(|(from, to)| (from..to).contains(&seq))
+            || path.is_some_and(|path| verifies_inclusion(&line.leaf, seq, size, path, root))
+    };
+    match lines.iter().find(|line| !proven(line)) {
+        None => Ok(lines),
+        Some(line) => Err(bad(format!("fleet seq {} is not proven to be in it", line.entry.seq))),
+    }
+}

@@ -1,0 +1,244 @@
+//! F1, W1, W2 and the two sides of C1: what others than the log itself say of its history.
+//!
+//! The fleet log has the heads of all chains, and only it is cosigned and stamped. So a chain's entry
+//! was there at the latest when somebody else saw a fleet head that includes a head of the chain beyond
+//! it, and at the earliest after the newest token that stands before it in its own chain.
+
+mod fleet;
+mod proofs;
+mod time;
+
+use std::collections::BTreeMap;
+
+use super::report::{Outcome, Report};
+use crate::bundle::Files;
+use crate::crypto::note::{self, Checkpoint, VerifierKey};
+use crate::domain::id::Seq;
+use crate::entries::Line;
+use crate::scope::Strand;
+use crate::trust::{Trust, Use};
+
+use fleet::Fleet;
+
+/// One chain of a bundle, whose own checks were made before.
+#[derive(Clone, Copy, Debug)]
+pub struct Chain<'a> {
+    /// Where its files are: `ledger`, or `chains/<k>`.
+    pub folder: &'a str,
+    /// Its entries in the bundle, ascending.
+    pub lines: &'a [Line],
+    /// Its checkpoint.
+    pub checkpoint: &'a Checkpoint,
+}
+
+impl<'a> Chain<'a> {
+    /// What was read of a chain, if its checkpoint holds.
+    #[must_use]
+    pub fn of(strand: &'a Strand) -> Option<Self> {
+        let (folder, lines) = (strand.folder.as_str(), strand.lines.as_slice());
+        strand.checkpoint.as_ref().map(|checkpoint| Self { folder, lines, checkpoint })
+    }
+}
+
+/// Heads of one chain that are in the fleet log: where in the fleet log, and how many entries.
+type Recorded = Vec<(Seq, Seq)>;
+
+/// A fleet head that holds, and who vouches for it when.
+#[derive(Clone, Debug)]
+struct Head {
+    /// `fleet/checkpoint.txt`, or `anchors/<n>.txt`.
+    file: String,
+    checkpoint: Checkpoint,
+    /// What stands on it, cosignatures included.
+    note: String,
+}
+
+/// What a trusted party said of a fleet head, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug)]
+struct Vouched {
+    /// Entries of that head.
+    size: Seq,
+    /// It was there by then.
+    by: i64,
+}
+
+/// What a fleet log of a bundle needs, whether or not the trust file asks for it: a head, and its entries in it.
+pub(super) fn whole(files: &Files) -> Result<(), String> {
+    let note = files.get(fleet::NOTE).and_then(|note| std::str::from_utf8(note).ok());
+    let note = note.ok_or_else(|| format!("no `{}`", fleet::NOTE))?;
+    let (head, _) = Checkpoint::parse(note).map_err(|e| format!("`{}`: {e}", fleet::NOTE))?;
+    fleet::entries(files, &head).map(drop).map_err(|outcome| outcome.detail().to_owned())
+}
+
+/// F1, W1, W2, and the sides of C1 that others vouch for.
+///
+/// What the trust file does not ask for is not checked, and said to be not proven.
+pub fn check(files: &Files, trust: &Trust, chains: &[Chain<'_>], report: &mut Report) {
+    let asked: Vec<&'static str> = [
+        ("F1", !trust.fleet.is_empty()),
+        ("W1", !trust.witnesses.is_empty()),
+        ("W2", !trust.tsa.is_empty()),
+    ]
+    .into_iter()
+    .filter_map(|(id, asked)| asked.then_some(id))
+    .collect();
+    if trust.fleet.is_empty() {
+        for id in asked {
+            report.unverifiable(id, "the trust file names no fleet key");
+        }
+        let unseen = "that anybody else saw this log: the trust file names no fleet key";
+        report.not_proven.push(unseen.into());
+        return;
+    }
+    let found = Fleet::read(files, trust).and_then(|fleet| {
+        let chains: Result<Vec<_>, Outcome> =
+            chains.iter().map(|chain| fleet.recorded(files, chain)).collect();
+        Ok((fleet, chains?))
+    });
+    let (fleet, recorded) = match found {
+        Ok(found) => found,
+        Err(outcome) => {
+            report.put("F1", outcome);
+            for id in asked.into_iter().filter(|id| *id != "F1") {
+                report.unverifiable(id, "not looked into: the fleet log does not hold");
+            }
+            return;
+        }
+    };
+    report.put("F1", fleet.covers(chains, &recorded));
+    let mut vouched = Vec::new();
+    match witnessed(&fleet, trust, (chains, &recorded)) {
+        Some((outcome, times)) => {
+            report.put("W1", outcome);
+            vouched.extend(times);
+        }
+        None => {
+            let why = "that anybody else saw this log: the trust file names no witness";
+            report.not_proven.push(why.into());
+        }
+    }
+    let stamps = time::stamps(files, &fleet, trust);
+    vouched.extend(stamps.vouched.iter().copied());
+    if trust.tsa.is_empty() {
+        if stamps.files > 0 {
+            let why = "the stamps in it: the trust file names no time stamping authority";
+            report.not_proven.push(why.into());
+        }
+    } else {
+        report.put("W2", stamps.outcome(chains, &recorded));
+    }
+    if report.hold(&["W1"]) || report.hold(&["W2"]) {
+        let seen = vouched.iter().map(|vouched| vouched.size).max().unwrap_or_default();
+        report.not_proven.extend(fleet.unseen(seen));
+    }
+    time::between(files, &fleet, trust, (chains, &recorded), &vouched, report);
+}
+
+/// W1: enough witnesses with different keys cosigned the fleet head, or another head of the fleet log
+/// that has the enrolment and a head beyond the entries of every chain here. The times by which a quorum
+/// had seen each head, too.
+///
+/// WHY another head is enough: a bundle that ends with that head would prove the same of the chains. What
+/// the fleet log has after it is the word of its key alone, and told as not proven ([`Fleet::unseen`]).
+fn witnessed(
+    fleet: &Fleet,
+    trust: &Trust,
+    (chains, recorded): (&[Chain<'_>], &[Recorded]),
+) -> Option<(Outcome, Vec<Vouched>)> {
+    if trust.witnesses.is_empty() {
+        return None;
+    }
+    let all = distinct(&trust.witnesses);
+    let quorum = trust.quorum.unwrap_or(all);
+    let mut vouched = Vec::new();
+    let mut newest = None;
+    let mut other: Option<(Seq, Outcome)> = None;
+    for head in &fleet.heads {
+        let times = match cosigned(head, fleet, trust) {
+            Ok(times) => times,
+            Err(why) => return Some((Outcome::Invalid(format!("`{}`: {why}", head.file)), vec![])),
+        };
+        // WHY: fewer than a quorum may be dishonest, so a time counts once a quorum had said it.
+        let by = quorum.checked_sub(1).and_then(|at| times.seconds.get(at)).copied();
+        let by = by.map(|seconds| seconds.saturating_mul(1000));
+        vouched.extend(by.map(|by| Vouched { size: head.checkpoint.size, by }));
+        let (size, outcome) = (head.checkpoint.size, times.outcome(quorum, all));
+        if head.file == fleet::NOTE {
+            newest = Some(outcome);
+        } else if let Outcome::Valid(text) = outcome
+            && other.as_ref().is_none_or(|(before, _)| *before < size)
+            && fleet.has(size, chains, recorded)
+        {
+            let text = format!("{text}; on the head of {size} entries, `{}`", head.file);
+            other = Some((size, Outcome::Valid(text)));
+        }
+    }
+    let newest = newest.unwrap_or_else(|| Outcome::Unverifiable("no fleet head".into()));
+    let outcome = match (newest, other) {
+        (Outcome::Unverifiable(_), Some((_, other))) => other,
+        (newest, _) => newest,
+    };
+    Some((outcome, vouched))
+}
+
+/// How many different keys these are: one key under two names is one witness.
+fn distinct(keys: &[VerifierKey]) -> usize {
+    let mut raw: Vec<[u8; 32]> = keys.iter().map(|key| key.key.to_bytes()).collect();
+    raw.sort_unstable();
+    raw.dedup();
+    raw.len()
+}
+
+/// Times of cosignatures on one head.
+struct Cosigned {
+    /// One for each witness, ascending, in seconds since 1970.
+    seconds: Vec<i64>,
+    /// Cosignatures that hold and do not count, and why.
+    out_of_time: usize,
+}
+
+impl Cosigned {
+    fn outcome(&self, quorum: usize, all: usize) -> Outcome {
+        let have = self.seconds.len();
+        let mut text = format!("{have} of {all} witnesses, {quorum} are asked for");
+        if self.out_of_time > 0 {
+            let n = self.out_of_time;
+            text.push_str(&format!(
+                "; {n} not counted: before what they vouch for or in the future"
+            ));
+        }
+        if have >= quorum { Outcome::Valid(text) } else { Outcome::Unverifiable(text) }
+    }
+}
+
+/// The cosignatures of trusted witnesses on a head.
+fn cosigned(head: &Head, fleet: &Fleet, trust: &Trust) -> Result<Cosigned, String> {
+    let (text, lines) = note::split(&head.note).map_err(|e| e.to_string())?;
+    let held = match note::verify(text, &lines, &trust.witnesses) {
+        Ok(held) => held,
+        Err(note::Error::Unsigned(_)) => Vec::new(),
+        Err(error) => return Err(error.to_string()),
+    };
+    let size = head.checkpoint.size;
+    let log = Some(head.checkpoint.origin.as_str());
+    let (from, to) = fleet.bounds(size, trust);
+    let mut by_key: BTreeMap<[u8; 32], i64> = BTreeMap::new();
+    let mut out_of_time: usize = 0;
+    for held in held {
+        let key = &held.key.key;
+        if trust.revocation(Use::Witness, key, log).is_some_and(|good| size > good) {
+            continue;
+        }
+        let seconds = held.time.and_then(|time| i64::try_from(time).ok()).unwrap_or(i64::MAX);
+        let millis = seconds.saturating_mul(1000);
+        if millis < from || millis > to {
+            out_of_time = out_of_time.saturating_add(1);
+            continue;
+        }
+        let entry = by_key.entry(key.to_bytes()).or_insert(seconds);
+        *entry = (*entry).min(seconds);
+    }
+    let mut seconds: Vec<i64> = by_key.into_values().collect();
+    seconds.sort_unstable();
+    Ok(Cosigned { seconds, out_of_time })
+}

@@ -1,0 +1,222 @@
+//! W2 and C1: stamps of authorities, and between which times each entry lies.
+
+use super::fleet::Fleet;
+use super::{Chain, Head, Recorded, Vouched, cosigned};
+use crate::bundle::Files;
+use crate::check::report::{Outcome, Report};
+use crate::crypto::tsp::{self, Asked, Fault, Stamp};
+use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
+use crate::domain::time::Timestamp;
+use crate::entries::Line;
+use crate::record::chain::AnchorObserved;
+use crate::trust::Trust;
+
+/// What the stamps of a bundle come to.
+#[derive(Default)]
+pub(super) struct Stamps {
+    /// Stamps in the bundle.
+    pub(super) files: usize,
+    /// Those that hold.
+    pub(super) vouched: Vec<Vouched>,
+    authorities: Vec<String>,
+    wrong: Option<String>,
+    unknown: Option<String>,
+}
+
+/// Checks every stamp in the bundle against the head beside it.
+pub(super) fn stamps(files: &Files, fleet: &Fleet, trust: &Trust) -> Stamps {
+    let mut stamps = Stamps::default();
+    for (name, bytes) in &files.0 {
+        let stem = name.strip_prefix("anchors/").and_then(|rest| rest.strip_suffix(".tsr"));
+        let Some(stem) = stem else { continue };
+        stamps.files = stamps.files.saturating_add(1);
+        if trust.tsa.is_empty() {
+            continue;
+        }
+        let beside = format!("anchors/{stem}.txt");
+        let untied = fleet.untied.iter().find(|(file, _)| *file == beside);
+        if let Some((file, why)) = untied {
+            stamps.unknown.get_or_insert(format!("`{file}`: {why}"));
+            continue;
+        }
+        let Some(head) = fleet.heads.iter().find(|head| head.file == beside) else {
+            stamps.wrong.get_or_insert(format!("`{name}` has no `{beside}` beside it"));
+            continue;
+        };
+        match stamp(bytes, head, fleet, trust) {
+            Ok(stamp) => {
+                let by = stamp.millis.saturating_add(stamp.accuracy_millis);
+                stamps.vouched.push(Vouched { size: head.checkpoint.size, by });
+                if !stamps.authorities.contains(&stamp.authority) {
+                    stamps.authorities.push(stamp.authority);
+                }
+            }
+            Err(Fault::Invalid(why)) => {
+                stamps.wrong.get_or_insert(format!("`{name}`: {why}"));
+            }
+            Err(Fault::Unknown(why)) => {
+                stamps.unknown.get_or_insert(format!("`{name}`: {why}"));
+            }
+        }
+    }
+    stamps
+}
+
+/// A stamp over a head; its time lies after what the head includes, and not in the future.
+fn stamp(bytes: &[u8], head: &Head, fleet: &Fleet, trust: &Trust) -> Result<Stamp, Fault> {
+    let imprint = Digest::of(&[head.checkpoint.body().as_bytes()]);
+    let stamp = tsp::verify(bytes, Asked { imprint: &imprint, nonce: None }, &trust.tsa)?;
+    let (from, to) = fleet.bounds(head.checkpoint.size, trust);
+    let (earliest, latest) = (
+        stamp.millis.saturating_sub(stamp.accuracy_millis),
+        stamp.millis.saturating_add(stamp.accuracy_millis),
+    );
+    if latest < from {
+        return Err(Fault::Invalid("entries of the fleet log are dated after their stamp".into()));
+    }
+    if earliest > to {
+        return Err(Fault::Invalid("it lies in the future of this machine".into()));
+    }
+    Ok(stamp)
+}
+
+impl Stamps {
+    /// W2.
+    pub(super) fn outcome(&self, chains: &[Chain<'_>], recorded: &[Recorded]) -> Outcome {
+        if let Some(why) = &self.wrong {
+            return Outcome::Invalid(why.clone());
+        }
+        if self.vouched.is_empty() {
+            let none = || "the bundle has no time stamp".to_owned();
+            return Outcome::Unverifiable(self.unknown.clone().unwrap_or_else(none));
+        }
+        let open = chains.iter().zip(recorded).find(|(chain, recorded)| {
+            let last = chain.lines.last().map(|line| line.entry.seq);
+            last.is_some_and(|last| until(last, recorded, &self.vouched).is_none())
+        });
+        match open {
+            Some((chain, _)) => {
+                let log = &chain.checkpoint.origin;
+                Outcome::Unverifiable(format!("no stamp is over all these entries of `{log}`"))
+            }
+            None => {
+                let who = self.authorities.join("; ");
+                Outcome::Valid(format!("{} stamps by {who}", self.vouched.len()))
+            }
+        }
+    }
+}
+
+/// When somebody else had seen this entry, in milliseconds since 1970.
+fn until(seq: Seq, recorded: &Recorded, vouched: &[Vouched]) -> Option<i64> {
+    // The first place in the fleet log that has a head beyond the entry.
+    let place = recorded.iter().filter(|(_, size)| *size > seq).map(|(place, _)| *place).min()?;
+    vouched.iter().filter(|head| head.size > place).map(|head| head.by).min()
+}
+
+/// C1: every entry between the newest token before it and the earliest word of others over it.
+pub(super) fn between(
+    files: &Files,
+    fleet: &Fleet,
+    trust: &Trust,
+    (chains, recorded): (&[Chain<'_>], &[Recorded]),
+    vouched: &[Vouched],
+    report: &mut Report,
+) {
+    let Some(Outcome::Valid(before)) = report.outcome("C1").cloned() else { return };
+    let mut seen = Seen::default();
+    for (chain, recorded) in chains.iter().zip(recorded) {
+        let mut after = None;
+        for line in chain.lines {
+            let (seq, ts) = (line.entry.seq, line.entry.ts.millis());
+            let by = until(seq, recorded, vouched);
+            let wrong = match (after, by) {
+                (Some(after), _) if ts < i64::saturating_sub(after, trust.skew_ms) => {
+                    Some(("before", after))
+                }
+                (_, Some(by)) if ts > by.saturating_add(trust.skew_ms) => Some(("after", by)),
+                _ => None,
+            };
+            if let Some((word, other)) = wrong {
+                let (at, other) = (line.entry.ts, Timestamp::from_millis(other));
+                let why = format!("seq {seq} is dated {at}, {word} {other} that others vouch for");
+                return report.set("C1", Outcome::Invalid(why));
+            }
+            seen.add(after, by);
+            after = after.max(token(files, fleet, trust, line));
+        }
+    }
+    if let Some(text) = seen.text() {
+        report.set("C1", Outcome::Valid(format!("{before}; {text}")));
+        report.timed = true;
+    }
+}
+
+/// Between which times entries lie.
+#[derive(Default)]
+struct Seen {
+    by: usize,
+    both: usize,
+    all: usize,
+    latest: Option<i64>,
+    earliest: Option<i64>,
+    widest: i64,
+}
+
+impl Seen {
+    fn add(&mut self, after: Option<i64>, by: Option<i64>) {
+        self.all = self.all.saturating_add(1);
+        if let Some(by) = by {
+            self.by = self.by.saturating_add(1);
+            self.latest = self.latest.max(Some(by));
+        }
+        if let (Some(after), Some(by)) = (after, by) {
+            self.both = self.both.saturating_add(1);
+            self.earliest = Some(self.earliest.map_or(after, |earliest| earliest.min(after)));
+            self.widest = self.widest.max(by.saturating_sub(after));
+        }
+    }
+
+    fn text(&self) -> Option<String> {
+        let latest = Timestamp::from_millis(self.latest?);
+        let mut text = format!("others had seen {} of {} entries by {latest}", self.by, self.all);
+        if let Some(earliest) = self.earliest {
+            let (earliest, widest) = (Timestamp::from_millis(earliest), self.widest / 1000);
+            text.push_str(&format!(
+                ", {} of them lie after {earliest}, within {widest} s at most",
+                self.both
+            ));
+        }
+        Some(text)
+    }
+}
+
+/// The time of the token that an `anchor.observed` names, if it is in the bundle and holds: whatever
+/// follows in the chain was written after it.
+fn token(files: &Files, fleet: &Fleet, trust: &Trust, line: &Line) -> Option<i64> {
+    let said = line.get::<AnchorObserved>()?;
+    let wanted = said.token.0;
+    let (name, bytes) = files.0.iter().find(|(name, bytes)| {
+        (name.starts_with("anchors/") || *name == super::fleet::NOTE)
+            && Digest::of(&[bytes]) == wanted
+    })?;
+    let beside = match name.strip_suffix(".tsr") {
+        Some(stem) => format!("{stem}.txt"),
+        None => name.clone(),
+    };
+    let head = fleet.heads.iter().find(|head| head.file == beside)?;
+    let same = said.size.get() == head.checkpoint.size
+        && said.root.0 == head.checkpoint.root
+        && said.log.as_str() == head.checkpoint.origin;
+    if !same {
+        return None;
+    }
+    if name.ends_with(".tsr") {
+        let stamp = stamp(bytes, head, fleet, trust).ok()?;
+        return Some(stamp.millis.saturating_sub(stamp.accuracy_millis));
+    }
+    // The note had all its lines only after the last of them was made.
+    let times = cosigned(head, fleet, trust).ok()?;
+    times.seconds.last().map(|seconds| seconds.saturating_mul(1000))
+}

@@ -1,0 +1,355 @@
+//! P4: every word is its approver's own signature over this very hold, by somebody the verifier trusts, and
+//! nothing was released that the policy was not told of.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::case::Case;
+use super::report::{Outcome, Report};
+use super::{glass, lists, orders, proposals};
+use crate::approval::approvers::Purpose;
+use crate::approval::{Approval, Approvers, Hold, Signed, Word, check as worth};
+use crate::approvals::{committed, glass_lists, is_word, list, list_of, order_lists, words};
+use crate::bundle::{APPROVERS, APPROVERS_SIG, approvers_files};
+use crate::crypto::dsse;
+use crate::crypto::keys::PublicKey;
+use crate::crypto::sshsig::SshSig;
+use crate::domain::digest::Digest;
+use crate::domain::id::CallId;
+use crate::domain::json::{Json, Limits};
+use crate::domain::time::Timestamp;
+use crate::entries::Line;
+use crate::entries::approved::{LATE_MILLIS, breaks_glass};
+use crate::entries::word::{self, layers};
+use crate::payloads::Payload;
+use crate::projection::{Material, decides};
+use crate::record::call::CallHeld;
+use crate::record::{Kind, Role};
+
+/// Why a word cannot be told, or does not hold.
+pub(super) enum Bad {
+    Invalid(String),
+    Unverifiable(String),
+}
+
+impl From<String> for Bad {
+    fn from(why: String) -> Self {
+        Self::Invalid(why)
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    granted: usize,
+    refused: usize,
+    released: usize,
+    /// Words whose hold lies before the span.
+    cut: usize,
+    /// Releases whose policy input is not opened.
+    untold: usize,
+    /// Calls that ran under break-glass.
+    broken: usize,
+    /// Calls whose arguments an approver wrote.
+    proposed: usize,
+    people: BTreeSet<String>,
+    missing: Option<String>,
+}
+
+/// P4.
+pub fn check(case: &Case<'_>, report: &mut Report) {
+    let mut seen = Seen::default();
+    if let Err(why) = stray(case) {
+        return report.put("P4", Outcome::Invalid(why));
+    }
+    if let Err(why) = lists::check(case) {
+        return report.put("P4", Outcome::Invalid(why));
+    }
+    let orders = match orders::check(case) {
+        Ok(orders) => orders,
+        Err(why) => return report.put("P4", Outcome::Invalid(why)),
+    };
+    for material in case.materials() {
+        if let Err(why) = run(case, &material, &mut seen) {
+            return report.put("P4", Outcome::Invalid(why));
+        }
+    }
+    let Seen { granted, refused, released, broken, proposed, people, .. } = &seen;
+    if seen.cut > 0 {
+        let cut = seen.cut;
+        report
+            .not_proven
+            .push(format!("{cut} approvals: what they are about was held before the span"));
+    }
+    if seen.untold > 0 {
+        let n = seen.untold;
+        report.not_proven.push(format!(
+            "that the policy was told of just those who approved, for {n} calls: its input is not opened"
+        ));
+    }
+    report.put(
+        "P4",
+        match seen.missing.clone().or_else(|| orders.missing.clone()) {
+            Some(missing) => Outcome::Unverifiable(missing),
+            None if granted + refused + broken + proposed == 0 => {
+                Outcome::Valid(format!("nobody was asked to approve{orders}"))
+            }
+            None => {
+                let glass = match broken {
+                    0 => String::new(),
+                    n => format!("; {n} calls ran under BREAK-GLASS, without an approver"),
+                };
+                let glass = match proposed {
+                    0 => glass,
+                    n => format!("{glass}; {n} calls asked again with arguments of an approver"),
+                };
+                Outcome::Valid(format!(
+                    "{granted} approvals and {refused} refusals by {} people; {released} calls released{glass}{orders}",
+                    people.len()
+                ))
+            }
+        },
+    );
+}
+
+/// What is in `approvals/` follows from the entries, or is a list that one of them names.
+fn stray(case: &Case<'_>) -> Result<(), String> {
+    let Some(payloads) = &case.payloads else { return Ok(()) };
+    let words = words(&case.strands, payloads);
+    for (name, bytes) in &words {
+        if case.files.get(name) != Some(bytes) {
+            return Err(format!("`{name}` is not what was signed"));
+        }
+    }
+    let mut lists: BTreeSet<String> = BTreeSet::new();
+    for line in case.strands.iter().flat_map(|s| s.asked()) {
+        if let Some(digest) = list_of(line) {
+            let (text, signature) = approvers_files(&digest);
+            lists.extend([text, signature]);
+            if case.files.get(APPROVERS).is_some_and(|text| Digest::of(&[text]) == digest) {
+                lists.extend([APPROVERS.to_owned(), APPROVERS_SIG.to_owned()]);
+            }
+        }
+    }
+    let of_orders = order_lists(&case.strands, case.fleet.as_ref());
+    for digest in glass_lists(&case.strands).into_iter().chain(of_orders) {
+        let (text, signature) = approvers_files(&digest);
+        lists.extend([text, signature]);
+    }
+    let mut there = case.files.0.keys().filter(|name| name.starts_with("approvals/"));
+    let stray = there.find(|name| !words.contains_key(*name) && !lists.contains(*name));
+    stray.map_or(Ok(()), |name| Err(format!("`{name}` belongs to no approval")))
+}
+
+/// One call that is held, and whose words about it have been read.
+struct Open<'a> {
+    held: &'a Line,
+    given: Vec<Approval>,
+}
+
+fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), String> {
+    let manifest = material.opening().map(|opened| opened.manifest.0);
+    let mut open: BTreeMap<&CallId, Open<'_>> = BTreeMap::new();
+    let mut unread: BTreeSet<&CallId> = BTreeSet::new();
+    for line in material.of_run() {
+        let Some(call) = &line.entry.draft.call else { continue };
+        let at = |why: String| format!("seq {}: {why}", line.entry.seq);
+        if line.unknown.is_some() {
+            // What it made of the hold, nobody can tell here.
+            if open.remove(call).is_some() {
+                let why = format!("`{}` speaks of a held call and is not known here", line.kind());
+                seen.missing = Some(at(why));
+            }
+            unread.insert(call);
+        } else if line.is(Kind::CallHeld) {
+            told(material, line, &[], false).map_err(at)?;
+            seen.proposed(proposals::check(case, material, (line, manifest))).map_err(at)?;
+            open.insert(call, Open { held: line, given: Vec::new() });
+        } else if is_word(line) {
+            let Some(open) = open.get_mut(call) else {
+                seen.cut = seen.cut.saturating_add(1);
+                continue;
+            };
+            match word(case, material, (open, manifest), line) {
+                Ok((approval, said)) => seen.count(open, approval, said),
+                Err(Bad::Invalid(why)) => return Err(at(why)),
+                Err(Bad::Unverifiable(why)) => seen.missing = Some(at(why)),
+            }
+        } else if decides(line) {
+            if !open.contains_key(call) {
+                seen.proposed(proposals::check(case, material, (line, manifest))).map_err(at)?;
+            }
+            if breaks_glass(line) {
+                match glass::check(case, material, line) {
+                    Ok(()) => seen.broken = seen.broken.saturating_add(1),
+                    Err(Bad::Invalid(why)) => return Err(at(why)),
+                    Err(Bad::Unverifiable(why)) => seen.missing = Some(at(why)),
+                }
+            }
+            let known = open.get(call);
+            let released = known.is_some() && line.is(Kind::CallAuthorized);
+            // Of what began before the span, or cannot be told, no more is said.
+            let untold = match known {
+                Some(_) => seen.missing.is_some(),
+                None => material.cut.begin || unread.contains(call),
+            };
+            let given = known.map_or(&[][..], |open| &open.given);
+            let opened = !untold && told(material, line, given, released).map_err(at)?;
+            seen.released = seen.released.saturating_add(usize::from(released));
+            seen.untold = seen.untold.saturating_add(usize::from(released && !opened));
+        }
+    }
+    Ok(())
+}
+
+impl Seen {
+    /// Takes in what is known about who wrote the arguments of a call.
+    fn proposed(&mut self, checked: Result<Option<Approval>, Bad>) -> Result<(), String> {
+        match checked {
+            Ok(None) => {}
+            Ok(Some(by)) => {
+                self.proposed = self.proposed.saturating_add(1);
+                self.people.insert(by.subject);
+            }
+            Err(Bad::Invalid(why)) => return Err(why),
+            Err(Bad::Unverifiable(why)) => self.missing = Some(why),
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, open: &mut Open<'_>, approval: Approval, said: Word) {
+        self.people.insert(approval.subject.clone());
+        match said {
+            Word::Approve => {
+                self.granted = self.granted.saturating_add(1);
+                open.given.push(approval);
+            }
+            Word::Refuse => self.refused = self.refused.saturating_add(1),
+        }
+    }
+}
+
+/// Holds one word against its hold and against those who may speak.
+fn word(
+    case: &Case<'_>,
+    material: &Material<'_>,
+    (open, manifest): (&Open<'_>, Option<Digest>),
+    line: &Line,
+) -> Result<(Approval, Word), Bad> {
+    let payload = committed(line, material.payloads);
+    let payload = payload.ok_or_else(|| "it commits to no one signed statement".to_owned())?;
+    let Payload::Opened { body, .. } = payload else {
+        return Err(Bad::Unverifiable("what was signed is not opened".into()));
+    };
+    let signed = Signed::parse(body).ok_or_else(|| "its payload is malformed".to_owned())?;
+    let armored = SshSig::parse(&signed.signature).map(|signature| signature.armored());
+    if armored.as_deref() != Ok(signed.signature.as_str()) {
+        return Err(Bad::Invalid("the signature is not in its one form".into()));
+    }
+    let approvers = trusted(case, line)?;
+    let hold = hold(material, open, manifest).ok_or_else(|| "its hold is malformed".to_owned())?;
+    let at = at(line, hold.expires);
+    let (approval, said) =
+        worth(&hold, &approvers, signed.statement.as_bytes(), &signed.signature, at)
+            .map_err(|refused| refused.to_string())?;
+    let expected = if line.is(Kind::ApprovalGranted) { Word::Approve } else { Word::Refuse };
+    if said != expected {
+        return Err(Bad::Invalid(format!("`{}`, and `{}` was signed", line.kind(), said.as_str())));
+    }
+    let recorded = word::granted(&line.entry).or_else(|| word::refused(&line.entry));
+    if recorded.as_ref() == Some(&approval) {
+        Ok((approval, said))
+    } else {
+        Err(Bad::Invalid("subject, roles or key are not those of the signature".into()))
+    }
+}
+
+/// When the word was taken. Its entry may stand a moment after the end of the hold: see [`LATE_MILLIS`].
+pub(super) fn at(line: &Line, expires: Timestamp) -> Timestamp {
+    let (ts, end) = (line.entry.ts.millis(), expires.millis());
+    let late = ts >= end && ts < end.saturating_add(LATE_MILLIS);
+    Timestamp::from_millis(if late { end.saturating_sub(1) } else { ts })
+}
+
+/// The hold as the entries tell it. Who started the run is not told by entries in the words of the list.
+fn hold(material: &Material<'_>, open: &Open<'_>, manifest: Option<Digest>) -> Option<Hold> {
+    let given = open.given.iter().map(|given| given.subject.clone()).collect();
+    held(material, open.held, manifest).map(|hold| Hold { given, ..hold })
+}
+
+/// A hold before anybody said anything about it.
+pub(super) fn held(material: &Material<'_>, line: &Line, manifest: Option<Digest>) -> Option<Hold> {
+    let held = line.get::<CallHeld>()?;
+    Some(Hold {
+        call_digest: held.call_digest?.0,
+        definition: held.definition.map(|digest| digest.0),
+        layers: layers(&held.layers),
+        manifest: manifest?,
+        run: *material.run,
+        expires: held.expires?,
+        nonce: held.nonce?.to_string(),
+        barred: held.asked_by.iter().map(|by| by.subject.to_string()).collect(),
+        given: Vec::new(),
+    })
+}
+
+/// The list that the word was held against, if the verifier trusts it.
+pub(super) fn trusted(case: &Case<'_>, line: &Line) -> Result<Approvers, Bad> {
+    let unknown = |why: &str| Bad::Unverifiable(why.to_owned());
+    let digest = list_of(line).ok_or_else(|| unknown("it names no list of approvers"))?;
+    let trust = case.trust;
+    known(case, (Purpose::Approval, &digest), (&trust.approvers, &trust.approver_keys))
+}
+
+/// The list of this digest for this purpose, if it or a key that signed it is trusted.
+pub(super) fn known(
+    case: &Case<'_>,
+    (purpose, digest): (Purpose, &Digest),
+    (lists, keys): (&[Digest], &[PublicKey]),
+) -> Result<Approvers, Bad> {
+    let whose = purpose.list();
+    if lists.is_empty() && keys.is_empty() {
+        return Err(Bad::Unverifiable(format!("the trust file names no {whose}")));
+    }
+    let here = list(case.files, digest);
+    let (text, envelope) =
+        here.ok_or_else(|| Bad::Unverifiable(format!("the list of {whose} is not here")))?;
+    if !lists.contains(digest) {
+        let opened = dsse::open(envelope, purpose.payload_type(), keys, 1);
+        let opened = opened.map_err(|e| format!("the list of {whose}: {e}"))?;
+        if opened.payload != text {
+            let why = format!("the list of {whose} is not the one that was signed");
+            return Err(Bad::Invalid(why));
+        }
+    }
+    Approvers::parse_for(purpose, text).map_err(|e| Bad::Invalid(e.to_string()))
+}
+
+/// Who an entry or a policy's input says approved.
+pub(super) fn recorded(json: &Json, subject: &str) -> Option<Approval> {
+    let text = |name| json.get(name).and_then(Json::as_str).map(str::to_owned);
+    let roles = json.get("roles").and_then(Json::as_array)?;
+    let roles = roles.iter().map(|role| role.as_str().map(str::to_owned)).collect::<Option<_>>()?;
+    Some(Approval { subject: text(subject)?, roles, key: text("key")? })
+}
+
+/// Holds what the policy was told against who approved; whether its input is opened. `released`: what runs
+/// after a hold runs because the policy was told of an approval.
+fn told(
+    material: &Material<'_>,
+    line: &Line,
+    given: &[Approval],
+    released: bool,
+) -> Result<bool, String> {
+    let input = line.entry.draft.committed(Role::PolicyInput);
+    let payload = input.and_then(|input| material.payloads.0.get(&input.c.0));
+    let Some(Payload::Opened { body, .. }) = payload else { return Ok(false) };
+    let input = Json::parse(body, &Limits::FILE).map_err(|e| format!("the policy's input: {e}"))?;
+    let list = input.get("approvals").and_then(Json::as_array).unwrap_or_default();
+    let of_given = |item: &Json| recorded(item, "approver").is_some_and(|a| given.contains(&a));
+    if !list.iter().all(of_given) {
+        return Err("the policy was told of an approval that nobody gave".into());
+    }
+    if list.is_empty() && released && !breaks_glass(line) {
+        return Err("it was released, and the policy was told of no approval".into());
+    }
+    Ok(true)
+}

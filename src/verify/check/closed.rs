@@ -1,0 +1,90 @@
+//! B2, once the entries are read: every file is one that a bundle of these entries has, in the one form in which
+//! the exporter writes it. Whoever holds the evidence key can sign any list; what is on it is not theirs to choose.
+
+use super::anchors;
+use super::case::Case;
+use super::log;
+use super::report::{Outcome, Report};
+use crate::bundle::{FLEET, OLDER, PATHS};
+use crate::contents::{self, approvers, manifests, names};
+use crate::crypto::dsse;
+use crate::domain::digest::Digest;
+use crate::scope::Strand;
+
+/// Where a consistency proof stands beside a head of the fleet log.
+const BESIDE: &str = ".consistency.json";
+
+/// B2; says nothing where it holds, for `files::check` did.
+pub fn check(case: &Case<'_>, report: &mut Report) {
+    let held = matches!(report.outcome("B2"), Some(Outcome::Valid(_)));
+    if let Err(why) = strays(case).and_then(|()| forms(case)).and_then(|()| envelopes(case))
+        && held
+    {
+        report.set("B2", Outcome::Invalid(why));
+    }
+}
+
+fn strays(case: &Case<'_>) -> Result<(), String> {
+    let Some(payloads) = &case.payloads else { return Ok(()) };
+    let strands = (case.strands.as_slice(), case.fleet.as_ref());
+    let names = names(case.scope, strands, payloads, case.files);
+    match case.files.0.keys().find(|name| !names.contains(*name)) {
+        None => Ok(()),
+        Some(stray) => Err(format!("a bundle of these entries has no file `{stray}`")),
+    }
+}
+
+/// Proofs are read for what they prove; here, that they say nothing else.
+fn forms(case: &Case<'_>) -> Result<(), String> {
+    if case.fleet.is_some() {
+        anchors::whole(case.files)?;
+    }
+    for strand in case.strands.iter().chain(&case.fleet) {
+        included(case, strand)?;
+    }
+    let older = |name: &&String| name.rsplit('/').next() == Some(OLDER) || name.ends_with(BESIDE);
+    for name in case.files.0.keys().filter(older) {
+        let paths = log::proofs(case.files, name, "wicketgate/consistency/1", "old")?;
+        let made = contents::consistency(&paths.unwrap_or_default());
+        same(case, name, &made)?;
+    }
+    Ok(())
+}
+
+fn included(case: &Case<'_>, strand: &Strand) -> Result<(), String> {
+    // That of the fleet log is F1's, which the trust file may not ask for.
+    let Some(checkpoint) = strand.checkpoint.as_ref().filter(|_| strand.folder != FLEET) else {
+        return Ok(());
+    };
+    let name = format!("{}/{PATHS}", strand.folder);
+    let paths = log::proofs(case.files, &name, "wicketgate/inclusion/1", "seq")?;
+    let head = (checkpoint.size, &checkpoint.root);
+    same(case, &name, &contents::inclusion(strand, head, &paths.unwrap_or_default()))
+}
+
+fn same(case: &Case<'_>, name: &str, made: &[u8]) -> Result<(), String> {
+    if case.files.get(name) == Some(made) {
+        Ok(())
+    } else {
+        Err(format!("`{name}` is not in the form in which it is written"))
+    }
+}
+
+/// What stands beside a manifest or a list of approvers is an envelope of that file, whether or not the trust file
+/// names anybody who signs such files.
+fn envelopes(case: &Case<'_>) -> Result<(), String> {
+    let pairs =
+        manifests(&case.strands).into_iter().chain(approvers(&case.strands, case.fleet.as_ref()));
+    for ((name, envelope), _) in pairs {
+        match (case.files.get(&name), case.files.get(&envelope)) {
+            (None, None) => {}
+            (Some(text), Some(envelope)) if dsse::wraps(envelope, text) => {}
+            _ => {
+                let digest = case.files.get(&name).map(|text| Digest::of(&[text]).prefixed());
+                let digest = digest.unwrap_or_else(|| "a file that is missing".to_owned());
+                return Err(format!("`{envelope}` is no envelope of `{name}`, {digest}"));
+            }
+        }
+    }
+    Ok(())
+}

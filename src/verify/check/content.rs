@@ -1,0 +1,308 @@
+//! P3, A1, B4 and V1: what the runs were under, and the files made from the entries.
+
+use crate::domain::id::RunId;
+use crate::domain::tier::Binding;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::case::Case;
+use super::report::{Outcome, Report};
+use super::windows;
+use crate::bundle::{
+    AGENT, AGENT_SIG, CONTROLS, Files, GUIDE, PAGE, PAYLOADS, POLICY, SCHEMA, agent_files,
+};
+use crate::crypto::dsse;
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+use crate::entries::amended::Amendments;
+use crate::entries::{Damage, Line};
+use crate::payloads::{Is, Payload, Payloads, Why};
+use crate::projection::{self, Material, decides};
+use crate::query::Query;
+use crate::record::chain::ManifestBound;
+use crate::record::run::RunOpened;
+use crate::record::{Kind, TaggedDigest, schema};
+use crate::scope::{Scope, Strand};
+use crate::statement::{self, Exporter, Subject};
+use crate::{contents, controls, guide, page};
+
+/// DSSE payload type of a manifest.
+const MANIFEST_TYPE: &str = "application/vnd.wicketgate.manifest.v1+yaml";
+
+/// P3 and A1.
+pub fn check(case: &Case<'_>, report: &mut Report) {
+    let found = windows::policies(case).and_then(|()| policies(case));
+    report.put("P3", found.unwrap_or_else(Outcome::Invalid));
+    let found = windows::manifests(case).and_then(|untold| {
+        if untold > 0 {
+            report.not_proven.push(format!(
+                "that runs were opened within the validity of their manifests: of {untold} it cannot be read"
+            ));
+        }
+        manifests(case)
+    });
+    report.put("A1", found.unwrap_or_else(Outcome::Invalid));
+}
+
+fn policies(case: &Case<'_>) -> Result<Outcome, String> {
+    let (files, trust) = (case.files, case.trust);
+    let none = Digest::of(&[]);
+    let mut activated = BTreeSet::new();
+    let mut used = BTreeSet::new();
+    let (mut amended, mut untold) = (0_usize, None);
+    for strand in &case.strands {
+        let mut here = BTreeSet::new();
+        // Only what introduces the runs is here, not the whole chain.
+        let mut amendments = Amendments::default();
+        amendments.cut();
+        for line in &strand.lines {
+            let fits = amendments.accept(line);
+            fits.map_err(|damage| format!("seq {}: {}", line.entry.seq, damage.why))?;
+            let Some(policy) = line.entry.draft.policy else { continue };
+            if line.is(Kind::PolicyActivated) {
+                here.insert(policy);
+            } else if policy == none {
+                if !line.is(Kind::CallDenied) {
+                    return Err(format!("seq {} is no denial and names no policy", line.entry.seq));
+                }
+            } else if decides(line) && strand.asks(line) {
+                if !here.contains(&policy) {
+                    let seq = line.entry.seq;
+                    return Err(format!("seq {seq}: the policy was not activated before"));
+                }
+                used.insert(policy);
+            }
+        }
+        activated.append(&mut here);
+        amended = amended.saturating_add(amendments.amended());
+        untold = amendments.untold().copied().or(untold);
+    }
+    let mut there = BTreeSet::new();
+    for (name, bytes) in files.0.iter().filter(|(name, _)| name.starts_with("policy/")) {
+        let digest = Digest::of(&[bytes]);
+        let named = name == POLICY || *name == format!("policy/{}.tar", digest.hex());
+        if !named || !activated.contains(&digest) {
+            return Err(format!("`{name}` is not a policy that was in force"));
+        }
+        there.insert(digest);
+    }
+    if !trust.policies.is_empty()
+        && let Some(other) = used.iter().find(|policy| !trust.policies.contains(policy))
+    {
+        return Err(format!("{} is not an approved policy", other.prefixed()));
+    }
+    let missing: Vec<String> = used.difference(&there).map(Digest::prefixed).collect();
+    if !missing.is_empty() {
+        return Ok(Outcome::Unverifiable(format!(
+            "the bytes of {} are not here",
+            missing.join(", ")
+        )));
+    }
+    if let Some(untold) = untold {
+        return Ok(Outcome::Unverifiable(format!(
+            "who proposed and approved {} is not among the entries",
+            untold.prefixed()
+        )));
+    }
+    let approved = if trust.policies.is_empty() { "in force" } else { "in force and approved" };
+    let mut seen = format!("{} used, {approved}", used.len());
+    if amended > 0 {
+        seen.push_str(&format!(
+            "; amended {amended} times, each proposed and approved by signature"
+        ));
+    }
+    Ok(Outcome::Valid(seen))
+}
+
+/// Every run that is opened here was bound to its manifest before, and each manifest's bytes and
+/// signers are looked at once.
+fn manifests(case: &Case<'_>) -> Result<Outcome, String> {
+    let mut told: BTreeMap<Digest, Outcome> = BTreeMap::new();
+    for strand in &case.strands {
+        let mut bound = BTreeSet::new();
+        for line in &strand.lines {
+            if let Some(one) = line.get::<ManifestBound>() {
+                bound.insert((one.digest.0, one.agent.as_str()));
+            } else if let Some(opened) = line.get::<RunOpened>().filter(|_| strand.asks(line)) {
+                let named = opened.manifest.0;
+                if !bound.contains(&(named, opened.agent.as_str())) {
+                    return Err(format!("{} was not bound before the run", named.prefixed()));
+                }
+                if let std::collections::btree_map::Entry::Vacant(place) = told.entry(named) {
+                    place.insert(manifest(case, &named)?);
+                }
+            }
+        }
+    }
+    let missing = told.values().find(|outcome| matches!(outcome, Outcome::Unverifiable(_)));
+    Ok(match (missing, told.len()) {
+        (Some(missing), _) => missing.clone(),
+        (None, 0) => Outcome::Valid("no run is opened here".into()),
+        (None, 1) => told.into_values().next().unwrap_or(Outcome::Valid(String::new())),
+        (None, n) => Outcome::Valid(format!("{n} manifests")),
+    })
+}
+
+fn manifest(case: &Case<'_>, digest: &Digest) -> Result<Outcome, String> {
+    let files = case.files;
+    let first = (AGENT.to_owned(), AGENT_SIG.to_owned());
+    let others = agent_files(digest);
+    let is_it = |name: &String| files.get(name).is_some_and(|yaml| Digest::of(&[yaml]) == *digest);
+    let (yaml_name, sig_name) =
+        if case.scope == Scope::Run || is_it(&first.0) { first } else { others };
+    let (yaml, signature) = match (files.get(&yaml_name), files.get(&sig_name)) {
+        (Some(yaml), Some(signature)) => (yaml, signature),
+        (None, None) => return Ok(Outcome::Unverifiable("its bytes are not here".into())),
+        (Some(_), None) | (None, Some(_)) => return Err("manifest or signature is missing".into()),
+    };
+    if Digest::of(&[yaml]) != *digest {
+        return Err(format!("`{yaml_name}` is not {}", digest.prefixed()));
+    }
+    if case.trust.manifest.is_empty() {
+        return Ok(Outcome::Valid("the bytes match; its signers are not checked".into()));
+    }
+    let signed =
+        dsse::open(signature, MANIFEST_TYPE, &case.trust.manifest, 1).map_err(|e| e.to_string())?;
+    if signed.payload != yaml {
+        return Err(format!("`{sig_name}` signs other bytes"));
+    }
+    Ok(Outcome::Valid(format!("signed by {}", signed.signers.join(", "))))
+}
+
+/// B4 and V1: everything that follows from the entries is made again and compared.
+pub fn derived(case: &Case<'_>, report: &mut Report) {
+    let materials = case.materials();
+    let Some(payloads) = &case.payloads else { return };
+    let exporter = Exporter::said(&case.predicate);
+    report.put("B4", stated(case, &materials, payloads, &exporter));
+    let mut kept = Files::default();
+    payloads.write(&mut kept);
+    let index = (PAYLOADS, kept.0.remove(PAYLOADS).unwrap_or_default());
+    let made = projection::files(case.scope, &materials);
+    let differs = made
+        .iter()
+        .chain([&index])
+        .find(|(name, bytes)| case.files.get(name) != Some(bytes.as_slice()));
+    if let Some((name, _)) = differs {
+        return report
+            .invalid(Damage::new("V1", format!("`{name}` does not follow from the entries")));
+    }
+    if exporter.version != contents::VERSION {
+        let (theirs, ours) = (&exporter.version, contents::VERSION);
+        let why = format!(
+            "`{PAGE}`, `{CONTROLS}`, `{GUIDE}` and `{SCHEMA}` were made by version {theirs} and cannot be made again \
+             by {ours}: read none of them; the files made from the entries are as they should be"
+        );
+        return report.unverifiable("V1", why);
+    }
+    // WHY the last two: they come with this program, not from the bundle, whatever the bundle has under their name.
+    let made = [
+        (CONTROLS, controls::controls(case.files)),
+        (PAGE, page::page(case.files, &exporter)),
+        (GUIDE, guide::GUIDE.as_bytes().to_vec()),
+        (SCHEMA, schema::ENTRY_1.as_bytes().to_vec()),
+    ];
+    let differs = made.iter().find(|(name, bytes)| case.files.get(name) != Some(bytes.as_slice()));
+    match differs {
+        None => report.valid("V1", "made again, byte for byte"),
+        Some((name, _)) => {
+            let why = format!("`{name}` is not what version {} makes", exporter.version);
+            report.invalid(Damage::new("V1", why));
+        }
+    }
+}
+
+/// B4: what the statement says is what the files say; of its query only who asked is taken on trust.
+fn stated(
+    case: &Case<'_>,
+    materials: &[Material<'_>],
+    payloads: &Payloads,
+    exporter: &Exporter,
+) -> Outcome {
+    let mut asked = case.predicate.get("query").cloned().unwrap_or(Json::Null);
+    if let Json::Object(members) = &mut asked {
+        members.remove("requested_by");
+    }
+    let Some(query) = Query::from_json(&asked) else {
+        return Outcome::Invalid("the statement's query is malformed".into());
+    };
+    let answered = match (&query, case.strands.first()) {
+        (Query::Run(run), _) => materials.first().is_some_and(|material| material.run == run),
+        (Query::Range { log, span }, Some(strand)) => {
+            log == strand.origin() && Some(*span) == strand.span
+        }
+        // R2 holds the chains against the query.
+        (Query::Population(_), _) => true,
+        (Query::Range { .. }, None) => false,
+    };
+    if query.scope() != case.scope || !answered {
+        return Outcome::Invalid("the bundle is not what the statement's query asks for".into());
+    }
+    let (strands, files) = (case.strands.as_slice(), case.files);
+    let subject = Subject { query: &query, strands, materials, payloads, files };
+    if statement::predicate(&subject, exporter) == case.predicate {
+        Outcome::Valid("recomputed".into())
+    } else {
+        Outcome::Invalid("the statement says other things than the entries".into())
+    }
+}
+
+/// What stays unproven although every check holds.
+pub fn unproven(case: &Case<'_>, report: &mut Report) {
+    let trust = case.trust;
+    let mut say = |text: &str| report.not_proven.push(text.to_owned());
+    if trust.policies.is_empty() {
+        say("that the policy is one you approved: the trust file names none");
+    }
+    if trust.manifest.is_empty() {
+        say("that the manifest is signed by somebody you trust: the trust file names nobody");
+    }
+    let bound = |binding: Binding| {
+        let mut opened = case.strands.iter().flat_map(Strand::asked);
+        opened.any(|line| line.get::<RunOpened>().is_some_and(|run| run.binding == binding))
+    };
+    if bound(Binding::Claimed) {
+        say("model and instructions: they are the agent's own claim");
+    }
+    if bound(Binding::Unclaimed) {
+        say("which model and instructions ran: the agent claimed none");
+    }
+    let mut asked = case.strands.iter().flat_map(Strand::asked);
+    if asked.any(|line| line.is(Kind::PostureObserved)) {
+        say(
+            "that agents had no way past the gate: what is recorded of their isolation is their own word",
+        );
+    }
+    for (run, recording, at) in case.strands.iter().flat_map(Strand::asked).filter_map(forked) {
+        say(&format!(
+            "what its agent was answered before its first call: the run goes on from step {at} of run {run}, \
+             as told by the recording {recording}"
+        ));
+    }
+    let states: [(&str, Is); 6] = [
+        ("they are withheld", |p| matches!(p, Payload::Withheld(Why::Unsaid))),
+        ("nothing of the run was stored", |p| matches!(p, Payload::Withheld(Why::Incognito))),
+        ("they are encrypted, and the exporter had no key", |p| {
+            matches!(p, Payload::Withheld(Why::Encrypted))
+        }),
+        ("what is stored was changed", |p| matches!(p, Payload::Withheld(Why::Damaged))),
+        ("they were erased", |p| matches!(p, Payload::Erased { .. })),
+        ("members are hidden", |p| matches!(p, Payload::Redacted { .. })),
+    ];
+    for (why, wanted) in states {
+        let payloads = case.payloads.iter().flat_map(|payloads| payloads.0.values());
+        let found = payloads.filter(|payload| wanted(payload)).count();
+        if found > 0 {
+            say(&format!("the content of {found} payloads: {why}"));
+        }
+    }
+    if trust.now.is_none() {
+        say("that no entry is dated in the future: no time was given to compare with");
+    }
+    report.unenforced = case.materials().iter().map(Material::unenforced_count).sum();
+}
+
+/// Of a run that goes on from another one: that run, the recording and the step.
+fn forked(line: &Line) -> Option<(RunId, TaggedDigest, u64)> {
+    let replay = line.get::<RunOpened>()?.replay.as_ref()?;
+    Some((replay.run?, replay.recording?, replay.at?.get()))
+}

@@ -1,0 +1,62 @@
+//! P4, for calls that ran under break-glass: enough trusted people signed that this agent might use this tool
+//! without an approver just then.
+
+use super::approvals::{Bad, known};
+use super::case::Case;
+use crate::approval::approvers::Purpose;
+use crate::approval::break_glass::{MINUTES_MAX, QUORUM_MIN, Signed, Terms, check as worth};
+use crate::approvals::{broken, glass_committed, glass_list};
+use crate::domain::time::Timestamp;
+use crate::entries::Line;
+use crate::entries::approved::LATE_MILLIS;
+use crate::payloads::Payload;
+use crate::policy::input;
+use crate::projection::Material;
+
+/// Holds the order that one authorisation names against the call, its time and those who may sign.
+pub(super) fn check(case: &Case<'_>, material: &Material<'_>, line: &Line) -> Result<(), Bad> {
+    let said = broken(line).ok_or_else(|| "it names no order".to_owned())?;
+    let payload = glass_committed(line, material.payloads);
+    let payload = payload.ok_or_else(|| "it commits to no one signed statement".to_owned())?;
+    let Payload::Opened { body, .. } = payload else {
+        return Err(Bad::Unverifiable("the break-glass statement is not opened".into()));
+    };
+    let signed = Signed::parse(body).ok_or_else(|| "its payload is malformed".to_owned())?;
+    let digest = glass_list(line).ok_or_else(|| "it names no list of signers".to_owned())?;
+    let trust = case.trust;
+    let list =
+        known(case, (Purpose::BreakGlass, &digest), (&trust.break_glass, &trust.break_glass_keys))?;
+    let tenant = tenant(&signed).ok_or_else(|| "its statement is malformed".to_owned())?;
+    let terms = Terms { tenant, quorum: QUORUM_MIN, minutes: MINUTES_MAX };
+    let open = worth(&terms, &list, &signed, at(line, said.until))
+        .map_err(|refused| Bad::Invalid(refused.to_string()))?;
+    if input::broken(&open) != said {
+        let why = "nonce, end or signers are not those of the statement";
+        return Err(Bad::Invalid(why.into()));
+    }
+    let Some(opening) = material.opening() else {
+        return Err(Bad::Unverifiable("the opening of its run is not here".into()));
+    };
+    if opening.agent.as_str() != open.statement.agent {
+        return Err(Bad::Invalid("the break-glass order is for another agent".into()));
+    }
+    let covered = line.entry.draft.tool.as_ref().is_some_and(|t| open.statement.tools.contains(t));
+    if covered {
+        Ok(())
+    } else {
+        Err(Bad::Invalid("the break-glass order is for other tools".into()))
+    }
+}
+
+/// Entries do not name their tenant in the words of the statement: the signers' own is taken.
+fn tenant(signed: &Signed) -> Option<String> {
+    let read = crate::approval::break_glass::Statement::parse(signed.statement.as_bytes());
+    read.ok().map(|statement| statement.tenant)
+}
+
+/// When the call was judged. Its entry may stand a moment after the end: see [`LATE_MILLIS`].
+fn at(line: &Line, until: Timestamp) -> Timestamp {
+    let (ts, end) = (line.entry.ts.millis(), until.millis());
+    let late = ts >= end && ts < end.saturating_add(LATE_MILLIS);
+    Timestamp::from_millis(if late { end.saturating_sub(1) } else { ts })
+}

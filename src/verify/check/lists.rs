@@ -1,0 +1,89 @@
+//! P4, of the lists of people: each was in force on its chain when somebody's word counted by it, and none came back.
+
+use std::collections::BTreeMap;
+
+use super::case::Case;
+use crate::approvals::{glass_list, is_word, list_of, order_list};
+use crate::domain::digest::Digest;
+use crate::domain::time::Timestamp;
+use crate::entries::approved::LATE_MILLIS;
+use crate::record::Kind;
+use crate::record::chain::{SignerList, SignersBound};
+
+/// One list that was in force.
+struct Bound {
+    /// Nobody's word counts by it from then on, for either reason.
+    until: Option<Timestamp>,
+}
+
+/// The lists of one purpose, along a chain.
+#[derive(Default)]
+struct Lists {
+    newest: Option<(u64, Digest)>,
+    bound: BTreeMap<Digest, Bound>,
+}
+
+impl Lists {
+    fn bind(&mut self, ts: Timestamp, bound: &SignersBound) -> Result<(), String> {
+        let (version, digest) = (bound.version.get(), bound.digest.0);
+        let expires = bound.expires.as_ref().map(|at| Timestamp::parse(at).ok_or("no time"));
+        let expires = expires.transpose()?;
+        if let Some((newest, of)) = &self.newest
+            && (version < *newest || (version == *newest && digest != *of))
+        {
+            return Err(format!("version {version} of a list follows version {newest}"));
+        }
+        if let Some((_, of)) =
+            self.newest.replace((version, digest)).filter(|(_, of)| *of != digest)
+            && let Some(old) = self.bound.get_mut(&of)
+        {
+            old.until = Some(old.until.map_or(ts, |until| until.min(ts)));
+        }
+        self.bound.insert(digest, Bound { until: expires });
+        Ok(())
+    }
+
+    fn has(&self, digest: &Digest, at: Option<Timestamp>) -> Result<(), String> {
+        let name = digest.prefixed();
+        let Some(bound) = self.bound.get(digest) else {
+            return Err(format!("the list {name} was not in force on this chain"));
+        };
+        match (bound.until, at) {
+            // The word was heard a moment before its entry was made.
+            (Some(end), Some(at)) if at.millis() >= end.millis().saturating_add(LATE_MILLIS) => {
+                Err(format!("the list {name} was in force until {end} only"))
+            }
+            (_, _) => Ok(()),
+        }
+    }
+}
+
+/// Holds every list that an entry names against those that its chain says were in force.
+pub(super) fn check(case: &Case<'_>) -> Result<(), String> {
+    for strand in &case.strands {
+        let (mut approvers, mut breakers) = (Lists::default(), Lists::default());
+        for line in &strand.lines {
+            let at = |why: String| format!("seq {}: {why}", line.entry.seq);
+            if let Some(bound) = line.get::<SignersBound>() {
+                let breaking = bound.list == SignerList::BreakGlass;
+                let lists = if breaking { &mut breakers } else { &mut approvers };
+                lists.bind(line.entry.ts, bound).map_err(at)?;
+            }
+            if !strand.asks(line) {
+                continue;
+            }
+            if let Some(digest) = list_of(line) {
+                // What was proposed stays proposed, whoever is taken off the list later.
+                let heard = is_word(line).then_some(line.entry.ts);
+                approvers.has(&digest, heard).map_err(at)?;
+            }
+            if let Some(digest) = order_list(line).filter(|_| line.is(Kind::ControlApplied)) {
+                approvers.has(&digest, Some(line.entry.ts)).map_err(at)?;
+            }
+            if let Some(digest) = glass_list(line) {
+                breakers.has(&digest, None).map_err(at)?;
+            }
+        }
+    }
+    Ok(())
+}

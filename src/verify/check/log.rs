@@ -1,0 +1,353 @@
+//! H1, E1–H2, R1 and S1, S2, C1: the entries, the tree they are in, and the keys that vouch for it.
+
+use super::alone;
+use super::case::Case;
+use super::range;
+use super::report::{Outcome, Report, Told};
+use crate::bundle::{
+    FLEET, FLEET_ENTRIES, FOLDER, Files, LINES, NOTE, OLDER, PATHS, RANGE_PROOF, chain_folder,
+};
+use crate::contents::Paths;
+use crate::crypto::consistency::verifies_consistency;
+use crate::crypto::merkle::verifies_inclusion;
+use crate::crypto::note::Checkpoint;
+use crate::domain::digest::Digest;
+use crate::domain::json::{Json, Limits};
+use crate::entries::epochs::Epochs;
+use crate::entries::{Damage, Line};
+use crate::record::Kind;
+use crate::scope::{Scope, Strand};
+use crate::trust::{PinnedHead, Trust};
+
+/// Clocks of honest machines may differ by this much.
+pub(super) const SKEW_MILLIS: i64 = 5 * 60 * 1000;
+/// Hashes of a proof in a tree of at most 2^64 leaves.
+const PATH_MAX: usize = 64;
+
+/// E1: reads every line of every chain.
+pub fn read(files: &Files, scope: Scope) -> Result<Vec<Strand>, Damage> {
+    let folders: Vec<String> = match scope {
+        Scope::Run | Scope::Range => vec![FOLDER.to_owned()],
+        Scope::Population => {
+            let folders = (0_u64..).map(chain_folder);
+            folders.take_while(|f| files.get(&format!("{f}/{LINES}")).is_some()).collect()
+        }
+    };
+    folders.into_iter().map(|folder| strand(files, folder)).collect()
+}
+
+/// The lines of the fleet log, if the bundle has any.
+pub fn fleet(files: &Files) -> Option<Result<Strand, Damage>> {
+    files.get(FLEET_ENTRIES).map(|_| strand(files, FLEET.to_owned()))
+}
+
+fn strand(files: &Files, folder: String) -> Result<Strand, Damage> {
+    let name = format!("{folder}/{LINES}");
+    let bad = |why: String| Damage::new("E1", format!("`{name}`: {why}"));
+    let text = files.get(&name).ok_or_else(|| Damage::new("E1", format!("no `{name}`")))?;
+    let body =
+        text.strip_suffix(b"\n").ok_or_else(|| bad("does not end with a line feed".into()))?;
+    let mut lines = Vec::new();
+    for (at, bytes) in body.split(|b| *b == b'\n').enumerate() {
+        let number = at.saturating_add(1);
+        lines.push(Line::read(bytes).map_err(|d| bad(format!("line {number}: {}", d.why)))?);
+    }
+    Ok(Strand { folder, lines, epochs: Epochs::default(), checkpoint: None, span: None })
+}
+
+/// E1, S1, S2, C1, H1, E2, H2 and R1; fills in what holds of each chain.
+pub fn check(case: &mut Case<'_>, report: &mut Report) {
+    let (files, trust) = (case.files, case.trust);
+    let mut told = Told::default();
+    for strand in &mut case.strands {
+        told.chain(&strand.folder);
+        told.put("E1", understood(&strand.lines));
+        let mut epochs = Epochs::new(&trust.enrolment).revoking(&trust.revoked_enrolments());
+        let held = keys(&strand.lines, &mut epochs);
+        told.put("S1", held.map_or_else(Outcome::from, |()| enrolled(&epochs, trust)));
+        let lines = &strand.lines;
+        let ordered = order(lines).map(|()| format!("{} entries in order", lines.len()));
+        told.put("S2", ordered.map_or_else(Outcome::from, Outcome::Valid));
+        told.put("C1", time(lines, trust).map_or_else(Outcome::from, Outcome::Valid));
+        let name = format!("{}/{NOTE}", strand.folder);
+        let note = files.get(&name).and_then(|note| std::str::from_utf8(note).ok());
+        let opened = note
+            .ok_or_else(|| Damage::new("H1", format!("no `{name}`")))
+            .and_then(|note| epochs.checkpoint(note))
+            .and_then(|(checkpoint, signer)| current(checkpoint, signer, lines, trust));
+        strand.epochs = epochs;
+        match opened {
+            Err(damage) => {
+                told.put("H1", damage.into());
+                told.put("E2", Outcome::Unverifiable("no checkpoint holds".into()));
+            }
+            Ok(checkpoint) => {
+                let seen = format!("{} entries, root {}", checkpoint.size, checkpoint.root);
+                told.put("H1", Outcome::Valid(seen));
+                let whole = proven(files, strand, &checkpoint, &mut told);
+                if let Some(outcome) = pinned(files, (strand, whole), &checkpoint, trust) {
+                    told.put("H2", outcome);
+                } else {
+                    told.unpinned = true;
+                }
+                strand.checkpoint = Some(checkpoint);
+            }
+        }
+    }
+    if told.unpinned {
+        let why = "that history was not rewritten by somebody who holds every key: no head of this \
+                   log is pinned";
+        report.not_proven.push(why.into());
+    }
+    told.fold(report);
+    let mut logs = case.strands.iter().map(Strand::origin);
+    report.log = logs.next().map(str::to_owned).filter(|log| !log.is_empty());
+}
+
+/// E2 and R1: each entry is in the tree, by its own path or as part of a span proven whole. Whether both
+/// hold.
+fn proven(files: &Files, strand: &mut Strand, checkpoint: &Checkpoint, told: &mut Told) -> bool {
+    let name = format!("{}/{RANGE_PROOF}", strand.folder);
+    let mut spanned = true;
+    match range::read(files, &name) {
+        None => {}
+        Some(Err(why)) => {
+            spanned = false;
+            told.put("R1", Outcome::Invalid(why));
+        }
+        Some(Ok(proof)) => {
+            strand.span = Some(proof.span);
+            let outcome = range::check(&proof, strand, checkpoint);
+            spanned = matches!(outcome, Outcome::Valid(_));
+            told.put("R1", outcome);
+        }
+    }
+    let included = match inclusion(files, strand, checkpoint) {
+        Outcome::Valid(seen) => match alone::check(files, strand) {
+            Ok(0) => Outcome::Valid(seen),
+            Ok(n) => Outcome::Valid(format!("{seen}, {n} with a proof that stands on its own")),
+            Err(why) => Outcome::Invalid(why),
+        },
+        other @ (Outcome::Invalid(_) | Outcome::Unverifiable(_)) => other,
+    };
+    let whole = matches!(included, Outcome::Valid(_));
+    told.put("E2", included);
+    whole && spanned
+}
+
+/// Whether every kind of entry is known here.
+fn understood(lines: &[Line]) -> Outcome {
+    match lines.iter().find_map(|line| line.unknown.as_deref()) {
+        None => Outcome::Valid(format!("{} entries", lines.len())),
+        Some(kind) => Outcome::Unverifiable(format!("the meaning of `{kind}` is not known here")),
+    }
+}
+
+/// The genesis first, every writer's certificate, and no entry of a writer nobody introduced.
+fn keys(lines: &[Line], epochs: &mut Epochs) -> Result<(), Damage> {
+    let first = lines.first().ok_or_else(|| Damage::new("S1", "no entries"))?;
+    epochs.genesis(first)?;
+    for line in lines.iter().skip(1) {
+        if line.entry.chain != first.entry.chain {
+            let why = format!("seq {} is of chain {}", line.entry.seq, line.entry.chain);
+            return Err(Damage::new("S1", why));
+        }
+        if line.is(Kind::ChainGenesis) {
+            return Err(Damage::new("S1", "a second `chain.genesis`"));
+        }
+        if line.is(Kind::WriterStarted) {
+            epochs.started(line)?;
+        } else if !epochs.knows(line.entry.epoch) {
+            let why = format!(
+                "seq {} is of epoch {}, whose writer is not introduced",
+                line.entry.seq, line.entry.epoch
+            );
+            return Err(Damage::new("S1", why));
+        } else {
+            epochs.stands(line.entry.epoch, line.entry.seq)?;
+        }
+    }
+    Ok(())
+}
+
+fn enrolled(epochs: &Epochs, trust: &Trust) -> Outcome {
+    let Some(key) = epochs.enrolment() else {
+        return Outcome::Invalid("no enrolment key".into());
+    };
+    if trust.enrolment.is_empty() {
+        return Outcome::Unverifiable("the trust file names no enrolment key".into());
+    }
+    if trust.enrolment.contains(key) {
+        Outcome::Valid(format!("enrolled by {}", key.id()))
+    } else {
+        Outcome::Invalid(format!("enrolled by {}, which is not trusted", key.id()))
+    }
+}
+
+fn order(lines: &[Line]) -> Result<(), Damage> {
+    for (before, line) in lines.iter().zip(lines.iter().skip(1)) {
+        let (a, b) = (&before.entry, &line.entry);
+        let bad = |why: &str| Err(Damage::new("S2", format!("seq {}: {why}", b.seq)));
+        if b.seq <= a.seq {
+            return bad("not in ascending order");
+        }
+        if b.epoch < a.epoch {
+            return bad("the epoch goes back");
+        }
+        if a.seq.checked_add(1) != Some(b.seq) {
+            continue;
+        }
+        if b.prev != before.leaf {
+            return bad("`prev` is not the leaf hash of the entry before");
+        }
+        if b.epoch > a.epoch && !line.is(Kind::WriterStarted) {
+            return bad("an epoch begins without `writer.started`");
+        }
+    }
+    Ok(())
+}
+
+fn time(lines: &[Line], trust: &Trust) -> Result<String, Damage> {
+    for (before, line) in lines.iter().zip(lines.iter().skip(1)) {
+        if line.entry.ts < before.entry.ts {
+            let why = format!("seq {}: time goes back", line.entry.seq);
+            return Err(Damage::new("C1", why));
+        }
+    }
+    let last = lines.last().map(|line| line.entry.ts);
+    let latest = trust.now.map(|now| now.millis().saturating_add(SKEW_MILLIS));
+    match (last, latest) {
+        (Some(last), Some(latest)) if last.millis() > latest => {
+            Err(Damage::new("C1", format!("{last} lies in the future of this machine")))
+        }
+        (Some(last), _) => Ok(format!("up to {last}, as the writer says")),
+        (None, _) => Ok("no entries".into()),
+    }
+}
+
+/// An older epoch's key may not vouch for entries of a newer one, nor a log nobody asked for.
+fn current(
+    checkpoint: Checkpoint,
+    signer: u64,
+    lines: &[Line],
+    trust: &Trust,
+) -> Result<Checkpoint, Damage> {
+    if lines.last().is_some_and(|line| line.entry.epoch > signer) {
+        let why = format!("signed by the writer of epoch {signer}, which was fenced out");
+        return Err(Damage::new("H1", why));
+    }
+    if !trust.origins.is_empty() && !trust.origins.contains(&checkpoint.origin) {
+        let why = format!("the log `{}` is not one that is trusted", checkpoint.origin);
+        return Err(Damage::new("H1", why));
+    }
+    Ok(checkpoint)
+}
+
+/// Whether every line is in the tree: by its own path, unless it lies in the strand's span.
+fn inclusion(files: &Files, strand: &Strand, checkpoint: &Checkpoint) -> Outcome {
+    let name = format!("{}/{PATHS}", strand.folder);
+    let proofs = match proofs(files, &name, "wicketgate/inclusion/1", "seq") {
+        Ok(Some(proofs)) => proofs,
+        Ok(None) => return Outcome::Invalid(format!("no `{name}`")),
+        Err(why) => return Outcome::Invalid(why),
+    };
+    // What a span proves whole (R1) needs no path of its own.
+    let by_path = |line: &&Line| strand.span.is_none_or(|span| !span.has(line.entry.seq));
+    let count = strand.lines.iter().filter(by_path).count();
+    if proofs.len() != count {
+        return Outcome::Invalid(format!("{} proofs for {count} entries", proofs.len()));
+    }
+    let (size, root) = (checkpoint.size, &checkpoint.root);
+    let outside = strand.lines.iter().filter(by_path).find(|line| {
+        let seq = line.entry.seq;
+        !proofs.get(&seq).is_some_and(|path| verifies_inclusion(&line.leaf, seq, size, path, root))
+    });
+    match outside {
+        None => Outcome::Valid(format!("{} of {} entries of the log", strand.lines.len(), size)),
+        Some(line) => Outcome::Invalid(format!("seq {} is not proven to be in it", line.entry.seq)),
+    }
+}
+
+/// Reads a file of proofs by their number; strict, no number twice.
+pub(super) fn proofs(
+    files: &Files,
+    name: &str,
+    version: &str,
+    key: &str,
+) -> Result<Option<Paths>, String> {
+    let Some(text) = files.get(name) else { return Ok(None) };
+    let json = Json::parse(text, &Limits::FILE).map_err(|e| format!("`{name}`: {e}"))?;
+    let bad = || format!("`{name}` is malformed");
+    if json.get("v").and_then(Json::as_str) != Some(version) {
+        return Err(bad());
+    }
+    let mut proofs = Paths::new();
+    for proof in json.get("proofs").and_then(Json::as_array).ok_or_else(bad)? {
+        let number = proof.get(key).and_then(Json::as_u64).ok_or_else(bad)?;
+        let path = proof.get("path").and_then(Json::as_array).ok_or_else(bad)?;
+        if path.len() > PATH_MAX {
+            return Err(format!("`{name}`: a path of {} hashes", path.len()));
+        }
+        let path: Option<Vec<Digest>> =
+            path.iter().map(|hash| hash.as_str().and_then(Digest::parse)).collect();
+        if proofs.insert(number, path.ok_or_else(bad)?).is_some() {
+            return Err(format!("`{name}`: two proofs for {number}"));
+        }
+    }
+    Ok(Some(proofs))
+}
+
+/// H2, if a head of this log is pinned. Entries that are all here from the first on and are `proven` show
+/// by themselves which older heads the log had.
+fn pinned(
+    files: &Files,
+    (strand, proven): (&Strand, bool),
+    checkpoint: &Checkpoint,
+    trust: &Trust,
+) -> Option<Outcome> {
+    let heads: Vec<&PinnedHead> =
+        trust.heads.iter().filter(|head| head.origin == checkpoint.origin).collect();
+    if heads.is_empty() {
+        return None;
+    }
+    let name = format!("{}/{OLDER}", strand.folder);
+    let proofs = match proofs(files, &name, "wicketgate/consistency/1", "old") {
+        Ok(proofs) => proofs.unwrap_or_default(),
+        Err(why) => return Some(Outcome::Invalid(why)),
+    };
+    let mut unproven = Vec::new();
+    for head in &heads {
+        if head.size > checkpoint.size {
+            let why = format!(
+                "the pinned head has {} entries, the checkpoint {}: the log was cut or restored",
+                head.size, checkpoint.size
+            );
+            return Some(Outcome::Invalid(why));
+        }
+        let empty = Vec::new();
+        let path = if head.size == checkpoint.size { Some(&empty) } else { proofs.get(&head.size) };
+        let (new, root) = (checkpoint.size, &checkpoint.root);
+        let extends = match path {
+            Some(path) => verifies_consistency(head.size, new, &head.root, root, path),
+            None => match range::beginning(&strand.lines, head.size).filter(|_| proven) {
+                Some(older) => older == head.root,
+                None => {
+                    unproven.push(head.size.to_string());
+                    continue;
+                }
+            },
+        };
+        if !extends {
+            let why = format!("the log does not extend the pinned head of size {}", head.size);
+            return Some(Outcome::Invalid(why));
+        }
+    }
+    Some(if unproven.is_empty() {
+        Outcome::Valid(format!("{} pinned heads", heads.len()))
+    } else {
+        Outcome::Unverifiable(format!(
+            "no consistency proof from size {}: ask for an export with `--since`",
+            unproven.join(", ")
+        ))
+    })
+}

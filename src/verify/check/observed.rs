@@ -1,0 +1,123 @@
+//! P6: whatever was decided and not enforced was the word of layers in observe mode, and of nobody else.
+
+use crate::record::Role;
+use std::collections::BTreeMap;
+
+use super::case::Case;
+use super::report::{Outcome, Report};
+use crate::bundle::Files;
+use crate::domain::digest::Digest;
+use crate::domain::json::{Json, Limits};
+use crate::domain::tier::Tier;
+use crate::domain::time::Timestamp;
+use crate::entries::Line;
+use crate::payloads::Payload;
+use crate::policy::bundle::meta_of_archive;
+use crate::projection::{Material, unenforced};
+
+/// Between the moment the policy was told and the entry's own time.
+const SKEW_MILLIS: i64 = 5 * 60 * 1000;
+
+/// What was found out about one decision.
+enum Told {
+    /// Until when each of these layers observes.
+    Observed(BTreeMap<&'static str, Timestamp>),
+    /// The policy's bytes are not in the bundle.
+    Missing(Digest),
+}
+
+/// P6: holds every decision that was not enforced against the policy it names.
+pub fn check(case: &Case<'_>, report: &mut Report) {
+    report.put("P6", enforced(case.files, &case.materials()));
+}
+
+fn enforced(files: &Files, materials: &[Material<'_>]) -> Outcome {
+    let mut layers = BTreeMap::new();
+    let mut calls = 0_usize;
+    for material in materials {
+        for line in material.of_run().filter(|line| unenforced(line)) {
+            calls = calls.saturating_add(1);
+            match one(files, material, line) {
+                Ok(Told::Observed(found)) => layers.extend(found),
+                Ok(Told::Missing(policy)) => {
+                    let why = format!("the bytes of {} are not here", policy.prefixed());
+                    return Outcome::Unverifiable(why);
+                }
+                Err(why) => return Outcome::Invalid(format!("seq {}: {why}", line.entry.seq)),
+            }
+        }
+    }
+    if calls == 0 {
+        return Outcome::Valid("every decision was enforced".into());
+    }
+    let layers: Vec<String> =
+        layers.iter().map(|(layer, until)| format!("{layer} until {until}")).collect();
+    let total: usize = materials.iter().map(Material::calls_count).sum();
+    let observing = layers.join(", ");
+    Outcome::Valid(format!("{calls} of {total} calls were not enforced; observing: {observing}"))
+}
+
+fn one(files: &Files, material: &Material<'_>, line: &Line) -> Result<Told, String> {
+    let draft = &line.entry.draft;
+    let policy = draft.policy.ok_or("no policy is named")?;
+    let carried = files.0.iter().filter(|(name, _)| name.starts_with("policy/"));
+    let mut carried = carried.map(|(_, bytes)| bytes).filter(|b| Digest::of(&[b]) == policy);
+    let Some(archive) = carried.next() else { return Ok(Told::Missing(policy)) };
+    let meta = meta_of_archive(archive).map_err(|e| e.to_string())?;
+    let at = judged_at(material, line)?;
+    let observing: BTreeMap<_, _> = meta.enforcement.observing(at.earliest).into_iter().collect();
+    if observing.is_empty() {
+        return Err(format!(
+            "not enforced, and no layer of the policy observed at {}",
+            line.entry.ts
+        ));
+    }
+    if at.layers.is_some_and(|told| !told.iter().map(String::as_str).eq(observing.keys().copied()))
+    {
+        return Err("the policy was told of other observing layers than it has".into());
+    }
+    let decision = line.decision().ok_or("it is no decision")?;
+    if decision.tier.is_none_or(|tier| tier == Tier::T3) {
+        return Err("not enforced for an irreversible tool".into());
+    }
+    let reasons = decision.reasons;
+    let verdict = draft.verdict.map_or("", crate::domain::decision::Verdict::as_str);
+    if reasons.is_empty() {
+        return Err("not enforced without a reason".into());
+    }
+    for reason in reasons {
+        let rule = reason.rule.split(' ').next().unwrap_or_default();
+        let spoke = observing.keys().any(|layer| rule == format!("wicketgate.{layer}.{verdict}"));
+        let silent = verdict == "deny" && rule == "wicketgate.decision";
+        if !(spoke || silent && reason.detail == "no_allow") {
+            return Err(format!("not enforced, and `{rule}` is of no layer that observed"));
+        }
+    }
+    Ok(Told::Observed(observing))
+}
+
+/// When the policy was asked, at the earliest, and which layers it was told observe.
+struct JudgedAt {
+    earliest: Timestamp,
+    layers: Option<Vec<String>>,
+}
+
+/// From the recorded input where it is opened, else from the entry's own time.
+fn judged_at(material: &Material<'_>, line: &Line) -> Result<JudgedAt, String> {
+    let ts = line.entry.ts;
+    let input = line.entry.draft.committed(Role::PolicyInput);
+    let input = input.ok_or("not enforced, and no policy was asked")?;
+    let Some(Payload::Opened { body, .. }) = material.payloads.0.get(&input.c.0) else {
+        let earliest = Timestamp::from_millis(ts.millis().saturating_sub(SKEW_MILLIS));
+        return Ok(JudgedAt { earliest, layers: None });
+    };
+    let input = Json::parse(body, &Limits::FILE).map_err(|e| format!("the policy's input: {e}"))?;
+    let time = input.get("time").and_then(|time| time.get("rfc3339")).and_then(Json::as_str);
+    let at = time.and_then(Timestamp::parse).ok_or("the policy's input names no time")?;
+    if at.millis().abs_diff(ts.millis()) > SKEW_MILLIS.unsigned_abs() {
+        return Err(format!("the policy was told {at}, and the entry is of {ts}"));
+    }
+    let told = input.get("observe").and_then(Json::as_array).unwrap_or_default();
+    let told = told.iter().map(|layer| layer.as_str().unwrap_or_default().to_owned()).collect();
+    Ok(JudgedAt { earliest: at, layers: Some(told) })
+}

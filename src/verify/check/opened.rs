@@ -1,0 +1,123 @@
+//! P1: every payload is what the entries commit to, or is said not to be here.
+
+use std::collections::BTreeSet;
+
+use super::case::Case;
+use super::report::{Outcome, Report};
+use crate::bundle::{FLEET_CHECKPOINT, Files};
+use crate::domain::commitment::opens;
+use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
+use crate::entries::Line;
+use crate::payloads::{Is, Payload, Payloads, Why};
+use crate::record::payload::PayloadErased;
+use crate::record::run::RunOpened;
+use crate::record::{Commitment, Kind};
+use crate::scope::Strand;
+
+/// P1 before it is looked into: whether the payloads can be read at all.
+pub fn read(files: &Files, report: &mut Report) -> Option<Payloads> {
+    Payloads::read(files).map_err(|damage| report.invalid(damage)).ok()
+}
+
+/// P1.
+pub fn check(case: &Case<'_>, report: &mut Report) {
+    let Some(payloads) = &case.payloads else { return };
+    report.put("P1", opened(case, payloads).unwrap_or_else(Outcome::Invalid));
+}
+
+/// The lines whose commitments the bundle speaks of, with their log: those of the runs that were asked for.
+fn committing<'a>(case: &'a Case<'_>) -> impl Iterator<Item = (&'a str, &'a Line)> {
+    let of = |strand: &'a Strand| strand.asked().map(move |line| (strand.origin(), line));
+    let asked = case.strands.iter().flat_map(of);
+    asked.filter(|(_, line)| line.entry.run.is_some())
+}
+
+fn opened(case: &Case<'_>, payloads: &Payloads) -> Result<Outcome, String> {
+    let mut committed = BTreeSet::new();
+    let mut incognito = BTreeSet::new();
+    for (log, line) in committing(case) {
+        let run = line.entry.run.as_ref().map(|link| link.run);
+        if line.get::<RunOpened>().is_some_and(|opened| opened.incognito.is_some()) {
+            incognito.extend(run);
+        }
+        for said in &line.entry.draft.commit {
+            committed.insert(said.c.0);
+            let name = said.c.hex();
+            let payload = payloads.0.get(&said.c.0);
+            let payload = payload.ok_or_else(|| format!("nothing is said about payload {name}"))?;
+            let hidden = run.is_some_and(|run| incognito.contains(&run));
+            one(case, (log, hidden), said, payload)
+                .map_err(|why| format!("payload {name} of seq {}: {why}", line.entry.seq))?;
+        }
+    }
+    if let Some(stray) = payloads.0.keys().find(|c| !committed.contains(*c)) {
+        return Err(format!("stray payload {}", stray.hex()));
+    }
+    let count = |wanted: fn(&Payload) -> bool| {
+        payloads.0.values().filter(|payload| wanted(payload)).count()
+    };
+    let open = count(|p| matches!(p, Payload::Opened { .. }));
+    let mut said = format!("{open} of {} opened", committed.len());
+    let states: [(&str, Is); 2] = [
+        ("opened in part", |p| matches!(p, Payload::Redacted { .. })),
+        ("erased", |p| matches!(p, Payload::Erased { .. })),
+    ];
+    for (word, wanted) in states {
+        let found = count(wanted);
+        if found > 0 {
+            said.push_str(&format!(", {found} {word}"));
+        }
+    }
+    Ok(Outcome::Valid(said))
+}
+
+/// Holds one payload against what an entry of this log commits to.
+fn one(
+    case: &Case<'_>,
+    (log, incognito): (&str, bool),
+    said: &Commitment,
+    payload: &Payload,
+) -> Result<(), String> {
+    let other = |why: &str| format!("not what it commits to{why}");
+    match payload {
+        Payload::Withheld(Why::Incognito) if !incognito => {
+            Err("called incognito, and the run is not".to_owned())
+        }
+        Payload::Withheld(_) => Ok(()),
+        Payload::Erased { log: fleet, seq } => erased(case, log, &said.c, fleet, *seq),
+        Payload::Redacted { role, parts } => {
+            parts.open(&said.c).map_err(|why| other(&format!(": {why}")))?;
+            if role == said.role.as_str() { Ok(()) } else { Err(other(": another role")) }
+        }
+        Payload::Opened { salt, role, body, .. } => {
+            let len = u64::try_from(body.len()).unwrap_or(u64::MAX);
+            let opens = opens(&said.c, salt, body).is_some();
+            if opens && len == said.len.get() && role == said.role.as_str() {
+                Ok(())
+            } else {
+                Err(other(""))
+            }
+        }
+    }
+}
+
+/// An erased payload is one that the fleet log of the bundle says was erased; whether that log is to
+/// be believed is F1's to say.
+fn erased(case: &Case<'_>, log: &str, c: &Digest, fleet: &str, seq: Seq) -> Result<(), String> {
+    let no = || format!("called erased, and entry {seq} of {fleet} is not here to say so");
+    let strand = case.fleet.as_ref().ok_or_else(no)?;
+    let note = case.files.get(FLEET_CHECKPOINT).and_then(|note| std::str::from_utf8(note).ok());
+    if note.and_then(|note| note.lines().next()) != Some(fleet) {
+        return Err(no());
+    }
+    let mut lines = strand.lines.iter();
+    let line = lines.find(|line| line.is(Kind::PayloadErased) && line.entry.seq == seq);
+    let line = line.ok_or_else(no)?;
+    let said = line.get::<PayloadErased>();
+    if said.is_some_and(|said| said.log == log && said.c.iter().any(|said| said.0 == *c)) {
+        Ok(())
+    } else {
+        Err(format!("called erased, and entry {seq} of {fleet} says so of others"))
+    }
+}

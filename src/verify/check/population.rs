@@ -1,0 +1,211 @@
+//! R2 and C2: the population is what the query asks for, and nobody was silent in it.
+
+use super::case::Case;
+use super::report::{Outcome, Report};
+use crate::bundle::POPULATION;
+use crate::domain::json::{Json, Limits};
+use crate::domain::time::Timestamp;
+use crate::entries::Line;
+use crate::population::{Cause, Pulse, population, pulse};
+use crate::query::{Filter, Query};
+use crate::record::Kind;
+use crate::scope::{Scope, Strand};
+use crate::statement::Exporter;
+
+/// R2 and C2; of a bundle of one run there is nothing to say.
+pub fn check(case: &Case<'_>, report: &mut Report) {
+    let filter = match case.scope {
+        Scope::Run => return,
+        Scope::Range => None,
+        Scope::Population => match filter(case) {
+            Ok(filter) => Some(filter),
+            Err(why) => return report.put("R2", Outcome::Invalid(why)),
+        },
+    };
+    let until = filter.as_ref().and_then(|filter| filter.until);
+    steady(case, until, report);
+    if let Some(filter) = filter {
+        let outcome = answered(case, &filter, report).unwrap_or_else(Outcome::Invalid);
+        report.put("R2", outcome);
+    }
+}
+
+fn filter(case: &Case<'_>) -> Result<Filter, String> {
+    let bad = || format!("the query of `{POPULATION}` is malformed");
+    let text = case.files.get(POPULATION).ok_or_else(bad)?;
+    let json = Json::parse(text, &Limits::FILE).map_err(|e| format!("`{POPULATION}`: {e}"))?;
+    let query = json.get("query").ok_or_else(bad)?;
+    let mut said = case.predicate.get("query").cloned().unwrap_or(Json::Null);
+    if let Json::Object(members) = &mut said {
+        members.remove("requested_by");
+    }
+    if said != *query {
+        return Err(format!("`{POPULATION}` answers another query than the statement's"));
+    }
+    match Query::from_json(query) {
+        Some(Query::Population(filter)) => Ok(filter),
+        Some(Query::Run(_) | Query::Range { .. }) | None => Err(bad()),
+    }
+}
+
+/// R2: the chains asked for, each in the time asked for, and everything told of them.
+fn answered(case: &Case<'_>, filter: &Filter, report: &mut Report) -> Result<Outcome, String> {
+    let origins: Vec<&str> = case.strands.iter().map(Strand::origin).collect();
+    if let Some(pair) = origins.windows(2).find(|pair| pair.first() >= pair.last()) {
+        return Err(format!("the chains are not ascending by name: {}", pair.join(", ")));
+    }
+    if !filter.chains.is_empty() {
+        let absent = filter.chains.iter().find(|log| !origins.contains(&log.as_str()));
+        if let Some(absent) = absent {
+            return Err(format!("`{absent}` was asked for and is not here"));
+        }
+        if let Some(extra) = origins.iter().find(|o| filter.chains.iter().all(|log| log != *o)) {
+            return Err(format!("`{extra}` was not asked for"));
+        }
+    }
+    for strand in &case.strands {
+        in_time(strand, filter).map_err(|why| format!("{}: {why}", strand.folder))?;
+    }
+    if case.files.get(POPULATION) != Some(population(filter, &case.strands).as_slice()) {
+        return Err(format!("`{POPULATION}` does not follow from the entries and the query"));
+    }
+    let entries: usize = case.strands.iter().map(|strand| strand.asked().count()).sum();
+    enumerated(case, filter, &origins, report)?;
+    Ok(Outcome::Valid(format!("{} chains, {entries} entries, recomputed", origins.len())))
+}
+
+/// The ends of the span lie where the time that was asked for begins and ends.
+fn in_time(strand: &Strand, filter: &Filter) -> Result<(), String> {
+    let span = strand.span.ok_or("no range proof")?;
+    let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
+    let at = |seq| strand.lines.iter().find(|line| line.entry.seq == seq).map(|l| l.entry.ts);
+    let begins = match (filter.since, span.from.checked_sub(1)) {
+        (None, before) => before.is_none(),
+        (Some(_), None) => true,
+        (Some(since), Some(before)) => at(before).is_some_and(|ts| ts < since),
+    };
+    let first = strand.asked().next().map(|line| line.entry.ts);
+    if !begins || first.zip(filter.since).is_some_and(|(ts, since)| ts < since) {
+        return Err(format!("entry {} is not the first of the time asked for", span.from));
+    }
+    let ends = match filter.until {
+        None => span.to == size,
+        // With nothing in between, `until` may lie before `since`, and the end is where the begin is.
+        Some(until) if span.from < span.to || filter.since.is_none_or(|since| since <= until) => {
+            span.to == size || at(span.to).is_some_and(|ts| ts >= until)
+        }
+        Some(_) => true,
+    };
+    let last = strand.asked().last().map(|line| line.entry.ts);
+    if !ends || last.zip(filter.until).is_some_and(|(ts, until)| ts >= until) {
+        return Err(format!("entry {} is not the first after the time asked for", span.to));
+    }
+    Ok(())
+}
+
+/// The chains are those that the fleet log enrolled, if the bundle has the fleet log.
+fn enumerated(
+    case: &Case<'_>,
+    filter: &Filter,
+    origins: &[&str],
+    report: &mut Report,
+) -> Result<(), String> {
+    let trusted = matches!(report.outcome("F1"), Some(Outcome::Valid(_)));
+    let mut say = |text: String| report.not_proven.push(text);
+    if !filter.chains.is_empty() {
+        say("anything about other chains: the query names the ones it is about".into());
+        return Ok(());
+    }
+    let fleet = case.fleet.as_ref();
+    let enrolled: Vec<&str> = fleet.map(chains_of).unwrap_or_default();
+    if enrolled.is_empty() {
+        say("that these are all chains of the tenant: no fleet log in the bundle lists them".into());
+        return Ok(());
+    }
+    if let Some(absent) = enrolled.iter().find(|log| !origins.contains(log)) {
+        return Err(format!("`{absent}` is enrolled in the fleet log and not here"));
+    }
+    // An exporter may leave entries of the fleet log out, unless the log is a trusted one and all here.
+    if !trusted || !fleet.is_some_and(whole) {
+        say("that these are all chains of the tenant: that the fleet log here is the trusted one, and \
+             all of it, is not shown (F1, a range from its first entry)"
+            .into());
+    }
+    let unknown: Vec<&str> = origins.iter().filter(|o| !enrolled.contains(o)).copied().collect();
+    if !unknown.is_empty() {
+        say(format!("that the fleet log lists every chain: {} is not in it", unknown.join(", ")));
+    }
+    Ok(())
+}
+
+/// Whether the bundle has the log from its first entry to its checkpoint's last.
+fn whole(log: &Strand) -> bool {
+    let size = log.checkpoint.as_ref().map(|checkpoint| checkpoint.size);
+    log.span.is_some_and(|span| span.from == 0 && Some(span.to) == size)
+}
+
+fn chains_of(fleet: &Strand) -> Vec<&str> {
+    let enrolled = fleet.lines.iter().filter(|line| line.is(Kind::ChainEnrolled));
+    enrolled.filter_map(|line: &Line| line.log()).collect()
+}
+
+/// C2: no pause longer than declared but those that the log explains.
+fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
+    let told: Vec<(&Strand, Pulse)> =
+        case.strands.iter().map(|strand| (strand, pulse(strand, until))).collect();
+    let gaps = || told.iter().flat_map(|(s, pulse)| pulse.gaps.iter().map(move |gap| (s, gap)));
+    let explained = gaps().filter(|(_, gap)| gap.cause.explained()).count();
+    if explained > 0 {
+        report.not_proven.push(format!(
+            "what happened in {explained} pauses in which no writer ran: a gate without a writer \
+             refuses every call, and only its own word says that it was one"
+        ));
+    }
+    quiet_since(case, &told, report);
+    let longest = told.iter().map(|(_, pulse)| pulse.longest_ms).max().unwrap_or(0);
+    let unknown = told
+        .iter()
+        .find(|(strand, pulse)| pulse.declared_ms.is_none() && strand.asked().next().is_some());
+    let silences: Vec<_> = gaps().filter(|(_, gap)| !gap.cause.explained()).collect();
+    let outcome = match (silences.first(), unknown) {
+        (Some((strand, gap)), _) => Outcome::Unverifiable(format!(
+            "{} pauses that nothing explains; the first is after seq {} of {} at {}: {} ms",
+            silences.len(),
+            gap.after,
+            strand.origin(),
+            gap.since,
+            gap.ms
+        )),
+        (None, Some((strand, _))) => {
+            Outcome::Unverifiable(format!("a writer of {} declares no cadence", strand.origin()))
+        }
+        (None, None) => Outcome::Valid(format!("the longest pause is {longest} ms")),
+    };
+    report.put("C2", outcome);
+}
+
+/// A chain that goes on to its head and had been quiet when the bundle was made.
+fn quiet_since(case: &Case<'_>, told: &[(&Strand, Pulse)], report: &mut Report) {
+    let at = Exporter::said(&case.predicate).at;
+    let Some(at) = Timestamp::parse(&at) else { return };
+    for (strand, pulse) in told {
+        let head = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
+        let last = strand.lines.last().filter(|line| {
+            line.entry.seq.checked_add(1) == Some(head) && !line.is(Kind::WriterStopped)
+        });
+        let tail = pulse.gaps.iter().any(|gap| gap.cause == Cause::Tail);
+        let (Some(last), Some(declared)) = (last.filter(|_| !tail), pulse.declared_ms) else {
+            continue;
+        };
+        let quiet = at.millis().saturating_sub(last.entry.ts.millis());
+        let limit = i64::try_from(declared.saturating_add(declared / 2)).unwrap_or(i64::MAX);
+        if quiet > limit {
+            report.not_proven.push(format!(
+                "what happened on {} since {}: the writer had not ended and was silent when the \
+                 bundle was made",
+                strand.origin(),
+                last.entry.ts
+            ));
+        }
+    }
+}

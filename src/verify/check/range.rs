@@ -1,0 +1,95 @@
+//! R1: the entries of a span are all there are in it.
+
+use super::report::Outcome;
+use crate::bundle::Files;
+use crate::crypto::merkle;
+use crate::crypto::note::Checkpoint;
+use crate::crypto::range::{RangeProof, verifies_range};
+use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
+use crate::domain::json::{Json, Limits};
+use crate::entries::Line;
+use crate::scope::{Span, Strand};
+
+/// `v` of a range proof.
+pub const VERSION: &str = "wicketgate/range/1";
+/// Hashes on one side of a proof in a tree of at most 2^64 leaves.
+const SIDE_MAX: usize = 128;
+
+/// A range proof as a bundle has it.
+#[derive(Debug)]
+pub struct Proof {
+    /// What it is about.
+    pub span: Span,
+    /// Entries in the tree.
+    pub size: Seq,
+    /// The hashes beside the span.
+    pub proof: RangeProof,
+}
+
+/// Reads a range proof, if the bundle has one of this name.
+pub fn read(files: &Files, name: &str) -> Option<Result<Proof, String>> {
+    files.get(name).map(|text| parse(text).map_err(|why| format!("`{name}`: {why}")))
+}
+
+fn parse(text: &[u8]) -> Result<Proof, String> {
+    let json = Json::parse(text, &Limits::FILE).map_err(|e| e.to_string())?;
+    let bad = || "malformed".to_owned();
+    let members = json.as_object().ok_or_else(bad)?;
+    if members.len() != 6 || json.get("v").and_then(Json::as_str) != Some(VERSION) {
+        return Err(bad());
+    }
+    let number = |name| json.get(name).and_then(Json::as_u64).ok_or_else(bad);
+    let side = |name| -> Result<Vec<Digest>, String> {
+        let list = json.get(name).and_then(Json::as_array).ok_or_else(bad)?;
+        if list.len() > SIDE_MAX {
+            return Err(format!("`{name}` has {} hashes", list.len()));
+        }
+        let hashes: Option<Vec<Digest>> = list
+            .iter()
+            .map(|hash| {
+                let hash = hash.as_str()?;
+                Digest::parse(hash).filter(|digest| digest.hex() == hash)
+            })
+            .collect();
+        hashes.ok_or_else(bad)
+    };
+    Ok(Proof {
+        span: Span { from: number("from")?, to: number("to")? },
+        size: number("size")?,
+        proof: RangeProof { left: side("left")?, right: side("right")? },
+    })
+}
+
+/// The root of the log when it had this many entries, if these lines have all of them from the first on.
+/// That they are in the log is for others to say.
+pub(super) fn beginning(lines: &[Line], size: Seq) -> Option<Digest> {
+    let there = lines.iter().zip(0..size).take_while(|(line, seq)| line.entry.seq == *seq);
+    let leaves: Vec<Digest> = there.map(|(line, _)| line.leaf).collect();
+    let all = u64::try_from(leaves.len()).is_ok_and(|count| count == size);
+    all.then(|| merkle::root(&leaves))
+}
+
+/// R1 of one chain.
+pub fn check(proof: &Proof, strand: &Strand, checkpoint: &Checkpoint) -> Outcome {
+    let Span { from, to } = proof.span;
+    if proof.size != checkpoint.size {
+        let why = format!("about {} entries, the checkpoint has {}", proof.size, checkpoint.size);
+        return Outcome::Invalid(why);
+    }
+    let asked: Vec<_> = strand.lines.iter().filter(|l| proof.span.has(l.entry.seq)).collect();
+    let missing = (from..to).zip(asked.iter().map(|line| Some(line.entry.seq)).chain(
+        // One more than there are, so that an entry left out at the end is named too.
+        std::iter::once(None),
+    ));
+    if let Some((seq, _)) = missing.into_iter().find(|(seq, there)| Some(*seq) != *there) {
+        return Outcome::Invalid(format!("seq {seq} of {from}..{to} is not here"));
+    }
+    let leaves: Vec<Digest> = asked.iter().map(|line| line.leaf).collect();
+    let RangeProof { left, right } = &proof.proof;
+    if verifies_range((from, to, proof.size), &leaves, left, right, &checkpoint.root) {
+        Outcome::Valid(format!("{from}..{to} of {}: {} entries", checkpoint.origin, leaves.len()))
+    } else {
+        Outcome::Invalid(format!("{from}..{to} is not proven to be whole"))
+    }
+}

@@ -1,0 +1,471 @@
+//! P5: every decision a policy made is made again, offline, from the recorded input and policy bytes.
+//!
+//! The engine is the gate's own (`policy::ask`). Before it is asked, the input is held against the
+//! entry: an input that speaks of another call, agent, run, tool, time or of other observing layers
+//! is a forgery. What the entry cannot tell is taken as recorded: the counters of the run, the facts
+//! the sidecar attests, whether the tool only reads.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::case::Case;
+use super::report::{Outcome, Report};
+use super::same::same;
+use crate::approval::Approval;
+use crate::approvals::broken;
+use crate::bundle::{AGENT, Files, agent_files};
+use crate::domain::canonical;
+use crate::domain::code::Code;
+use crate::domain::commitment::derived;
+use crate::domain::digest::Digest;
+use crate::domain::json::{Json, Limits};
+use crate::domain::tier::{Binding, Tier};
+use crate::domain::time::Timestamp;
+use crate::entries::Line;
+use crate::entries::word;
+use crate::firewall;
+use crate::payloads::Payload;
+use crate::policy::bundle::Bundle;
+use crate::policy::rego::{ENGINE, RegoEngine};
+use crate::policy::{self, EngineError, PolicyEngine as _, input};
+use crate::projection::{Material, decides};
+use crate::record::call::CallDenied;
+use crate::record::chain::WriterStarted;
+use crate::record::run::RunOpened;
+use crate::record::{Kind, Role};
+use crate::yaml;
+
+/// How the item begins that stays unproven unless this check holds.
+pub const NOT_MADE: &str = "that the policy engine would decide the same again";
+/// One evaluation here. The gate's own deadline is shorter and on another machine: a decision that was
+/// refused for being late is not made again, and a sound one is not to fail on a slow laptop.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// Between the moment the policy was told and the entry's own time.
+const SKEW_MILLIS: i64 = 5 * 60 * 1000;
+
+/// What became of one decision.
+enum Made {
+    /// The same again.
+    Same,
+    /// No policy was asked: something before it refused.
+    NotAsked,
+    /// It cannot be made again, and why.
+    Cannot(String),
+}
+
+/// Makes every decision again. Nothing is evaluated for a bundle that has already failed, whoever made it.
+pub fn check(case: &Case<'_>, report: &mut Report) {
+    let outcome = match report.failed().first() {
+        Some(failed) => Outcome::Unverifiable(format!("not made again, because {failed} fails")),
+        None => made_again(case.files, &case.materials()),
+    };
+    report.put("P5", outcome);
+}
+
+fn made_again(files: &Files, materials: &[Material<'_>]) -> Outcome {
+    let mut replay = Replay { files, engines: BTreeMap::new() };
+    let (mut same, mut not_asked) = (0_usize, 0_usize);
+    let mut cannot: BTreeMap<String, usize> = BTreeMap::new();
+    let decisions = materials.iter().flat_map(|material| {
+        let opened = material.opened();
+        material.of_run().filter(|line| decides(line)).map(move |line| (material, opened, line))
+    });
+    for (material, opened, line) in decisions {
+        match replay.one(material, opened, line) {
+            Ok(Made::Same) => same = same.saturating_add(1),
+            Ok(Made::NotAsked) => not_asked = not_asked.saturating_add(1),
+            Ok(Made::Cannot(why)) => {
+                let count = cannot.entry(why).or_default();
+                *count = count.saturating_add(1);
+            }
+            Err(why) => return Outcome::Invalid(format!("seq {}: {why}", line.entry.seq)),
+        }
+    }
+    let mut told = format!("{same} decisions made again, the same");
+    if not_asked > 0 {
+        told = format!("{told}; {not_asked} refused before any policy was asked");
+    }
+    if cannot.is_empty() {
+        return Outcome::Valid(told);
+    }
+    let left: Vec<String> = cannot.iter().map(|(why, n)| format!("{n} not: {why}")).collect();
+    Outcome::Unverifiable(format!("{told}; {}", left.join("; ")))
+}
+
+struct Replay<'a> {
+    files: &'a Files,
+    /// Policies that were met; `None`: the bytes are not here.
+    engines: BTreeMap<Digest, Option<RegoEngine>>,
+}
+
+impl Replay<'_> {
+    fn one(
+        &mut self,
+        material: &Material<'_>,
+        opened: Option<(Timestamp, &RunOpened)>,
+        line: &Line,
+    ) -> Result<Made, String> {
+        let draft = &line.entry.draft;
+        let Some(input) = draft.committed(Role::PolicyInput) else {
+            return not_asked(line).map(|()| Made::NotAsked);
+        };
+        let Some(Payload::Opened { body, .. }) = material.payloads.0.get(&input.c.0) else {
+            return Ok(Made::Cannot("the policy's input is not disclosed".into()));
+        };
+        let decision = line.decision().ok_or("it is no decision")?;
+        let engine = decision.engine;
+        if engine != ENGINE {
+            return Ok(Made::Cannot(format!("decided by `{engine}`, this is `{ENGINE}`")));
+        }
+        let digest = draft.policy.ok_or("no policy is named")?;
+        let input =
+            Json::parse(body, &Limits::FILE).map_err(|e| format!("the policy's input: {e}"))?;
+        if canonical::bytes(&input) != *body {
+            return Err("the policy's input is not in canonical form".into());
+        }
+        let Some((opened_at, opened)) = opened else {
+            return Ok(Made::Cannot("the opening of its run is not here".into()));
+        };
+        let told = Told { material, opened, opened_at, files: self.files, line, input: &input };
+        let Some(engine) = self.engine(&digest)? else {
+            return Ok(Made::Cannot(format!("the bytes of {} are not here", digest.prefixed())));
+        };
+        told.fits(engine)?;
+        if !told.arguments()? {
+            return Ok(Made::Cannot("the arguments are not disclosed".into()));
+        }
+        if detail_of_error(line) == Some("deadline") {
+            return Ok(Made::Cannot("refused because the policy took too long".into()));
+        }
+        let observing = !told.observe()?.is_empty();
+        let answered = policy::ask(engine, body, observing);
+        if matches!(answered, Err(EngineError::Deadline(_))) {
+            return Ok(Made::Cannot("the policy takes too long on this machine".into()));
+        }
+        let by = decision.asked_by.map(|by| by.subject.as_str());
+        let given: Vec<_> = told.granted().collect();
+        let answer = policy::weighed(policy::or_denial(answered), by, &given);
+        same(line, (body, &answer), engine)?;
+        Ok(Made::Same)
+    }
+
+    fn engine(&mut self, digest: &Digest) -> Result<Option<&RegoEngine>, String> {
+        if !self.engines.contains_key(digest) {
+            let carried = self.files.0.iter().filter(|(name, _)| name.starts_with("policy/"));
+            let mut carried = carried.map(|(_, bytes)| bytes);
+            let made = match carried.find(|bytes| Digest::of(&[bytes]) == *digest) {
+                None => None,
+                Some(archive) => {
+                    let bundle = Bundle::from_tar(archive).map_err(|e| e.to_string())?;
+                    Some(RegoEngine::new(&bundle, DEADLINE).map_err(|e| e.to_string())?)
+                }
+            };
+            self.engines.insert(*digest, made);
+        }
+        Ok(self.engines.get(digest).and_then(Option::as_ref))
+    }
+}
+
+/// A decision without an input was no policy's: it refuses, for reasons no policy gives.
+fn not_asked(line: &Line) -> Result<(), String> {
+    let denied = line.get::<CallDenied>();
+    let denied = denied.ok_or_else(|| format!("`{}`, and no policy was asked", line.kind()))?;
+    if denied.reasons.is_empty() {
+        return Err("refused without a reason".into());
+    }
+    for reason in denied.reasons.iter() {
+        let (code, detail) = (reason.code.as_str(), reason.detail.as_str());
+        let of_policy =
+            [Code::PolicyDenied, Code::BindingInsufficient, Code::PolicyError, Code::CallHeld]
+                .into_iter()
+                .any(|policy| policy.as_str() == code);
+        if of_policy && !matches!(detail, "no_policy" | "policy_ended") {
+            return Err(format!("a policy's word (`{code}`) without the input it was asked with"));
+        }
+    }
+    Ok(())
+}
+
+/// The detail of `policy.error`, if that is the recorded reason.
+fn detail_of_error(line: &Line) -> Option<&str> {
+    let reason = line.decision()?.reasons.first()?;
+    (reason.code == Code::PolicyError.as_str()).then_some(&*reason.detail)
+}
+
+/// One recorded input, and the entry it has to be about.
+struct Told<'a> {
+    material: &'a Material<'a>,
+    opened: &'a RunOpened,
+    opened_at: Timestamp,
+    files: &'a Files,
+    line: &'a Line,
+    input: &'a Json,
+}
+
+impl Told<'_> {
+    /// Whether the input speaks of this very call, by this agent, in this run, at this time.
+    fn fits(&self, engine: &RegoEngine) -> Result<(), String> {
+        const MEMBERS: [&str; 16] = [
+            "agent",
+            "approvals",
+            "args",
+            "break_glass",
+            "call",
+            "context",
+            "effect",
+            "findings",
+            "history",
+            "observe",
+            "pools",
+            "quorum",
+            "run",
+            "time",
+            "tool",
+            "v",
+        ];
+        let members = self.input.as_object().ok_or("the policy's input is no object")?;
+        if !members.keys().map(String::as_str).eq(MEMBERS) {
+            return Err("the policy's input has other members than it may have".into());
+        }
+        let draft = &self.line.entry.draft;
+        let opened = self.opened;
+        let run = self.material.run.to_string();
+        let decision = self.line.decision().ok_or("it is no decision")?;
+        let manifest = opened.manifest.to_string();
+        let definition = decision.definition.map(|digest| digest.prefixed());
+        let pairs = [
+            ("v", None, Some(input::VERSION)),
+            ("agent", Some("id"), Some(opened.agent.as_str())),
+            ("agent", Some("version"), Some(opened.version.as_str())),
+            ("agent", Some("manifest"), Some(manifest.as_str())),
+            ("agent", Some("binding"), Some(decision.binding.as_str())),
+            ("agent", Some("binding"), Some(opened.binding.as_str())),
+            ("run", Some("id"), Some(run.as_str())),
+            ("run", Some("mode"), Some(opened.mode.as_str())),
+            ("tool", Some("name"), draft.tool.as_ref().map(|tool| tool.as_str())),
+            ("tool", Some("tier"), decision.tier.map(Tier::as_str)),
+            ("tool", Some("definition"), definition.as_deref()),
+            ("call", Some("id"), draft.call.as_ref().map(|call| call.as_str())),
+        ];
+        let incognito = opened.incognito.is_some();
+        // Inputs of an earlier version do not say it.
+        if self.at("run").get("incognito").is_some_and(|told| told.as_bool() != Some(incognito)) {
+            return Err("the policy was told another `run.incognito` than is recorded".into());
+        }
+        for (part, name, recorded) in pairs {
+            let (told, shown) = match name {
+                Some(name) => (self.at(part).get(name), format!("{part}.{name}")),
+                None => (self.input.get(part), part.to_owned()),
+            };
+            if recorded.is_none() || told.and_then(Json::as_str) != recorded {
+                return Err(format!("the policy was told another `{shown}` than is recorded"));
+            }
+        }
+        self.approvals(engine)?;
+        self.delegation(opened)?;
+        self.labels(opened)?;
+        self.manifest()?;
+        self.counters()?;
+        let at = self.time()?;
+        if engine.valid_until().is_some_and(|until| until <= at) {
+            return Err("decided by a policy that had ended".into());
+        }
+        self.observing(engine, at)
+    }
+
+    fn at(&self, name: &str) -> &Json {
+        self.input.get(name).unwrap_or(&Json::Null)
+    }
+
+    /// The runs above, as the run's opening tells them.
+    fn delegation(&self, opened: &RunOpened) -> Result<(), String> {
+        let recorded = Json::of(&opened.delegation.as_deref().unwrap_or_default());
+        if self.at("agent").get("delegation") == Some(&recorded) {
+            Ok(())
+        } else {
+            Err("the policy was told of other runs above than the run was opened below".into())
+        }
+    }
+
+    /// The labels the run was opened with, which are claims.
+    fn labels(&self, opened: &RunOpened) -> Result<(), String> {
+        let labels = opened.labels.iter().map(|label| (&*label.k, Json::from(&*label.v)));
+        let labels = Json::object(labels);
+        let told = [self.at("run").get("labels"), self.at("context").get("claimed")];
+        if told.iter().all(|told| *told == Some(&labels)) {
+            Ok(())
+        } else {
+            Err("the policy was told other labels than the run was opened with".into())
+        }
+    }
+
+    /// Owner, labels and binding, where the manifest is here. That it is the manifest is A1.
+    fn manifest(&self) -> Result<(), String> {
+        let digest = Some(self.opened.manifest.0);
+        let names = digest.map(|digest| [AGENT.to_owned(), agent_files(&digest).0]);
+        let mut there = names.iter().flatten().filter_map(|name| self.files.get(name));
+        let bytes = there.find(|bytes| Some(Digest::of(&[bytes])) == digest);
+        let Some(bytes) = bytes else { return Ok(()) };
+        let value: serde_json::Value =
+            yaml::from_slice(bytes, AGENT).map_err(|e| format!("the manifest: {e}"))?;
+        let text = value.get("metadata").map(ToString::to_string).unwrap_or_default();
+        let metadata = Json::parse(text.as_bytes(), &Limits::FILE).unwrap_or(Json::Null);
+        let agent = self.at("agent");
+        let owner = metadata.get("owner").cloned().unwrap_or_else(|| Json::from(""));
+        let none = Json::Object(BTreeMap::new());
+        if agent.get("owner") != Some(&owner)
+            || agent.get("labels") != Some(metadata.get("labels").unwrap_or(&none))
+        {
+            return Err(
+                "the policy was told another owner or other labels than the manifest's".into()
+            );
+        }
+        self.accepted(value.pointer("/spec").unwrap_or(&serde_json::Value::Null))
+    }
+
+    /// The run is bound as well as the manifest asks for, and the policy was told how well a T3 call has to
+    /// be: as the manifest says, or stricter below another run. A version that did not tell it asked for
+    /// `observed`.
+    fn accepted(&self, spec: &serde_json::Value) -> Result<(), String> {
+        let said = |name: &str| spec.pointer(name).and_then(serde_json::Value::as_str);
+        let list = |name: &str| spec.pointer(name).and_then(serde_json::Value::as_array);
+        let listed = |name: &str| list(name).is_some_and(|all| !all.is_empty());
+        let least = said("/binding/minimum").map_or_else(
+            || match listed("/model/names") || listed("/instructions") {
+                true => Some(Binding::Claimed),
+                false => Some(Binding::Unclaimed),
+            },
+            Binding::parse,
+        );
+        // The gate's own test is of no agent's run.
+        let own = self.opened.auth.method == "internal";
+        if !own && least.is_none_or(|least| self.opened.binding < least) {
+            return Err("the run is bound to its model by less than the manifest accepts".into());
+        }
+        let demand = Binding::parse(said("/binding/tier3").unwrap_or("observed"));
+        let agent = self.at("agent");
+        let told = agent.get("tier3").map_or(Some("observed"), Json::as_str);
+        let told = told.and_then(Binding::parse);
+        let below = self.opened.delegation.is_some();
+        if told.is_some() && (told == demand || below && told > demand) {
+            return Ok(());
+        }
+        Err("the policy was told another `agent.tier3` than the manifest says".into())
+    }
+
+    /// The approvals of the call that are recorded before it was judged.
+    fn granted(&self) -> impl Iterator<Item = Approval> {
+        let (call, seq) = (&self.line.entry.draft.call, self.line.entry.seq);
+        let before = move |line: &&Line| line.entry.draft.call == *call && line.entry.seq < seq;
+        let granted = self.material.of_run().filter(before);
+        granted.filter_map(|line| word::granted(&line.entry))
+    }
+
+    /// Those who had approved the call when it was judged, and the layers that count them for themselves.
+    fn approvals(&self, engine: &RegoEngine) -> Result<(), String> {
+        let granted: Vec<Json> =
+            self.granted().map(|approval| input::approval_json(&approval)).collect();
+        // What was said before the span is not read.
+        if !self.material.cut.begin && *self.at("approvals") != Json::Array(granted) {
+            return Err("the policy was told of approvals that are not recorded".into());
+        }
+        if *self.at("quorum") != input::quorum_json(engine.by_hand()) {
+            return Err(
+                "the policy was told of other layers that count approvers than it has".into()
+            );
+        }
+        // Whether that order holds is P4.
+        let broken = broken(self.line);
+        if *self.at("break_glass") == input::break_glass_json(broken.as_ref()) {
+            Ok(())
+        } else {
+            Err("the policy was told of another break-glass order than is recorded".into())
+        }
+    }
+
+    /// The counters stand in the input twice.
+    fn counters(&self) -> Result<(), String> {
+        let (run, history) = (self.at("run"), self.at("history"));
+        let same = ["calls", "errors"].iter().all(|name| run.get(name) == history.get(name));
+        if same { Ok(()) } else { Err("the policy was told two counts of one thing".into()) }
+    }
+
+    /// When the policy was asked: close to the entry's own time, and spelt out right.
+    fn time(&self) -> Result<Timestamp, String> {
+        let read =
+            |part: &Json, name| part.get(name).and_then(Json::as_str).and_then(Timestamp::parse);
+        let close = |at: Timestamp, of: Timestamp| {
+            at.millis().abs_diff(of.millis()) <= SKEW_MILLIS.unsigned_abs()
+        };
+        let time = self.at("time");
+        let at = read(time, "rfc3339").ok_or("the policy was told no time")?;
+        if !close(at, self.line.entry.ts) {
+            return Err(format!(
+                "the policy was told {at}, and the entry is of {}",
+                self.line.entry.ts
+            ));
+        }
+        if input::time_json(at) != *time {
+            return Err("the policy was told two times".into());
+        }
+        let begun = read(self.at("run"), "opened_at");
+        if !begun.is_some_and(|begun| close(begun, self.opened_at)) {
+            return Err("the policy was told another time at which the run was opened".into());
+        }
+        Ok(at)
+    }
+
+    /// The layers the policy was told observe.
+    fn observe(&self) -> Result<Vec<&str>, String> {
+        let told = self.at("observe").as_array().ok_or("the policy was told no `observe`")?;
+        let told: Option<Vec<&str>> = told.iter().map(Json::as_str).collect();
+        told.ok_or_else(|| "`observe` is a list of layers".into())
+    }
+
+    fn observing(&self, engine: &RegoEngine, at: Timestamp) -> Result<(), String> {
+        let tier = self.line.decision().and_then(|decision| decision.tier);
+        let layers = match tier {
+            Some(Tier::T0 | Tier::T1 | Tier::T2) => engine.observing(at),
+            Some(Tier::T3) | None => Vec::new(),
+        };
+        if self.observe()?.into_iter().eq(layers.iter().map(|(layer, _)| *layer)) {
+            Ok(())
+        } else {
+            Err("the policy was told of other observing layers than it has".into())
+        }
+    }
+
+    /// Whether the arguments are disclosed; if so they are those the policy was told, and what the
+    /// firewall saw in them it sees again.
+    fn arguments(&self) -> Result<bool, String> {
+        let args = self.line.entry.draft.committed(Role::Args);
+        let args = args.ok_or("no arguments are committed to")?;
+        let Some(Payload::Opened { salt, body, .. }) = self.material.payloads.0.get(&args.c.0)
+        else {
+            return Ok(false);
+        };
+        // Keyed with the salt of the arguments, of which an effect is made.
+        let effect = derived(salt, &[b"effect:", &canonical::bytes(self.at("effect"))]);
+        let recorded = self.line.decision().and_then(|decision| decision.effect);
+        if recorded != Some(Digest::from_bytes(effect)) {
+            return Err("the policy was told of another effect than is recorded".into());
+        }
+        if canonical::bytes(self.at("args")) != *body {
+            return Err("the policy was told other arguments than were recorded".into());
+        }
+        // What counts as a finding may change from version to version.
+        let mut started = self.material.lines.iter().filter(|line| line.is(Kind::WriterStarted));
+        let writer = started.rfind(|line| line.entry.epoch == self.line.entry.epoch);
+        if writer
+            .and_then(|line| line.get::<WriterStarted>())
+            .is_some_and(|w| w.version == env!("CARGO_PKG_VERSION"))
+        {
+            let seen = firewall::findings(self.at("args"));
+            let seen: Vec<Json> = seen.iter().map(input::finding_json).collect();
+            if Json::from(seen) != *self.at("findings") {
+                return Err("the policy was told of other findings than there are".into());
+            }
+        }
+        Ok(true)
+    }
+}

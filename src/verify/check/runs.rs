@@ -1,0 +1,170 @@
+//! S3, S4, S5 and P2: every run that was asked for, entry by entry.
+
+use std::collections::BTreeSet;
+
+use super::case::Case;
+use super::report::Report;
+use crate::domain::id::RunId;
+use crate::entries::lineage::Lineage;
+use crate::entries::runs::Run;
+use crate::entries::{Damage, Line};
+use crate::record::Kind;
+use crate::scope::{CONTEXT, Scope, Strand};
+
+const IDS: [&str; 4] = ["S3", "S4", "S5", "P2"];
+
+/// How the runs of a bundle stand.
+#[derive(Default)]
+struct Count {
+    runs: usize,
+    entries: u64,
+    sealed: usize,
+    open: usize,
+    cut: usize,
+    open_calls: usize,
+}
+
+/// S3, S4, S5 and P2; whether the runs could be read to their ends.
+pub fn check(case: &Case<'_>, report: &mut Report) -> bool {
+    match walk(case, report) {
+        Err(damage) => {
+            let failed = damage.check;
+            report.invalid(damage);
+            for id in IDS.into_iter().filter(|id| *id != failed) {
+                report.unverifiable(id, format!("not decided, because {failed} fails"));
+            }
+            false
+        }
+        Ok(count) => {
+            if case.scope == Scope::Run {
+                of_run(&count, report);
+            } else {
+                of_span(&count, report);
+            }
+            report.valid("P2", "recomputed from the commitments");
+            true
+        }
+    }
+}
+
+fn of_run(count: &Count, report: &mut Report) {
+    report.valid("S3", format!("{} entries", count.entries));
+    if count.sealed == 1 {
+        report.valid("S4", "complete");
+        report.valid("S5", "every call has ended");
+    } else {
+        report.unverifiable("S4", "the run is OPEN: more may have happened since");
+        report.unverifiable("S5", format!("{} calls are open", count.open_calls));
+    }
+}
+
+/// A span ends where it was asked to end: what lies beyond is told, and is no fault of the bundle.
+fn of_span(count: &Count, report: &mut Report) {
+    let Count { runs, entries, sealed, open, cut, open_calls } = count;
+    report.valid("S3", format!("{runs} runs with {entries} entries"));
+    report.valid(
+        "S4",
+        format!("{sealed} complete; not complete: {open} open, {cut} cut by the ends"),
+    );
+    report.valid("S5", format!("{open_calls} calls have no end here"));
+    if open + cut > 0 {
+        report.not_proven.push(format!(
+            "what happened in {open} runs that were open and {cut} that the ends of the span cut, \
+             outside of it"
+        ));
+    }
+}
+
+fn walk(case: &Case<'_>, report: &mut Report) -> Result<Count, Damage> {
+    let mut count = Count::default();
+    for strand in &case.strands {
+        stray(strand, case.scope)?;
+        lineage(strand)?;
+        for (id, own) in strand.runs() {
+            one(strand, id, &own, &mut count)?;
+            if case.scope == Scope::Run {
+                report.run = Some(id.to_string());
+            }
+        }
+    }
+    match (case.scope, case.trust.run) {
+        (Scope::Run, _) => only(case, &count)?,
+        (Scope::Range | Scope::Population, Some(wanted)) => {
+            let scope = case.scope.as_str();
+            let why = format!("the bundle is about a {scope}, not about run {wanted}");
+            return Err(Damage::new("S3", why));
+        }
+        (Scope::Range | Scope::Population, None) => {}
+    }
+    Ok(count)
+}
+
+/// No run outlives the one that delegated to it, where both are here.
+fn lineage(strand: &Strand) -> Result<(), Damage> {
+    let (mut lineage, mut sealed) = (Lineage::default(), BTreeSet::new());
+    for line in &strand.lines {
+        let taken = lineage.accept(line, &|run| sealed.contains(run), false);
+        taken.map_err(|d| Damage::new(d.check, format!("seq {}: {}", line.entry.seq, d.why)))?;
+        if line.is(Kind::RunSealed) {
+            sealed.extend(line.entry.run.as_ref().map(|link| link.run));
+        }
+    }
+    Ok(())
+}
+
+fn one(strand: &Strand, id: &RunId, own: &[&Line], count: &mut Count) -> Result<(), Damage> {
+    let cut = strand.cut(own);
+    let first = own.first().and_then(|line| line.entry.run.as_ref());
+    let mut run = match first {
+        Some(link) if strand.span.is_some() && cut.begin => Run::cut(link),
+        Some(_) | None => Run::default(),
+    };
+    for line in own {
+        run.accept(id, line)
+            .map_err(|d| Damage::new(d.check, format!("seq {}: {}", line.entry.seq, d.why)))?;
+    }
+    let entries = u64::try_from(own.len()).unwrap_or(u64::MAX);
+    count.runs = count.runs.saturating_add(1);
+    count.entries = count.entries.saturating_add(entries);
+    count.open_calls = count.open_calls.saturating_add(run.open_calls());
+    let place = match (cut.any(), run.sealed()) {
+        (true, _) => &mut count.cut,
+        (false, true) => &mut count.sealed,
+        (false, false) => &mut count.open,
+    };
+    *place = place.saturating_add(1);
+    Ok(())
+}
+
+/// A bundle of one run is about one run, and the one that was asked for.
+fn only(case: &Case<'_>, count: &Count) -> Result<(), Damage> {
+    let bad = |why: String| Err(Damage::new("S3", why));
+    let ids: Vec<&RunId> =
+        case.strands.iter().flat_map(Strand::runs).map(|(id, _)| id).take(2).collect();
+    match (ids.as_slice(), case.trust.run) {
+        ([], _) => bad("no run".into()),
+        ([_, other, ..], _) => bad(format!("entries of a second run, {other}, of {}", count.runs)),
+        ([id], Some(wanted)) if wanted != **id => {
+            bad(format!("the bundle is about run {id}, not {wanted}"))
+        }
+        ([_], _) => Ok(()),
+    }
+}
+
+/// Outside of what was asked for stand only entries that introduce it.
+fn stray(strand: &Strand, scope: Scope) -> Result<(), Damage> {
+    let lines = strand.lines.iter().filter(|line| match scope {
+        Scope::Run => line.entry.run.is_none(),
+        Scope::Range | Scope::Population => {
+            strand.span.is_none_or(|span| !span.has(line.entry.seq))
+        }
+    });
+    for line in lines {
+        let context = CONTEXT.iter().any(|kind| line.is(*kind));
+        if !context && line.unknown.is_none() && !strand.introduces(line) {
+            let why = format!("seq {}: `{}` does not belong here", line.entry.seq, line.kind());
+            return Err(Damage::new("S3", why));
+        }
+    }
+    Ok(())
+}

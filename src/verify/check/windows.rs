@@ -1,0 +1,85 @@
+//! P3 and A1, of time: no policy decided, and no run was opened, outside of what their signers gave them.
+
+use std::collections::BTreeMap;
+
+use super::case::Case;
+use crate::bundle::{AGENT, agent_files};
+use crate::domain::digest::Digest;
+use crate::domain::time::Timestamp;
+use crate::entries::Line;
+use crate::entries::approved::LATE_MILLIS;
+use crate::policy::bundle::meta_of_archive;
+use crate::record::Kind;
+use crate::record::run::RunOpened;
+use crate::yaml::Document;
+
+/// From when on something holds, and until when: either may be open.
+#[derive(Clone, Copy)]
+struct Window {
+    from: Option<Timestamp>,
+    until: Option<Timestamp>,
+}
+
+impl Window {
+    /// Whether an entry of this time stands in it. It may stand a moment after the end: what it tells was found before.
+    fn has(self, at: Timestamp) -> bool {
+        let late = |until: Timestamp| at.millis() < until.millis().saturating_add(LATE_MILLIS);
+        self.from.is_none_or(|from| from <= at) && self.until.is_none_or(late)
+    }
+
+    fn refuse(self, line: &Line, what: &str) -> Result<(), String> {
+        if self.has(line.entry.ts) {
+            return Ok(());
+        }
+        let shown =
+            |end: Option<Timestamp>| end.map_or_else(|| "always".into(), |at| at.to_string());
+        let (seq, from, until) = (line.entry.seq, shown(self.from), shown(self.until));
+        Err(format!("seq {seq}: {what} holds from {from} until {until}"))
+    }
+}
+
+/// Holds every activation, and every call that ran or waited, against the window of its policy. A policy whose window
+/// cannot be read is one that nobody can evaluate: P5 says so.
+pub(super) fn policies(case: &Case<'_>) -> Result<(), String> {
+    let files = case.files.0.iter().filter(|(name, _)| name.starts_with("policy/"));
+    let windows: BTreeMap<Digest, Window> = files
+        .filter_map(|(_, archive)| {
+            let meta = meta_of_archive(archive).ok()?;
+            let window = Window { from: meta.not_before, until: meta.not_after };
+            Some((Digest::of(&[archive]), window))
+        })
+        .collect();
+    let kinds = [Kind::PolicyActivated, Kind::CallAuthorized, Kind::CallHeld];
+    for line in case.strands.iter().flat_map(|strand| &strand.lines) {
+        let policy = line.entry.draft.policy.filter(|_| kinds.iter().any(|kind| line.is(*kind)));
+        if let Some(window) = policy.and_then(|policy| windows.get(&policy)) {
+            window.refuse(line, "its policy")?;
+        }
+    }
+    Ok(())
+}
+
+/// Holds the opening of every run against the window of its manifest; of how many manifests that cannot be told.
+pub(super) fn manifests(case: &Case<'_>) -> Result<usize, String> {
+    let mut windows: BTreeMap<Digest, Option<Window>> = BTreeMap::new();
+    for line in case.strands.iter().flat_map(|strand| &strand.lines) {
+        let Some(opened) = line.get::<RunOpened>() else { continue };
+        let digest = opened.manifest.0;
+        let window = *windows.entry(digest).or_insert_with(|| of_manifest(case, &digest));
+        if let Some(window) = window {
+            window.refuse(line, "its manifest")?;
+        }
+    }
+    Ok(windows.values().filter(|window| window.is_none()).count())
+}
+
+/// `spec.validity` of the manifest of this digest, if it is here.
+fn of_manifest(case: &Case<'_>, digest: &Digest) -> Option<Window> {
+    let names = [AGENT.to_owned(), agent_files(digest).0];
+    let mut files = names.iter().filter_map(|name| case.files.get(name));
+    let yaml = files.find(|yaml| Digest::of(&[yaml]) == *digest)?;
+    let document = Document::parse(yaml, AGENT).ok()?;
+    let validity = document.value.pointer("/spec/validity")?;
+    let end = |name: &str| Timestamp::parse_short(validity.get(name)?.as_str()?);
+    Some(Window { from: Some(end("not_before")?), until: Some(end("not_after")?) })
+}

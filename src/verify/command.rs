@@ -1,0 +1,198 @@
+//! `evidence verify` as a command: the one place both programs that offer it take it from.
+//!
+//! The small program `wicketgate-verify` links no database and no network; the large one has the same
+//! options, prints the same and ends with the same code, because it is the same function.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use super::bundle::MANIFEST;
+use super::check::verify_watched;
+use super::progress::Progress;
+use super::trust::Trust;
+use crate::clock::{Clock as _, SystemClock};
+use crate::domain::canonical;
+use crate::domain::id::RunId;
+
+/// Check a bundle offline, against trust roots that are not from the bundle.
+///
+/// The same checks, output and exit codes as `wicketgate evidence verify`, in a program that links
+/// no database and no network code.
+#[derive(clap::Parser, Debug)]
+#[command(
+    name = "wicketgate-verify",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Exit codes: 0 valid, 1 invalid, 2 unverifiable or below the level, 64 usage."
+)]
+pub struct Program {
+    /// What its command line says.
+    #[command(flatten)]
+    pub options: Option<Options>,
+    /// Something else than to verify.
+    #[command(subcommand)]
+    pub other: Option<Other>,
+}
+
+/// What the program does beside verifying.
+#[derive(Clone, Copy, Debug, clap::Subcommand)]
+pub enum Other {
+    /// Print how to check a bundle with other people's tools: the text of VERIFY.md, from this program and not from a bundle
+    Guide,
+}
+
+impl Program {
+    /// Does what the command line says.
+    #[must_use]
+    pub fn run(&self) -> End {
+        match (self.other, &self.options) {
+            (Some(Other::Guide), _) => print_guide(),
+            (None, Some(options)) => run(options),
+            (None, None) => usage("name a bundle and `--trust FILE`, or `guide`"),
+        }
+    }
+}
+
+/// Prints `VERIFY.md` as this program has it.
+#[must_use]
+pub fn print_guide() -> End {
+    // A closed pipe (`| head`) is no reason to fail.
+    let _ = std::io::stdout().write_all(super::guide::GUIDE.as_bytes());
+    End::Valid
+}
+
+fn usage(why: impl std::fmt::Display) -> End {
+    // Nobody is left to tell if the terminal is gone.
+    let _ = writeln!(std::io::stderr(), "error: {why}");
+    End::Usage
+}
+
+/// What to verify, and against what.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Your trust roots: keys, approved policies, heads you noted (see `wicketgate evidence guide`)
+    #[arg(long, value_name = "FILE")]
+    trust: PathBuf,
+    /// The run the bundle has to be about
+    #[arg(long, value_name = "ID", value_parser = run_id)]
+    run: Option<RunId>,
+    /// Exit with 2 below this level: 0 files, 1 in the log, 2 extends a pinned head, 3 witnessed, 4 stamped
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=4))]
+    level: Option<u8>,
+    /// Also make every decision again, from its recorded input and the policy's bytes
+    #[arg(long)]
+    replay: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    /// The bundle: a directory, or a `.zip` file
+    #[arg(value_name = "PATH")]
+    bundle: PathBuf,
+}
+
+/// How the command ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// 0: everything that was asked for holds.
+    Valid,
+    /// 1: something does not hold.
+    Invalid,
+    /// 2: something cannot be told, or the level is below the one asked for.
+    Unverifiable,
+    /// 64: the command line or the trust file is wrong.
+    Usage,
+}
+
+impl End {
+    /// The exit code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Valid => 0,
+            Self::Invalid => 1,
+            Self::Unverifiable => 2,
+            Self::Usage => 64,
+        }
+    }
+}
+
+/// Reads a run's id.
+///
+/// # Errors
+/// What a run's id looks like.
+pub fn run_id(text: &str) -> Result<RunId, String> {
+    RunId::parse(text).ok_or_else(|| "a run id is a lowercase UUID with hyphens".to_owned())
+}
+
+/// Verifies, prints the report to standard output, and says how that ended.
+#[must_use]
+pub fn run(options: &Options) -> End {
+    let mut trust = match Trust::load(&options.trust) {
+        Ok(trust) => trust,
+        Err(error @ super::Error::Io { .. }) => {
+            return usage(format!(
+                "the trust file {error}; it says whom you trust, one line each, as `evidence-key FILE`: \
+                 see `wicketgate evidence guide`"
+            ));
+        }
+        Err(error) => return usage(error),
+    };
+    if !options.bundle.is_dir() && !options.bundle.is_file() {
+        return usage(format!(
+            "`{}` is no directory and no file: name what `wicketgate evidence export --out` wrote",
+            options.bundle.display()
+        ));
+    }
+    trust.run = options.run;
+    trust.replay = options.replay;
+    trust.now = Some(SystemClock::new().now());
+    let progress = Progress::new(options.json);
+    let report = verify_watched(&options.bundle, &trust, &progress);
+    drop(progress);
+    let told = if options.json { canonical::text(&report.to_json()) } else { report.to_text() };
+    // A closed pipe (`| head`) is no reason to fail.
+    let _ = writeln!(std::io::stdout(), "{}", told.trim_end());
+    let short = options.level.is_some_and(|wanted| report.level().is_none_or(|is| is < wanted));
+    let end = match report.exit_code() {
+        0 if short => End::Unverifiable,
+        0 => End::Valid,
+        1 => End::Invalid,
+        _ => End::Unverifiable,
+    };
+    if let Some(next) = next_step(options, trust.evidence.is_empty(), short, end) {
+        // The report is on standard output; nobody is left to tell if the terminal is gone.
+        let _ = writeln!(std::io::stderr(), "next: {next}");
+    }
+    end
+}
+
+/// What to do about an answer that is not "valid": the likeliest first.
+fn next_step(options: &Options, trusts_nobody: bool, short: bool, end: End) -> Option<String> {
+    let (bundle, trust) = (options.bundle.display(), options.trust.display());
+    let is_bundle = options.bundle.is_file() || options.bundle.join(MANIFEST).is_file();
+    match end {
+        End::Valid | End::Usage => None,
+        End::Invalid | End::Unverifiable if !is_bundle => Some(format!(
+            "`{bundle}` holds no `{}`: name what `wicketgate evidence export --out` wrote",
+            MANIFEST
+        )),
+        End::Invalid | End::Unverifiable if trusts_nobody => Some(format!(
+            "`{trust}` names no `evidence-key`: get the exporter's public key on a way you trust, and name it"
+        )),
+        End::Invalid => Some(
+            "a check that does not hold is explained under its name in `wicketgate evidence guide`; keep what \
+             you were given, and ask whoever gave it for another copy"
+                .to_owned(),
+        ),
+        End::Unverifiable if short => Some(
+            "the level asked for needs more than this bundle or your trust file has: `wicketgate evidence guide` \
+             says what each level rests on"
+                .to_owned(),
+        ),
+        End::Unverifiable => Some(format!(
+            "add to `{trust}` what the lines above miss (keys, `policy sha256:…`, noted heads): \
+             `wicketgate evidence guide` says how"
+        )),
+    }
+}

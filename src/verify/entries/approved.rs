@@ -1,0 +1,131 @@
+//! P4, as far as entries alone tell: what runs after a hold is what was held, approved in time, by different
+//! people. Whether their signatures hold is told by evidence, which has the payloads.
+
+use std::collections::BTreeSet;
+
+use super::read::Line;
+use crate::entries::word::proposer;
+use crate::record::approval::{ApprovalGranted, ApprovalRefused};
+use crate::record::call::{CallAuthorized, CallHeld};
+use crate::record::{HexDigest, Nonce};
+
+/// How long after a hold's end an entry may still stand that was decided before it: an entry waits for
+/// its commit.
+pub const LATE_MILLIS: i64 = 5_000;
+
+/// What was held, and who has approved it.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    held: CallHeld,
+    given: BTreeSet<String>,
+}
+
+impl Hold {
+    /// Takes a call's next entry. `cut`: entries of the call before it may not have been read.
+    ///
+    /// # Errors
+    /// How the entry does not fit the hold.
+    pub fn accept(hold: &mut Option<Self>, line: &Line, cut: bool) -> Result<(), String> {
+        if let Some(held) = line.get::<CallHeld>() {
+            *hold = Some(Self { held: held.clone(), given: BTreeSet::new() });
+            return Ok(());
+        }
+        let Some(call) = line.get::<CallAuthorized>() else {
+            return hold.as_mut().map_or(Ok(()), |hold| hold.answered(line));
+        };
+        if hold.is_none() && call.asked_by.is_some() && !cut {
+            return Err("an approver wrote its arguments, and it was not held".into());
+        }
+        in_glass_time(line, call)?;
+        match hold {
+            Some(hold) => hold.released(line, call, cut),
+            None if call.approvals.is_some() && !cut => {
+                Err("it names approvals, and was not held".into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Takes an approver's answer. That nothing but a denial follows a refusal is the automaton's business.
+    fn answered(&mut self, line: &Line) -> Result<(), String> {
+        if let Some(said) = line.get::<ApprovalRefused>() {
+            return self.about(line, (said.call_digest, said.nonce));
+        }
+        let Some(said) = line.get::<ApprovalGranted>() else { return Ok(()) };
+        self.about(line, (said.call_digest, said.nonce))?;
+        if self.held.expires != Some(said.expires) {
+            return Err("the approval ends at another time than the hold".into());
+        }
+        let subject = said.subject.as_str();
+        let proposer = self.held.asked_by.as_ref().map(proposer);
+        if proposer.is_some_and(|by| by.is(subject)) {
+            return Err(format!("`{subject}` approves arguments of its own"));
+        }
+        if self.given.insert(subject.to_ascii_lowercase()) {
+            Ok(())
+        } else {
+            Err(format!("`{subject}` approves it a second time"))
+        }
+    }
+
+    /// Whether an answer is about this hold, and not after its end.
+    fn about(&self, line: &Line, (digest, nonce): (HexDigest, Nonce)) -> Result<(), String> {
+        if self.held.call_digest != Some(digest) || self.held.nonce != Some(nonce) {
+            return Err(format!("`{}` is about another call or hold", line.kind()));
+        }
+        self.in_time(line)
+    }
+
+    fn released(&self, line: &Line, call: &CallAuthorized, cut: bool) -> Result<(), String> {
+        let held = &self.held;
+        let same = [
+            ("call_digest", held.call_digest == call.call_digest),
+            ("definition", held.definition == call.definition),
+            ("effect", held.effect == call.effect),
+            ("asked_by", held.asked_by == call.asked_by),
+        ];
+        if let Some((name, _)) = same.into_iter().find(|(_, same)| !same) {
+            return Err(format!("`{name}` is not what was held"));
+        }
+        // No order stands in for the second person, and no policy that is merely observed.
+        if held.asked_by.is_some() && self.given.is_empty() && !cut {
+            return Err("an approver wrote its arguments, and nobody else approved it".into());
+        }
+        if held.layers != call.layers {
+            return Err("`layers` are not those it was held under".into());
+        }
+        let list = call.approvals.as_deref().unwrap_or_default();
+        let of_hold = |nonce: &Nonce| held.nonce == Some(*nonce);
+        let named = !list.is_empty() && list.len() <= self.given.len() && list.iter().all(of_hold);
+        // Whether the order that it names stands in for approvers is told by evidence, which has it.
+        if !named && !cut && call.break_glass.is_none() {
+            return Err("it runs, and `approvals` does not name what was granted".into());
+        }
+        self.in_time(line)
+    }
+
+    fn in_time(&self, line: &Line) -> Result<(), String> {
+        let Some(end) = self.held.expires else { return Ok(()) };
+        if line.entry.ts.millis() < end.millis().saturating_add(LATE_MILLIS) {
+            Ok(())
+        } else {
+            Err(format!("`{}` after the hold ended at {end}", line.kind()))
+        }
+    }
+}
+
+/// Whether this is the authorisation of a call that runs under a break-glass order.
+#[must_use]
+pub fn breaks_glass(line: &Line) -> bool {
+    line.get::<CallAuthorized>().is_some_and(|call| call.break_glass.is_some())
+}
+
+/// No call begins under an order that has ended.
+fn in_glass_time(line: &Line, call: &CallAuthorized) -> Result<(), String> {
+    let Some(until) = call.break_glass.as_ref().map(|order| order.until) else { return Ok(()) };
+    if line.entry.ts.millis() < until.millis().saturating_add(LATE_MILLIS) {
+        Ok(())
+    } else {
+        Err(format!("it runs under a break-glass order that ended at {until}"))
+    }
+}

@@ -1,0 +1,18 @@
+//! Every rule of the format, over entries as they are stored.
+//!
+//! Sync functions over bytes: the gate reads its ledger with them, and the verifier a bundle. What is wrong is a
+//! [`Damage`] of one entry.
+
+pub mod amended;
+pub mod approved;
+pub mod chain;
+pub mod epochs;
+pub mod lineage;
+pub mod read;
+mod row;
+pub mod runs;
+pub mod word;
+
+pub use chain::Chain;
+pub use read::{Damage, Line};
+pub use row::{EntryRow, Head};

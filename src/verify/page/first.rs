@@ -1,0 +1,318 @@
+//! The first screen: what the files prove, what they do not, and on whose word.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+
+use super::words::count;
+use crate::domain::json::Json;
+use crate::scope::Scope;
+use crate::statement::Exporter;
+use crate::survey::{Story, Survey, list, number, text};
+
+/// What no bundle of this version proves, whatever its checks say.
+pub const NOT_PROVEN: [&str; 7] = [
+    "that nothing happened outside the gate: a ledger knows only the calls that went through it",
+    "that history was not rewritten by somebody who holds every key, unless a head was noted before by somebody else",
+    "that this is every run and every chain, beyond what the checks above say",
+    "the time: `ts` is the writer's claim, except where a third party's time brackets it",
+    "that the policy engine would decide the same again, unless decisions were replayed",
+    "that a tool did what it answered: an output is what the gate received, byte for byte, and no more",
+    "who a caller was beyond what the gate saw: it names the agent by its own observation and its manifest",
+];
+
+/// One sentence about what happened, for the head of the page.
+pub(super) fn lead(survey: &Survey<'_>) -> Markup {
+    let (entries, heads) = (survey.entries.len(), survey.heads.len());
+    html! {
+        p .lead {
+            @match survey.scope {
+                Scope::Run => @for story in &survey.runs { (run_lead(story)) },
+                Scope::Range => {
+                    "Everything the log " code { (origin(survey)) } " holds in one span: "
+                    (count(entries, "entry", "entries")) ", "
+                    (count(survey.runs.len(), "run", "runs")) "."
+                },
+                Scope::Population => {
+                    "What " (count(heads, "log holds", "logs hold")) " about a question that was asked: "
+                    (count(entries, "entry", "entries")) "."
+                },
+            }
+        }
+    }
+}
+
+/// What became of the calls of a run: each call is counted once, by its last decision.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Sums {
+    allowed: usize,
+    refused: usize,
+    /// Held for a person, and nothing was decided after that.
+    waiting: usize,
+    /// No decision about them is here.
+    undecided: usize,
+}
+
+impl Sums {
+    fn of(story: &Story) -> Self {
+        let mut last: BTreeMap<&str, &str> = BTreeMap::new();
+        for decision in &story.decisions {
+            last.insert(text(decision, "call"), text(decision, "verdict"));
+        }
+        let mut sums = Self::default();
+        for call in &story.calls {
+            let count = match last.get(text(call, "call")).copied() {
+                Some("allow") => &mut sums.allowed,
+                Some("deny") => &mut sums.refused,
+                Some("require_approval") => &mut sums.waiting,
+                Some(_) | None => &mut sums.undecided,
+            };
+            *count = count.saturating_add(1);
+        }
+        sums
+    }
+}
+
+fn run_lead(story: &Story) -> Markup {
+    let run = &story.run;
+    let opening = run.get("opening").unwrap_or(&Json::Null);
+    let Sums { allowed, refused, waiting, undecided } = Sums::of(story);
+    let calls = story.calls.len();
+    let unenforced = number(run, "unenforced");
+    html! {
+        "The agent " strong { (text(opening, "agent")) " " (text(opening, "version")) }
+        " asked for " (count(calls, "call", "calls")) ": "
+        (allowed) " allowed, " (refused) " refused, " (waiting) " held for a person and not decided after that"
+        @if undecided > 0 { ", " (undecided) " without a decision here" }
+        ". The run is "
+        @match text(run, "status") {
+            "sealed" => "sealed: nothing can be added to it.",
+            "open" => { strong { "OPEN" } ": more may have happened since." },
+            _ => "cut by the ends of what was exported.",
+        }
+        @if unenforced > 0 {
+            " " strong { (unenforced) " of the decisions were NOT ENFORCED" }
+            ": those calls ran against the policy's word (observe mode)."
+        }
+    }
+}
+
+fn origin<'a>(survey: &'a Survey<'_>) -> &'a str {
+    survey.heads.first().map_or("", |head| head.checkpoint.origin.as_str())
+}
+
+/// The three boxes.
+pub(super) fn screen(survey: &Survey<'_>, exporter: &Exporter) -> Markup {
+    html! {
+        div .first {
+            section {
+                h2 { "Proven, once the checks hold" }
+                p .small { "Each line names the checks that decide it (" code { "VERIFY.md" } ")." }
+                ul { @for (claim, checks) in proven(survey) {
+                    li { (claim) " " span .small { "[" (checks) "]" } }
+                } }
+            }
+            section .not {
+                h2 { "Not proven by this bundle" }
+                ul {
+                    @for item in own_limits(survey) { li { (item) } }
+                    @for item in NOT_PROVEN { li { (item) } }
+                }
+            }
+        }
+        section .wide {
+            h2 { "On whose word, and up to when" }
+            dl .facts { @for (name, value) in whose(survey, exporter) { dt { (name) } dd { (value) } } }
+        }
+    }
+}
+
+/// What the material in the bundle lets a verifier prove.
+fn proven(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
+    let mut all = vec![(
+        "the files are the ones the holder of the evidence key exported".to_owned(),
+        "B1 B2 B3",
+    )];
+    let entries = survey.entries.len();
+    for head in survey.heads.iter().take(1) {
+        let of = match survey.heads.len() {
+            1 => {
+                format!("the log {} when it held {}", head.checkpoint.origin, head.checkpoint.size)
+            }
+            n => format!("{n} logs, at the sizes below"),
+        };
+        all.push((
+            format!(
+                "all {} shown here are in {of}, unchanged and in this order",
+                count(entries, "entry", "entries")
+            ),
+            "H1 E1 E2 S1 S2",
+        ));
+    }
+    if survey.runs.iter().any(|story| text(&story.run, "status") == "sealed") {
+        all.push(("nothing is missing in a sealed run: its entries are numbered, linked and counted by its seal".to_owned(), "S3 S4"));
+    }
+    if survey.decisions().next().is_some() {
+        all.push((
+            "each call was decided before it ran, about these very arguments, and has one end"
+                .to_owned(),
+            "S5 P2",
+        ));
+    }
+    let opened = survey.payloads_in("opened").saturating_add(survey.payloads_in("redacted"));
+    if opened > 0 {
+        let what = format!(
+            "{} shown here, whole or in part, are the bytes that were recorded",
+            count(opened, "payload", "payloads")
+        );
+        all.push((what, "P1"));
+    }
+    if survey.named("policy/").next().is_some() {
+        all.push((
+            "the policy is here to the byte, and was in force when it decided".to_owned(),
+            "P3",
+        ));
+    }
+    if survey.has(crate::bundle::AGENT) {
+        all.push(("the manifest the agent was bound to is here to the byte".to_owned(), "A1"));
+    }
+    all.extend(reach(survey));
+    all
+}
+
+/// What it lets one prove beyond the entries themselves: completeness, and who else saw the log.
+fn reach(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
+    let mut all = Vec::new();
+    all.extend(match survey.scope {
+        Scope::Run => None,
+        Scope::Range => {
+            Some(("these are all entries of the span: no other lies between them".to_owned(), "R1"))
+        }
+        Scope::Population => Some((
+            "the counts are those of all entries of the spans: none was left out".to_owned(),
+            "R1 R2",
+        )),
+    });
+    let older = survey.older_heads();
+    if !older.is_empty() {
+        let sizes: Vec<String> = older.iter().map(ToString::to_string).collect();
+        all.push((format!("the log only grew since it held {} entries", sizes.join(", ")), "H2"));
+    }
+    if let Some(head) = &survey.fleet_head {
+        all.push((
+            format!("the log is enrolled in {}, the tenant's log of logs", head.checkpoint.origin),
+            "F1",
+        ));
+        let others = survey.witnesses().len();
+        if others > 0 {
+            let seen = count(others, "witness", "witnesses");
+            all.push((format!("{seen} saw a head of that log, if you trust their keys"), "W1"));
+        }
+    }
+    all
+}
+
+/// What this bundle leaves open that another could show.
+fn own_limits(survey: &Survey<'_>) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut say = |there: bool, what: &str| all.extend(there.then(|| what.to_owned()));
+    let stories = || survey.runs.iter().map(|story| &story.run);
+    say(
+        stories().any(|run| text(run, "status") == "open"),
+        "that the run is complete: it is OPEN, more may have happened since",
+    );
+    say(
+        stories().any(|run| text(run, "status") == "cut"),
+        "runs that begin before or end after the span are not complete here",
+    );
+    let bound =
+        |run: &Json, word: &str| run.get("opening").map(|o| text(o, "binding")) == Some(word);
+    say(
+        stories().any(|run| bound(run, "claimed")),
+        "model and instructions: they are the agent's own claim, nobody observed them",
+    );
+    say(
+        stories().any(|run| bound(run, "unclaimed")),
+        "which model and instructions ran: the agent claimed none",
+    );
+    say(
+        stories().any(|run| number(run, "unenforced") > 0),
+        "that every decision was obeyed: some were recorded and not enforced (observe mode)",
+    );
+    let seen = !survey.witnesses().is_empty() || !survey.tokens().is_empty();
+    say(
+        survey.fleet_head.is_none(),
+        "that the log is known to anybody else: there is no fleet log here, so no witness and no time stamp",
+    );
+    say(
+        survey.fleet_head.is_some() && !seen,
+        "that anybody outside has seen the head of the log: no witness cosigned it, no authority stamped it",
+    );
+    say(
+        seen && !survey.newest_is_seen(),
+        "that anybody outside has seen the newest entries of the log of logs: those who vouch here saw an older head of it",
+    );
+    for (state, what) in [
+        ("withheld", "withheld or never stored: only their commitments are here"),
+        ("redacted", "redacted: only the members that are shown can be checked"),
+        ("erased", "erased: they are gone, and the erasure is on the books"),
+    ] {
+        let n = survey.payloads_in(state);
+        if n > 0 {
+            all.push(format!("the content of {} that are {what}", count(n, "payload", "payloads")));
+        }
+    }
+    all
+}
+
+fn whose(survey: &Survey<'_>, exporter: &Exporter) -> Vec<(&'static str, Markup)> {
+    let mut all = vec![(
+        "Exported by",
+        html! { "the holder of the evidence key (" code { "manifest.dsse.json" } "), on " (exporter.at) " by the exporter's clock" },
+    )];
+    let written = survey.of_kinds(&["writer.started"]).count();
+    let enrolled = survey.of_kinds(&["chain.genesis"]).filter_map(|noted| noted.entry.get("data"));
+    for data in enrolled.take(1) {
+        all.push((
+            "Written by",
+            html! {
+                (count(written, "writer", "writers")) " whose keys are certified by the enrolment key "
+                code { (text(data, "enrolment_key")) } ". Compare it with the one you were given."
+            },
+        ));
+    }
+    for head in survey.heads.iter().take(8) {
+        all.push((
+            "Up to",
+            html! {
+                "entry " (head.checkpoint.size.saturating_sub(1)) " of " code { (head.checkpoint.origin) }
+                ", root " code { (head.checkpoint.root.hex()) }
+            },
+        ));
+    }
+    if let (Some(first), Some(last)) = (survey.entries.first(), survey.entries.last()) {
+        all.push((
+            "Time, as the writer says",
+            html! { (text(&first.entry, "ts")) " to " (text(&last.entry, "ts")) },
+        ));
+    }
+    let (witnessed, stamped) = (survey.witnesses(), survey.tokens().len());
+    let seen = match (witnessed.is_empty(), stamped) {
+        (true, 0) => "nobody outside: see what is not proven".to_owned(),
+        (true, n) => format!("{} of a time stamping authority", count(n, "token", "tokens")),
+        (false, 0) => witnessed.join(", "),
+        (false, n) => format!(
+            "{}; {}",
+            witnessed.join(", "),
+            count(n, "time stamp token", "time stamp tokens")
+        ),
+    };
+    all.push(("Seen by", html! { (seen) }));
+    let approvals = survey.of_kinds(&["approval.granted", "approval.refused"]).count();
+    all.push(("Approved by", html! { (if approvals == 0 { "nobody: no approval is recorded here" } else { "see Approvals" }) }));
+    let logs = list(&survey.population, "chains").len();
+    if logs > 0 {
+        all.push(("Logs asked", html! { (logs) }));
+    }
+    all
+}

@@ -1,0 +1,165 @@
+//! `report.html`: the bundle for people who have never seen the product.
+//!
+//! Static: no script, nothing from elsewhere, one style sheet whose hash the page's own policy names. A pure
+//! function of the other files, so that a verifier makes it again byte for byte. Whatever comes from outside is
+//! text and only text, and characters that hide or reorder others are spelled out.
+
+mod books;
+mod first;
+mod story;
+mod words;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::bundle::Files;
+use super::scope::Scope;
+use super::statement::Exporter;
+use super::survey::{Survey, text};
+use crate::domain::digest::Digest;
+
+pub use first::NOT_PROVEN;
+
+/// The whole style of the page.
+const STYLE: &str = include_str!("style.css");
+
+/// The page about these files. `report.html`, the manifest and its envelope are not looked at.
+#[must_use]
+pub fn page(files: &Files, exporter: &Exporter) -> Vec<u8> {
+    let survey = Survey::of(files);
+    let sections = sections(&survey);
+    let title = title(&survey);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy());
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="referrer" content="no-referrer";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    h1 { (title) }
+                    (first::lead(&survey))
+                    p .small {
+                        "This page was made by the exporter, wicketgate " (exporter.version) ", on "
+                        (exporter.at) ". It proves nothing by itself: "
+                        strong { "whether what it says holds is for you to check" } ", as "
+                        code { "VERIFY.md" } " beside it tells, with software that is not ours. "
+                        "Times are UTC."
+                    }
+                }
+                main {
+                    (first::screen(&survey, exporter))
+                    nav aria-label="Contents" {
+                        ul {
+                            @for (id, heading, _) in &sections {
+                                li { a href={ "#" (id) } { (heading) } }
+                            }
+                        }
+                    }
+                    @for (id, heading, body) in &sections {
+                        section {
+                            h2 id=(id) { (heading) }
+                            (body)
+                        }
+                    }
+                }
+            }
+        }
+        "\n"
+    };
+    words::visible(&page.into_string()).into_bytes()
+}
+
+/// Nothing is loaded from anywhere; the one style sheet is the one with this hash.
+fn policy() -> String {
+    let hash = STANDARD.encode(Digest::of(&[STYLE.as_bytes()]).as_bytes());
+    format!("default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'")
+}
+
+fn title(survey: &Survey<'_>) -> String {
+    match (survey.scope, survey.runs.as_slice()) {
+        (Scope::Run, [story]) => format!("Evidence of run {}", text(&story.run, "run")),
+        (Scope::Run, _) => "Evidence of a run".to_owned(),
+        (Scope::Range, _) => "Evidence of a span of a log".to_owned(),
+        (Scope::Population, _) => "Evidence of a population".to_owned(),
+    }
+}
+
+type Section = (&'static str, &'static str, Markup);
+
+fn sections(survey: &Survey<'_>) -> Vec<Section> {
+    let mut all = vec![("what", "What this is about", story::about(survey))];
+    if survey.scope == Scope::Population {
+        all.push(("population", "The population", books::population(survey)));
+    }
+    all.push(("decisions", "Decisions", story::decisions(survey)));
+    all.push(("calls", "Calls, with what went in and came out", story::calls(survey)));
+    all.push(("approvals", "Approvals", story::approvals(survey)));
+    all.push(("time", "Time", books::time(survey)));
+    all.push(("log", "Keys and logs", books::log(survey)));
+    all.push(("payloads", "Payloads: shown, withheld, redacted, erased", books::payloads(survey)));
+    all.push(("exports", "Exports on the books", books::exports(survey)));
+    all.push(("controls", "What supports which requirement", books::controls(survey)));
+    all.push(("files", "Files of this bundle", books::files(survey)));
+    all.push(("words", "Words used here", books::glossary()));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::{AGENT_RUN, DECISION, TOOL_TRACE};
+
+    fn of(files: &[(&str, &str)]) -> String {
+        let mut all = Files::default();
+        files.iter().for_each(|(name, text)| all.put(*name, *text));
+        let exporter = Exporter {
+            version: "1<2".into(),
+            at: "now\u{202e}".into(),
+            sha256: "<".into(),
+            requester: "<b>".into(),
+        };
+        String::from_utf8(page(&all, &exporter)).unwrap()
+    }
+
+    #[test]
+    fn nothing_of_a_bundle_becomes_markup_and_hidden_characters_are_spelled_out() {
+        let evil = r#"</pre><script>alert(1)</script>\u202e\u200b\u0007\ufeff' \" &amp;"#;
+        let run = format!(
+            r#"{{"run":"r","origin":"{evil}","status":"sealed","opening":{{"agent":"{evil}","model":"{evil}","labels":[{{"k":"{evil}","v":"{evil}"}}]}}}}"#
+        );
+        let decision = format!(
+            r#"{{"run":"r","decisions":[{{"call":"{evil}","tool":"{evil}","verdict":"{evil}","rule":"{evil}","decision":{{"reasons":[{{"code":"{evil}","message":"{evil}"}}]}}}}]}}"#
+        );
+        let trace = format!(
+            r#"{{"run":"r","calls":[{{"call":"{evil}","tool":"{evil}","events":[{{"kind":"{evil}","data":{{"message":"{evil}"}}}}],"input":{{"state":"{evil}","json":{{"{evil}":"{evil}"}}}}}}]}}"#
+        );
+        let page = of(&[(AGENT_RUN, &run), (DECISION, &decision), (TOOL_TRACE, &trace)]);
+        assert!(!page.contains("<script"), "{page}");
+        assert_eq!(page.matches("</pre>").count(), page.matches("<pre>").count());
+        assert!(
+            page.contains("[U+202E]") && page.contains("[U+200B]") && page.contains("[U+FEFF]")
+        );
+        let hidden =
+            |c: char| (c.is_control() && c != '\n') || ('\u{200B}'..='\u{200F}').contains(&c);
+        assert!(!page.chars().any(hidden) && page.contains("1&lt;2"));
+    }
+
+    #[test]
+    fn files_that_are_missing_or_make_no_sense_still_give_a_page() {
+        for files in [
+            &[][..],
+            &[(AGENT_RUN, "{"), ("population.json", "[]"), ("fleet/checkpoint.txt", "\n\n")],
+            &[(AGENT_RUN, r#"{"runs":[1,{"run":2}]}"#), ("controls.json", "null")],
+        ] {
+            let page = of(files);
+            assert!(page.starts_with("<!DOCTYPE html>") && page.contains("Not proven"), "{page}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Plain words for what entries say, and characters that may not pass for others.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+
+use crate::domain::canonical;
+use crate::domain::json::Json;
+use crate::survey::{number, text};
+
+/// Characters of one payload on the page; all of it is in `payloads/`.
+const SHOWN_MAX: usize = 4000;
+
+/// What a decision said.
+pub(super) fn verdict(word: &str) -> &str {
+    match word {
+        "allow" => "ALLOWED",
+        "deny" => "REFUSED",
+        "require_approval" => "HELD",
+        other => other,
+    }
+}
+
+/// A point in time: date and time on lines of their own, each unbroken.
+pub(super) fn moment(ts: &str) -> Markup {
+    let (date, time) = ts.split_once('T').unwrap_or((ts, ""));
+    html! { span .n { (date) } @if !time.is_empty() { " " span .n { (time) } } }
+}
+
+/// What became of a call, as its last entry says.
+pub(super) fn outcome(kind: &str) -> &str {
+    match kind {
+        "call.authorized" => "allowed and begun; no end is recorded",
+        "call.denied" => "refused: it did not run",
+        "call.held" => "waits for a person",
+        "call.completed" => "completed",
+        "call.failed" => "failed",
+        "call.unknown" => "ended nobody knows how",
+        "call.cancelled" => "cancelled: it did not run",
+        "call.expired" => "expired while it waited: it did not run",
+        "call.progress" => "under way",
+        other => other,
+    }
+}
+
+/// An event of a call, in words.
+pub(super) fn event(kind: &str) -> &str {
+    match kind {
+        "call.authorized" => "allowed; begun after this was durable",
+        "call.denied" => "refused",
+        "call.held" => "put on hold",
+        "approval.granted" => "approved by a person",
+        "approval.refused" => "refused by a person",
+        other => outcome(other),
+    }
+}
+
+/// How many of something.
+pub(super) fn count(n: usize, one: &str, many: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
+}
+
+/// A payload as the projections show it: state, size, content, and where all of it is.
+pub(super) fn payload(name: &str, shown: Option<&Json>) -> Markup {
+    let Some(shown) = shown else { return html! {} };
+    let (state, commitment) = (text(shown, "state"), text(shown, "commitment"));
+    let content = content(shown);
+    html! {
+        p {
+            strong { (name) } ": " span .word { (state.to_uppercase()) } ", "
+            (number(shown, "bytes")) " bytes. "
+            span .small { "Commitment " code { (commitment) } }
+        }
+        @if let Some((content, left)) = content {
+            pre { (content) }
+            @if left > 0 {
+                p .small { (left) " more characters are in " code { "payloads/" (commitment) ".bin" } }
+            }
+        }
+    }
+}
+
+/// What is shown of a payload, and how many characters are not.
+fn content(shown: &Json) -> Option<(String, usize)> {
+    let hidden = ["bytes", "commitment", "media_type", "state"];
+    let whole = shown.get("json").map(pretty);
+    let plain = || shown.get("text").or_else(|| shown.get("base64")).and_then(Json::as_str);
+    let whole = whole.or_else(|| plain().map(str::to_owned)).or_else(|| {
+        let rest = shown.as_object()?.iter().filter(|(name, _)| !hidden.contains(&name.as_str()));
+        let rest: Vec<_> = rest.map(|(name, value)| (name.clone(), value.clone())).collect();
+        (!rest.is_empty()).then(|| pretty(&Json::object(rest)))
+    })?;
+    let all = whole.chars().count();
+    Some((whole.chars().take(SHOWN_MAX).collect(), all.saturating_sub(SHOWN_MAX)))
+}
+
+/// JSON on several lines; strings and numbers as the canonical form writes them.
+pub(super) fn pretty(value: &Json) -> String {
+    let mut out = String::new();
+    write(&mut out, value, 0);
+    out
+}
+
+fn write(out: &mut String, value: &Json, depth: usize) {
+    let newline = |out: &mut String, depth: usize| {
+        out.push('\n');
+        out.push_str(&"  ".repeat(depth));
+    };
+    match (value.as_object(), value.as_array()) {
+        (Some(members), _) if !members.is_empty() => {
+            out.push('{');
+            for (at, (name, value)) in members.iter().enumerate() {
+                out.push_str(if at == 0 { "" } else { "," });
+                newline(out, depth.saturating_add(1));
+                out.push_str(&canonical::text(&Json::from(name.as_str())));
+                out.push_str(": ");
+                write(out, value, depth.saturating_add(1));
+            }
+            newline(out, depth);
+            out.push('}');
+        }
+        (_, Some(values)) if !values.is_empty() => {
+            out.push('[');
+            for (at, value) in values.iter().enumerate() {
+                out.push_str(if at == 0 { "" } else { "," });
+                newline(out, depth.saturating_add(1));
+                write(out, value, depth.saturating_add(1));
+            }
+            newline(out, depth);
+            out.push(']');
+        }
+        (_, _) => out.push_str(&canonical::text(value)),
+    }
+}
+
+/// Spells out characters that are not seen, or that change how others are seen.
+pub(super) fn visible(page: &str) -> String {
+    let mut out = String::with_capacity(page.len());
+    for c in page.chars() {
+        if hides(c) {
+            // INVARIANT: writing to a String cannot fail.
+            write!(out, "[U+{:04X}]", u32::from(c)).unwrap_or_default();
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+const fn hides(c: char) -> bool {
+    (c.is_ascii_control() && c != '\n')
+        || matches!(c,
+            '\u{0080}'..='\u{009F}'
+            | '\u{00AD}' | '\u{034F}' | '\u{061C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
+            | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
+            | '\u{2060}'..='\u{206F}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}'
+            | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFB}' | '\u{1D173}'..='\u{1D17A}'
+            | '\u{E0000}'..='\u{E0FFF}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::json::Limits;
+
+    #[test]
+    fn what_hides_or_reorders_is_spelled_out_and_everything_else_is_left_alone() {
+        assert_eq!(visible("a\u{202e}b\u{1b}\u{e0041}\n"), "a[U+202E]b[U+001B][U+E0041]\n");
+        assert_eq!(visible("Grüße, 東京 €"), "Grüße, 東京 €");
+    }
+
+    #[test]
+    fn json_is_shown_on_lines_and_keeps_its_numbers() {
+        let value =
+            Json::parse(br#"{"a":[1,{}],"b":{"c":0.5,"d":"x\ny"}}"#, &Limits::FILE).unwrap();
+        let lines = "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": {\n    \"c\": 0.5,\n    \"d\": \"x\\ny\"\n  }\n}";
+        assert_eq!(pretty(&value), lines);
+    }
+}

@@ -1,0 +1,275 @@
+//! What opens the commitments: salts and bytes, single members, or the plain statement that they are
+//! not here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::bundle::{Files, PAYLOADS};
+use crate::domain::canonical;
+use crate::domain::commitment::{Redacted, Scheme, opens};
+use crate::domain::digest::{Digest, Salt};
+use crate::domain::id::Seq;
+use crate::domain::json::{Json, Limits};
+use crate::entries::Damage;
+use crate::record::Commitment;
+
+/// What a bundle says about one committed payload.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Payload {
+    /// Here it is.
+    Opened {
+        /// What the commitment was salted with.
+        salt: Salt,
+        /// `args`, `result`, …
+        role: String,
+        /// `application/json`.
+        media_type: String,
+        /// The exact bytes.
+        body: Vec<u8>,
+    },
+    /// Some of its members are here, the others are hidden by name and value.
+    Redacted {
+        /// `args`, `result`, …
+        role: String,
+        /// What opens the former and stands for the latter.
+        parts: Redacted,
+    },
+    /// It was erased, with its salt, and this entry says so.
+    Erased {
+        /// Name of the log.
+        log: String,
+        /// Place in it.
+        seq: Seq,
+    },
+    /// It is not disclosed here, or was never stored.
+    Withheld(Why),
+}
+
+/// A test of payloads, to count those it holds for.
+pub type Is = fn(&Payload) -> bool;
+
+/// Why a payload is withheld.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// Nobody says.
+    Unsaid,
+    /// Nothing of the run was ever stored.
+    Incognito,
+    /// It is stored encrypted, and the exporter had no key.
+    Encrypted,
+    /// It is stored encrypted, and what is stored was changed.
+    Damaged,
+}
+
+impl Why {
+    const fn as_str(self) -> Option<&'static str> {
+        match self {
+            Self::Unsaid => None,
+            Self::Incognito => Some("incognito"),
+            Self::Encrypted => Some("encrypted"),
+            Self::Damaged => Some("damaged"),
+        }
+    }
+
+    fn parse(word: Option<&str>) -> Option<Self> {
+        [Self::Unsaid, Self::Incognito, Self::Encrypted, Self::Damaged]
+            .into_iter()
+            .find(|w| w.as_str() == word)
+    }
+}
+
+/// Every payload the run's entries commit to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Payloads(pub BTreeMap<Digest, Payload>);
+
+impl Payloads {
+    /// Adds `payloads/index.json` and one file for each opened payload.
+    pub fn write(&self, files: &mut Files) {
+        let index = self.0.iter().map(|(c, payload)| {
+            let told = match payload {
+                Payload::Erased { log, seq } => Json::object([
+                    ("erased", Json::from(true)),
+                    ("log", Json::from(log.as_str())),
+                    ("seq", Json::from(*seq)),
+                ]),
+                Payload::Withheld(why) => {
+                    let why = why.as_str().map(|why| ("why", Json::from(why)));
+                    Json::object([("withheld", Json::from(true))].into_iter().chain(why))
+                }
+                Payload::Redacted { role, parts } => redacted(role, parts),
+                Payload::Opened { salt, role, media_type, body } => {
+                    files.put(format!("payloads/{}.bin", c.hex()), body.clone());
+                    let mut told = vec![
+                        ("salt", Json::from(hex::encode(salt))),
+                        ("role", Json::from(role.as_str())),
+                        ("media_type", Json::from(media_type.as_str())),
+                        ("len", Json::from(length(body))),
+                    ];
+                    told.extend(scheme(opens(c, salt, body).unwrap_or(Scheme::Whole)));
+                    Json::object(told)
+                }
+            };
+            (c.hex(), told)
+        });
+        let index = canonical::bytes(&Json::object(index));
+        files.put(PAYLOADS, index);
+    }
+
+    /// Reads them back from a bundle's files.
+    ///
+    /// # Errors
+    /// `P1`: the index is malformed, or a file and the index do not match.
+    pub fn read(files: &Files) -> Result<Self, Damage> {
+        let bad = |why: String| Damage::new("P1", why);
+        let text = files.get(PAYLOADS).ok_or_else(|| bad(format!("no `{PAYLOADS}`")))?;
+        let json =
+            Json::parse(text, &Limits::FILE).map_err(|e| bad(format!("`{PAYLOADS}`: {e}")))?;
+        let members = json.as_object().ok_or_else(|| bad(format!("`{PAYLOADS}`: no object")))?;
+        let mut payloads = Self::default();
+        for (name, told) in members {
+            let c = Digest::parse(name)
+                .filter(|c| c.hex() == *name)
+                .ok_or_else(|| bad(format!("`{name}` is no commitment")))?;
+            let payload = payload(files, &c, told).ok_or_else(|| {
+                bad(format!("`{PAYLOADS}`: `{name}` is malformed or its file is not there"))
+            })?;
+            payloads.0.insert(c, payload);
+        }
+        let stray = files.0.keys().find(|name| {
+            let c = name.strip_prefix("payloads/").filter(|rest| *rest != "index.json");
+            c.is_some_and(|c| {
+                let c = c.strip_suffix(".bin").and_then(Digest::parse);
+                !c.is_some_and(|c| matches!(payloads.0.get(&c), Some(Payload::Opened { .. })))
+            })
+        });
+        stray.map_or(Ok(payloads), |name| Err(bad(format!("stray payload `{name}`"))))
+    }
+
+    /// A payload as the transcript shows it.
+    #[must_use]
+    pub fn shown(&self, commitment: &Commitment) -> Json {
+        let mut members = vec![
+            ("commitment", Json::from(commitment.c.hex())),
+            ("bytes", Json::from(commitment.len.get())),
+        ];
+        let state = match self.0.get(&commitment.c) {
+            Some(Payload::Opened { body, media_type, .. }) => {
+                members.push(("media_type", Json::from(media_type.as_str())));
+                members.push(content(body));
+                "opened"
+            }
+            Some(Payload::Redacted { parts, .. }) => {
+                let hidden = u64::try_from(parts.hidden.len()).unwrap_or(u64::MAX);
+                let disclosed = parts.open(&commitment.c).unwrap_or_default();
+                members.push(("disclosed", Json::Object(disclosed)));
+                members.push(("hidden", Json::from(hidden)));
+                "redacted"
+            }
+            Some(Payload::Erased { log, seq }) => {
+                members.push(("log", Json::from(log.as_str())));
+                members.push(("seq", Json::from(*seq)));
+                "erased"
+            }
+            Some(Payload::Withheld(why)) => {
+                members.extend(why.as_str().map(|why| ("why", Json::from(why))));
+                "withheld"
+            }
+            None => "withheld",
+        };
+        members.push(("state", Json::from(state)));
+        Json::object(members)
+    }
+}
+
+fn payload(files: &Files, c: &Digest, told: &Json) -> Option<Payload> {
+    let names: Vec<&str> = told.as_object()?.keys().map(String::as_str).collect();
+    let is = |name| told.get(name).and_then(Json::as_bool) == Some(true);
+    match names.as_slice() {
+        ["withheld"] | ["why", "withheld"] if is("withheld") => {
+            return Why::parse(told.get("why").and_then(Json::as_str)).map(Payload::Withheld);
+        }
+        ["erased", "log", "seq"] if is("erased") => {
+            let log = told.get("log").and_then(Json::as_str)?.to_owned();
+            return Some(Payload::Erased { log, seq: told.get("seq").and_then(Json::as_u64)? });
+        }
+        ["disclosures", "hidden", "redacted", "role", "whole"] if is("redacted") => {
+            return read_redacted(told);
+        }
+        _ => {}
+    }
+    let body = files.get(&format!("payloads/{}.bin", c.hex()))?.to_vec();
+    let text = |name| told.get(name).and_then(Json::as_str);
+    let salt_text = text("salt")?;
+    let salt = <[u8; 32]>::try_from(hex::decode(salt_text).ok()?).ok()?;
+    // An earlier version wrote no `v`, and knew one scheme. What opens nothing is told apart later.
+    let found = opens(c, &salt, &body);
+    let said: Vec<(&str, Json)> = scheme(found.unwrap_or(Scheme::Whole)).collect();
+    let plain = names.len() == 4 && matches!(found, None | Some(Scheme::Whole));
+    let said = names.len() == said.len().saturating_add(4)
+        && said.iter().all(|(name, value)| told.get(name) == Some(value));
+    let whole = (plain || said || found.is_none())
+        && hex::encode(salt) == salt_text
+        && told.get("len").and_then(Json::as_u64) == Some(length(&body));
+    whole.then_some(Payload::Opened {
+        salt,
+        role: text("role")?.to_owned(),
+        media_type: text("media_type")?.to_owned(),
+        body,
+    })
+}
+
+/// How an opened payload was committed to.
+fn scheme(scheme: Scheme) -> impl Iterator<Item = (&'static str, Json)> {
+    let members = match scheme {
+        Scheme::Whole => None,
+        Scheme::Members { members } => Some(("members", Json::from(members.hex()))),
+    };
+    std::iter::once(("v", Json::from(scheme.version()))).chain(members)
+}
+
+/// A payload of which some members are hidden, as it is written.
+#[must_use]
+pub fn redacted(role: &str, parts: &Redacted) -> Json {
+    let list = |texts: &mut dyn Iterator<Item = String>| texts.map(Json::from).collect::<Vec<_>>();
+    Json::object([
+        ("redacted", Json::from(true)),
+        ("role", Json::from(role)),
+        ("whole", Json::from(parts.whole.hex())),
+        ("disclosures", list(&mut parts.disclosures.iter().cloned()).into()),
+        ("hidden", list(&mut parts.hidden.iter().map(Digest::hex)).into()),
+    ])
+}
+
+/// The same, read.
+#[must_use]
+pub fn read_redacted(told: &Json) -> Option<Payload> {
+    let texts = |name| -> Option<Vec<&str>> {
+        told.get(name)?.as_array()?.iter().map(Json::as_str).collect()
+    };
+    let digest = |text: &str| Digest::parse(text).filter(|digest| digest.hex() == text);
+    let hidden: BTreeSet<Digest> =
+        texts("hidden")?.into_iter().map(digest).collect::<Option<_>>()?;
+    let disclosures: Vec<String> = texts("disclosures")?.into_iter().map(str::to_owned).collect();
+    let role = told.get("role")?.as_str()?.to_owned();
+    let parts = Redacted { whole: digest(told.get("whole")?.as_str()?)?, disclosures, hidden };
+    // One form only: sorted, nothing twice.
+    (redacted(&role, &parts) == *told).then_some(Payload::Redacted { role, parts })
+}
+
+/// The bytes in the most readable form that loses nothing a reader needs; the exact ones are in
+/// `payloads/`.
+fn content(body: &[u8]) -> (&'static str, Json) {
+    if let Ok(json) = Json::parse(body, &Limits::ARGUMENTS) {
+        return ("json", json);
+    }
+    std::str::from_utf8(body).map_or_else(
+        |_| ("base64", Json::from(STANDARD.encode(body))),
+        |text| ("text", Json::from(text)),
+    )
+}
+
+fn length(body: &[u8]) -> u64 {
+    u64::try_from(body.len()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,367 @@
+//! The three files people read, as pure functions of entries and payloads: the same bytes, always.
+
+use crate::domain::time::Timestamp;
+use std::collections::BTreeMap;
+
+use super::bundle::{AGENT_RUN, DECISION, TOOL_TRACE};
+use super::payloads::Payloads;
+use super::scope::Scope;
+use crate::domain::canonical;
+use crate::domain::id::{CallId, RunId};
+use crate::domain::json::Json;
+use crate::entries::Line;
+use crate::record::run::RunOpened;
+use crate::record::{Kind, Role};
+
+/// What a bundle is made from: the lines of one run among those that introduce it.
+#[derive(Clone, Debug)]
+pub struct Material<'a> {
+    /// The run.
+    pub run: &'a RunId,
+    /// Name of the log.
+    pub origin: &'a str,
+    /// All lines of the chain that the bundle has, ascending.
+    pub lines: &'a [Line],
+    /// The lines of the run among them.
+    own: Vec<&'a Line>,
+    /// Which ends of the run lie outside of what was asked for.
+    pub cut: Cut,
+    /// What opens them.
+    pub payloads: &'a Payloads,
+}
+
+/// Which ends of a run a range leaves out. A run that is cut is never called complete.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cut {
+    /// It was opened before the range.
+    pub begin: bool,
+    /// The range ends before the log does, and the run is not sealed in it.
+    pub end: bool,
+}
+
+impl Cut {
+    /// Whether anything is left out.
+    #[must_use]
+    pub const fn any(self) -> bool {
+        self.begin || self.end
+    }
+}
+
+/// One call from its first word to its last.
+struct Call<'a> {
+    id: &'a CallId,
+    lines: Vec<&'a Line>,
+}
+
+impl<'a> Material<'a> {
+    /// The run `run` among these lines of the log `origin`.
+    #[must_use]
+    pub fn new(run: &'a RunId, origin: &'a str, lines: &'a [Line], payloads: &'a Payloads) -> Self {
+        let of_run = |line: &&Line| line.entry.run.as_ref().is_some_and(|link| link.run == *run);
+        let own = lines.iter().filter(of_run).collect();
+        Self { run, origin, lines, own, cut: Cut::default(), payloads }
+    }
+
+    /// A run whose lines have been found, cut like this.
+    #[must_use]
+    pub fn part(
+        run: &'a RunId,
+        origin: &'a str,
+        (lines, own): (&'a [Line], Vec<&'a Line>),
+        cut: Cut,
+        payloads: &'a Payloads,
+    ) -> Self {
+        Self { run, origin, lines, own, cut, payloads }
+    }
+
+    /// The lines of the run.
+    pub fn of_run(&self) -> impl Iterator<Item = &'a Line> {
+        self.own.iter().copied()
+    }
+
+    /// The run's `run.opened`, also where it stands before the range that was asked for.
+    #[must_use]
+    pub fn opening(&self) -> Option<&'a RunOpened> {
+        self.opened().map(|(_, opened)| opened)
+    }
+
+    /// The same, with its time.
+    #[must_use]
+    pub fn opened(&self) -> Option<(Timestamp, &'a RunOpened)> {
+        let of_run = |l: &&Line| l.entry.run.as_ref().is_some_and(|link| link.run == *self.run);
+        let mut all = self.own.iter().copied().take(1).chain(self.lines.iter().filter(of_run));
+        all.find_map(|line| Some((line.entry.ts, line.get()?)))
+    }
+
+    /// Whether the run is here from its opening to its seal.
+    #[must_use]
+    pub fn sealed(&self) -> bool {
+        !self.cut.any() && self.of_run().any(|line| line.is(Kind::RunSealed))
+    }
+
+    /// `sealed`, `open` (more may have happened since), or `cut` by the ends of a range.
+    #[must_use]
+    pub fn status(&self) -> &'static str {
+        match (self.cut.any(), self.sealed()) {
+            (true, _) => "cut",
+            (false, true) => "sealed",
+            (false, false) => "open",
+        }
+    }
+
+    /// How many decisions were recorded and not enforced.
+    #[must_use]
+    pub fn unenforced_count(&self) -> usize {
+        self.of_run().filter(|line| unenforced(line)).count()
+    }
+
+    /// How many calls there are.
+    #[must_use]
+    pub fn calls_count(&self) -> usize {
+        self.calls().len()
+    }
+
+    fn calls(&self) -> Vec<Call<'a>> {
+        let mut places = BTreeMap::new();
+        let mut calls: Vec<Call<'a>> = Vec::new();
+        for line in self.of_run() {
+            let Some(id) = &line.entry.draft.call else { continue };
+            let place = *places.entry(id).or_insert(calls.len());
+            match calls.get_mut(place) {
+                Some(call) => call.lines.push(line),
+                None => calls.push(Call { id, lines: vec![line] }),
+            }
+        }
+        calls
+    }
+}
+
+/// Whether this line is a decision about a call.
+#[must_use]
+pub fn decides(line: &Line) -> bool {
+    line.entry.draft.kind().decides()
+}
+
+/// Whether this line is a decision that was recorded and not enforced: the call ran all the same.
+#[must_use]
+pub fn unenforced(line: &Line) -> bool {
+    line.decision().is_some_and(|decision| !decision.enforced)
+}
+
+/// The three files people read, by name.
+#[must_use]
+pub fn files(scope: Scope, materials: &[Material<'_>]) -> [(&'static str, Vec<u8>); 3] {
+    match (scope, materials) {
+        (Scope::Run, [material]) => [
+            (AGENT_RUN, agent_run(material)),
+            (DECISION, decisions(material)),
+            (TOOL_TRACE, tool_trace(material)),
+        ],
+        (Scope::Run | Scope::Range | Scope::Population, several) => [
+            (AGENT_RUN, agent_runs(several)),
+            (DECISION, decisions_of(several)),
+            (TOOL_TRACE, tool_traces(several)),
+        ],
+    }
+}
+
+/// `agent_run.json`: the run, and its transcript call by call.
+#[must_use]
+pub fn agent_run(material: &Material<'_>) -> Vec<u8> {
+    canonical::bytes(&agent_run_json(material))
+}
+
+/// `agent_run.json` of several runs: one object for each, in the order of their first entries.
+#[must_use]
+pub fn agent_runs(materials: &[Material<'_>]) -> Vec<u8> {
+    several("wicketgate/agent_runs/1", materials, agent_run_json)
+}
+
+fn several(v: &str, materials: &[Material<'_>], one: fn(&Material<'_>) -> Json) -> Vec<u8> {
+    let runs: Vec<Json> = materials.iter().map(one).collect();
+    canonical::bytes(&Json::object([("v", Json::from(v)), ("runs", runs.into())]))
+}
+
+fn agent_run_json(material: &Material<'_>) -> Json {
+    let lines: Vec<&Line> = material.of_run().collect();
+    let mut members = vec![
+        ("v", Json::from("wicketgate/agent_run/1")),
+        ("run", Json::from(material.run.to_string())),
+        ("origin", Json::from(material.origin)),
+        ("status", Json::from(material.status())),
+        ("entries", count(lines.len())),
+        ("calls", count(material.calls_count())),
+        ("policies", policies(&lines)),
+        (
+            "steps",
+            material.calls().iter().map(|call| step(material, call)).collect::<Vec<_>>().into(),
+        ),
+    ];
+    let unenforced = material.unenforced_count();
+    members.extend((unenforced > 0).then(|| ("unenforced", count(unenforced))));
+    let missing = [(material.cut.begin, "begin"), (material.cut.end, "end")];
+    if material.cut.any() {
+        let missing = missing.iter().filter(|(cut, _)| *cut);
+        members
+            .push(("cut", missing.map(|(_, word)| Json::from(*word)).collect::<Vec<_>>().into()));
+    }
+    if let Some(first) = lines.first() {
+        members.push(("chain", Json::from(first.entry.chain.to_string())));
+    }
+    if let Some(first) = lines.first().filter(|first| first.is(Kind::RunOpened)) {
+        members.push(("opened", place(first)));
+        // `run.opened` says who, what and under which manifest: all of it, as recorded.
+        members.push(("opening", Json::of(&first.entry.draft.body)));
+    }
+    let below = delegated(material);
+    members.extend((!below.is_empty()).then(|| ("delegated", Json::from(below))));
+    if let Some(seal) = lines.iter().find(|line| line.is(Kind::RunSealed)) {
+        members.push(("sealed", place(seal)));
+        members.push(("seal", Json::of(&seal.entry.draft.body)));
+    }
+    Json::object(members)
+}
+
+/// The runs right below this one, of those that are opened here. Only a run that may delegate is looked for.
+fn delegated(material: &Material<'_>) -> Vec<Json> {
+    let may = material.opening().is_some_and(|opened| opened.delegates.is_some());
+    let parent = |line: &Line| line.get::<RunOpened>().and_then(|opened| opened.parent);
+    let below = material.lines.iter().filter(|line| may && parent(line) == Some(*material.run));
+    let ids = below.filter_map(|line| line.entry.run.as_ref());
+    ids.map(|link| Json::from(link.run.to_string())).collect()
+}
+
+/// `decision.json`: every decision in order.
+#[must_use]
+pub fn decisions(material: &Material<'_>) -> Vec<u8> {
+    canonical::bytes(&decisions_json(material))
+}
+
+/// `decision.json` of several runs.
+#[must_use]
+pub fn decisions_of(materials: &[Material<'_>]) -> Vec<u8> {
+    several("wicketgate/decisions/1", materials, decisions_json)
+}
+
+fn decisions_json(material: &Material<'_>) -> Json {
+    let list: Vec<Json> = material.of_run().filter(|line| decides(line)).map(decision).collect();
+    Json::object([
+        ("v", Json::from("wicketgate/decision/1")),
+        ("run", Json::from(material.run.to_string())),
+        ("decisions", list.into()),
+    ])
+}
+
+/// `tool_trace.json`: every call with its inputs, outputs and times.
+#[must_use]
+pub fn tool_trace(material: &Material<'_>) -> Vec<u8> {
+    canonical::bytes(&tool_trace_json(material))
+}
+
+/// `tool_trace.json` of several runs.
+#[must_use]
+pub fn tool_traces(materials: &[Material<'_>]) -> Vec<u8> {
+    several("wicketgate/tool_traces/1", materials, tool_trace_json)
+}
+
+fn tool_trace_json(material: &Material<'_>) -> Json {
+    let list: Vec<Json> = material.calls().iter().map(|call| trace(material, call)).collect();
+    Json::object([
+        ("v", Json::from("wicketgate/tool_trace/1")),
+        ("run", Json::from(material.run.to_string())),
+        ("calls", list.into()),
+    ])
+}
+
+fn count(n: usize) -> Json {
+    Json::from(u64::try_from(n).unwrap_or(u64::MAX))
+}
+
+/// Where and when a line stands.
+fn place(line: &Line) -> Json {
+    let mut members = vec![
+        ("seq", Json::from(line.entry.seq)),
+        ("ts", Json::from(line.entry.ts.to_string())),
+        ("leaf", Json::from(line.leaf.hex())),
+    ];
+    members.extend(line.entry.run.as_ref().map(|link| ("run_seq", Json::from(link.seq))));
+    Json::object(members)
+}
+
+fn policies(lines: &[&Line]) -> Json {
+    let used: std::collections::BTreeSet<String> = lines
+        .iter()
+        .filter_map(|line| line.entry.draft.policy.map(|policy| policy.prefixed()))
+        .collect();
+    used.into_iter().map(Json::from).collect::<Vec<_>>().into()
+}
+
+/// The payload of this role that the call's lines commit to, if any does.
+fn payload(material: &Material<'_>, call: &Call<'_>, role: Role) -> Option<Json> {
+    let mut commitments = call.lines.iter().flat_map(|line| &line.entry.draft.commit);
+    commitments.rfind(|c| c.role == role).map(|c| material.payloads.shown(c))
+}
+
+fn step(material: &Material<'_>, call: &Call<'_>) -> Json {
+    let mut members = vec![("call", Json::from(call.id.as_str()))];
+    if let Some(first) = call.lines.first() {
+        let draft = &first.entry.draft;
+        members.push(("asked", place(first)));
+        members.extend(draft.tool.as_ref().map(|tool| ("tool", Json::from(tool.as_str()))));
+        members.extend(draft.verdict.map(|v| ("verdict", Json::from(v.as_str()))));
+        members.extend(draft.rule.as_ref().map(|rule| ("rule", Json::from(rule.as_str()))));
+        members.extend(unenforced(first).then(|| ("enforced", Json::from(false))));
+    }
+    if let Some(last) = call.lines.last() {
+        members.push(("ended", place(last)));
+        members.push(("outcome", Json::from(last.kind())));
+    }
+    members.extend(payload(material, call, Role::Args).map(|shown| ("request", shown)));
+    members.extend(payload(material, call, Role::Result).map(|shown| ("result", shown)));
+    members.extend(payload(material, call, Role::Message).map(|shown| ("message", shown)));
+    Json::object(members)
+}
+
+fn decision(line: &Line) -> Json {
+    let draft = &line.entry.draft;
+    let mut members = vec![
+        ("at", place(line)),
+        ("kind", Json::from(line.kind())),
+        // Tier, definition, reasons, obligations, layers, engine…: all of it, as recorded.
+        ("decision", Json::of(&draft.body)),
+    ];
+    members.extend(draft.call.as_ref().map(|call| ("call", Json::from(call.as_str()))));
+    members.extend(draft.tool.as_ref().map(|tool| ("tool", Json::from(tool.as_str()))));
+    members.extend(draft.verdict.map(|v| ("verdict", Json::from(v.as_str()))));
+    members.extend(draft.rule.as_ref().map(|rule| ("rule", Json::from(rule.as_str()))));
+    members.extend(draft.policy.map(|policy| ("policy", Json::from(policy.prefixed()))));
+    members.extend(unenforced(line).then(|| ("enforced", Json::from(false))));
+    Json::object(members)
+}
+
+fn trace(material: &Material<'_>, call: &Call<'_>) -> Json {
+    let events: Vec<Json> = call
+        .lines
+        .iter()
+        .map(|line| {
+            let data = if decides(line) { None } else { Some(Json::of(&line.entry.draft.body)) };
+            let mut members = vec![("at", place(line)), ("kind", Json::from(line.kind()))];
+            members.extend(data.map(|data| ("data", data)));
+            Json::object(members)
+        })
+        .collect();
+    let mut members = vec![("call", Json::from(call.id.as_str())), ("events", events.into())];
+    if let Some(draft) = call.lines.first().map(|line| &line.entry.draft) {
+        members.extend(draft.tool.as_ref().map(|tool| ("tool", Json::from(tool.as_str()))));
+        if let Some(decision) = draft.body.decision() {
+            members.extend(decision.tier.map(|tier| ("tier", Json::from(tier.as_str()))));
+            let definition = decision.definition.map(|digest| digest.prefixed());
+            members.extend(definition.map(|digest| ("definition", Json::from(digest))));
+            members.push(("binding", Json::from(decision.binding.as_str())));
+            members.extend(decision.effect.map(|effect| ("effect", Json::from(effect.hex()))));
+        }
+    }
+    members.extend(payload(material, call, Role::Args).map(|shown| ("input", shown)));
+    members.extend(payload(material, call, Role::Result).map(|shown| ("output", shown)));
+    Json::object(members)
+}

@@ -1,0 +1,183 @@
+//! How far a bundle reaches: one run, a span of one chain, or a span of every chain.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::bundle::{FLEET, Files, POPULATION, RANGE};
+use super::payloads::Payloads;
+use super::projection::{Cut, Material, decides};
+use crate::crypto::note::Checkpoint;
+use crate::domain::id::{RunId, Seq};
+use crate::entries::Line;
+use crate::entries::epochs::Epochs;
+use crate::record::Kind;
+
+/// What was asked for when the bundle was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// One run.
+    Run,
+    /// Every entry of a span of one chain.
+    Range,
+    /// Every entry of a span of every chain, and what a query matches in them.
+    Population,
+}
+
+impl Scope {
+    /// The word in statements and entries.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Range => "range",
+            Self::Population => "population",
+        }
+    }
+
+    /// What the files of a bundle make it, whatever its statement says; `B4` compares the two.
+    #[must_use]
+    pub fn of(files: &Files) -> Self {
+        if files.get(POPULATION).is_some() {
+            Self::Population
+        } else if files.get(RANGE).is_some() {
+            Self::Range
+        } else {
+            Self::Run
+        }
+    }
+}
+
+/// Entries that introduce others and belong to no run.
+pub const CONTEXT: [Kind; 9] = [
+    Kind::ChainGenesis,
+    Kind::WriterStarted,
+    Kind::PolicyActivated,
+    Kind::ManifestBound,
+    Kind::SignersBound,
+    Kind::AnchorObserved,
+    Kind::AmendmentProposed,
+    Kind::AmendmentApproved,
+    Kind::AmendmentRefused,
+];
+
+/// Entries `from <= seq < to` of a chain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// The first.
+    pub from: Seq,
+    /// The one after the last.
+    pub to: Seq,
+}
+
+impl Span {
+    /// Whether this place is in the span.
+    #[must_use]
+    pub const fn has(self, seq: Seq) -> bool {
+        self.from <= seq && seq < self.to
+    }
+}
+
+/// What a bundle holds of one chain.
+#[derive(Debug)]
+pub struct Strand {
+    /// `ledger`, or `chains/0`.
+    pub folder: String,
+    /// Its entries, ascending.
+    pub lines: Vec<Line>,
+    /// The keys its entries introduce; empty until they were checked.
+    pub epochs: Epochs,
+    /// The checkpoint everything is proven under, if it holds.
+    pub checkpoint: Option<Checkpoint>,
+    /// The span whose every entry is here, if a range was asked for and its proof was read.
+    pub span: Option<Span>,
+}
+
+impl Strand {
+    /// Whether a line was asked for: of a range those in the span, of a run all.
+    #[must_use]
+    pub fn asks(&self, line: &Line) -> bool {
+        self.span.is_none_or(|span| span.has(line.entry.seq))
+    }
+
+    /// The lines that were asked for.
+    pub fn asked(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| self.asks(line))
+    }
+
+    /// Whether a line outside of the span belongs to it all the same: the opening of a run that goes on
+    /// in the span, or one of the two entries beside it, which show that its ends are where they should be.
+    #[must_use]
+    pub fn introduces(&self, line: &Line) -> bool {
+        let Some(span) = self.span else { return false };
+        let seq = line.entry.seq;
+        let beside = seq == span.to || seq.checked_add(1) == Some(span.from);
+        let opens = |line: &Line| {
+            let run = line.entry.run.as_ref().map(|link| link.run);
+            let later = |l: &&Line| l.entry.run.as_ref().map(|link| link.run) == run;
+            line.is(Kind::RunOpened) && self.asked().any(|l| later(&l))
+        };
+        beside || (seq < span.from && opens(line))
+    }
+
+    /// Entries with a proof that stands on its own: the first and the last that were asked for, and in a
+    /// bundle of one run every decision. None of the fleet log, which only introduces others.
+    #[must_use]
+    pub fn alone(&self) -> BTreeSet<Seq> {
+        if self.folder == FLEET {
+            return BTreeSet::new();
+        }
+        let one_run = self.span.is_none();
+        let own = || self.asked().filter(|line| !one_run || line.entry.run.is_some());
+        let decisions = own().filter(|line| one_run && decides(line));
+        let ends = own().next().into_iter().chain(own().last());
+        ends.chain(decisions).map(|line| line.entry.seq).collect()
+    }
+
+    /// Name of the log; empty if its checkpoint does not hold.
+    #[must_use]
+    pub fn origin(&self) -> &str {
+        self.checkpoint.as_ref().map_or("", |checkpoint| checkpoint.origin.as_str())
+    }
+
+    /// Which ends of a run with these lines lie outside of the span.
+    #[must_use]
+    pub fn cut(&self, own: &[&Line]) -> Cut {
+        let (Some(span), Some(first)) = (self.span, own.first()) else { return Cut::default() };
+        let ends = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.size == span.to);
+        Cut {
+            begin: !first.is(Kind::RunOpened),
+            end: !ends && !own.iter().any(|line| line.is(Kind::RunSealed)),
+        }
+    }
+
+    /// The runs in what was asked for, by their first entries, with their lines.
+    #[must_use]
+    pub fn runs(&self) -> Vec<(&RunId, Vec<&Line>)> {
+        runs_of(self.asked())
+    }
+
+    /// One [`Material`] for each run.
+    #[must_use]
+    pub fn materials<'a>(&'a self, payloads: &'a Payloads) -> Vec<Material<'a>> {
+        let runs = self.runs().into_iter();
+        runs.map(|(run, own)| {
+            let cut = self.cut(&own);
+            Material::part(run, self.origin(), (&self.lines, own), cut, payloads)
+        })
+        .collect()
+    }
+}
+
+/// The runs among these lines, by their first entries.
+pub fn runs_of<'a>(lines: impl Iterator<Item = &'a Line>) -> Vec<(&'a RunId, Vec<&'a Line>)> {
+    let mut places = BTreeMap::new();
+    let mut runs: Vec<(&RunId, Vec<&Line>)> = Vec::new();
+    for line in lines {
+        let Some(link) = &line.entry.run else { continue };
+        let place = *places.entry(&link.run).or_insert(runs.len());
+        match runs.get_mut(place) {
+            Some((_, own)) => own.push(line),
+            None => runs.push((&link.run, vec![line])),
+        }
+    }
+    runs
+}

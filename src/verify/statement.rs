@@ -1,0 +1,223 @@
+//! The in-toto statement: which files the bundle is, and what is said about them.
+
+use super::bundle::{ENVELOPE, FLEET_CHECKPOINT, Files, MANIFEST, OLDER};
+use super::payloads::{Payload, Payloads};
+use super::projection::{self, Material};
+use super::query::Query;
+use super::scope::{Scope, Strand};
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+
+/// DSSE payload type of `manifest.dsse.json`.
+pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
+/// `_type` of the statement.
+pub const STATEMENT: &str = "https://in-toto.io/Statement/v1";
+/// `predicateType` of the statement.
+pub const PREDICATE: &str = "https://wicketgate.dev/evidence-bundle/v1";
+
+/// What an exporter says of itself: the only part of the predicate that is not derived from the files.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Exporter {
+    /// Version of the program.
+    pub version: String,
+    /// When it exported.
+    pub at: String,
+    /// SHA-256 of the program's file, in hex; empty if it could not be read.
+    pub sha256: String,
+    /// Who asked for it.
+    pub requester: String,
+}
+
+impl Exporter {
+    /// What a predicate says its exporter was.
+    #[must_use]
+    pub fn said(predicate: &Json) -> Self {
+        let text = |part: &str, name: &str| {
+            let value = predicate.get(part).and_then(|p| p.get(name)).and_then(Json::as_str);
+            value.unwrap_or_default().to_owned()
+        };
+        Self {
+            version: text("exporter", "version"),
+            at: text("exporter", "at"),
+            sha256: text("exporter", "sha256"),
+            requester: text("query", "requested_by"),
+        }
+    }
+}
+
+/// What the statement is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// What was asked for.
+    pub query: &'a Query,
+    /// The chains.
+    pub strands: &'a [Strand],
+    /// The runs in them that were asked for.
+    pub materials: &'a [Material<'a>],
+    /// What opens their commitments.
+    pub payloads: &'a Payloads,
+    /// The files but the statement itself.
+    pub files: &'a Files,
+}
+
+/// The statement over all files but itself and its envelope.
+#[must_use]
+pub fn statement(files: &Files, predicate: Json) -> Vec<u8> {
+    let subjects: Vec<Json> = files
+        .0
+        .iter()
+        .filter(|(name, _)| !matches!(name.as_str(), MANIFEST | ENVELOPE))
+        .map(|(name, bytes)| {
+            let sha256 = Json::object([("sha256", Json::from(Digest::of(&[bytes]).hex()))]);
+            Json::object([("name", Json::from(name.as_str())), ("digest", sha256)])
+        })
+        .collect();
+    canonical::bytes(&Json::object([
+        ("_type", Json::from(STATEMENT)),
+        ("predicateType", Json::from(PREDICATE)),
+        ("predicate", predicate),
+        ("subject", subjects.into()),
+    ]))
+}
+
+/// What is said about the files: derived from them, so that a verifier can derive it again.
+#[must_use]
+pub fn predicate(subject: &Subject<'_>, exporter: &Exporter) -> Json {
+    let said =
+        |name: &'static str, value: &str| (!value.is_empty()).then(|| (name, Json::from(value)));
+    let mut query = subject.query.to_json();
+    if let Json::Object(members) = &mut query {
+        let by = said("requested_by", &exporter.requester);
+        members.extend(by.map(|(name, value)| (name.to_owned(), value)));
+    }
+    let mut program = vec![
+        ("name", Json::from("wicketgate")),
+        ("version", Json::from(exporter.version.as_str())),
+        ("at", Json::from(exporter.at.as_str())),
+    ];
+    program.extend(said("sha256", &exporter.sha256));
+    let mut members = vec![
+        ("query", query),
+        ("counts", counts(subject)),
+        ("levels_expected", levels(subject.files)),
+        ("exporter", Json::object(program)),
+    ];
+    members.extend(disclosure(subject));
+    match subject.query {
+        Query::Run(_) => members.extend(of_run(subject)),
+        Query::Range { .. } => {
+            members.extend(subject.strands.first().map(of_chain).unwrap_or_default());
+        }
+        Query::Population(_) => {
+            let chains = subject.strands.iter().map(|strand| Json::object(of_chain(strand)));
+            members.push(("chains", chains.collect::<Vec<_>>().into()));
+        }
+    }
+    Json::object(members)
+}
+
+fn number(n: usize) -> Json {
+    Json::from(u64::try_from(n).unwrap_or(u64::MAX))
+}
+
+fn counts(subject: &Subject<'_>) -> Json {
+    let Subject { strands, materials, payloads, .. } = subject;
+    let of_runs = || materials.iter().flat_map(Material::of_run);
+    let opened = payloads.0.values().filter(|p| matches!(p, Payload::Opened { .. })).count();
+    let mut counts = vec![
+        ("entries", number(strands.iter().map(|strand| strand.lines.len()).sum())),
+        ("run_entries", number(of_runs().count())),
+        ("calls", number(materials.iter().map(Material::calls_count).sum())),
+        ("decisions", number(of_runs().filter(|line| projection::decides(line)).count())),
+        ("payloads", number(payloads.0.len())),
+        ("opened", number(opened)),
+    ];
+    if subject.query.scope() != Scope::Run {
+        counts.push(("runs", number(materials.len())));
+        counts.push(("chains", number(strands.len())));
+    }
+    let unenforced: usize = materials.iter().map(Material::unenforced_count).sum();
+    counts.extend((unenforced > 0).then(|| ("unenforced", number(unenforced))));
+    Json::object(counts)
+}
+
+/// Payloads by how much of them is here: their commitments, of many runs only how many.
+fn disclosure(subject: &Subject<'_>) -> Vec<(&'static str, Json)> {
+    let in_state = |wanted: fn(&Payload) -> bool| {
+        let list = subject.payloads.0.iter().filter(|(_, payload)| wanted(payload));
+        list.map(|(c, _)| Json::from(c.hex())).collect::<Vec<_>>()
+    };
+    let withheld = in_state(|p| matches!(p, Payload::Withheld(_)));
+    let withheld = match subject.query.scope() {
+        Scope::Run => withheld.into(),
+        Scope::Range | Scope::Population => number(withheld.len()),
+    };
+    vec![
+        ("erasures", in_state(|p| matches!(p, Payload::Erased { .. })).into()),
+        ("redactions", redactions(subject.payloads)),
+        ("withheld", withheld),
+    ]
+}
+
+/// Which payloads are opened in part, and how much of them: neither names nor values of the rest.
+fn redactions(payloads: &Payloads) -> Json {
+    let mut list = Vec::new();
+    for (c, payload) in &payloads.0 {
+        let Payload::Redacted { role, parts } = payload else { continue };
+        let open = parts.open(c).unwrap_or_default();
+        list.push(Json::object([
+            ("commitment", Json::from(c.hex())),
+            ("role", Json::from(role.as_str())),
+            ("opened", open.keys().map(|k| Json::from(k.as_str())).collect::<Vec<_>>().into()),
+            ("hidden", number(parts.hidden.len())),
+        ]));
+    }
+    list.into()
+}
+
+/// The levels that this bundle has the material for; what it reaches is the verifier's to say.
+fn levels(files: &Files) -> Json {
+    let mut levels = vec![Json::from("L0"), Json::from("L1")];
+    if files.0.keys().any(|name| name.rsplit('/').next() == Some(OLDER)) {
+        levels.push(Json::from("L2"));
+    }
+    // The log's own signature and at least one more line: a witness's.
+    let lines =
+        |note: &[u8]| note.windows(4).filter(|four| *four == "\n\u{2014}".as_bytes()).count();
+    let head = |name: &str| {
+        name == FLEET_CHECKPOINT || (name.starts_with("anchors/") && name.ends_with(".txt"))
+    };
+    if files.0.iter().any(|(name, note)| head(name) && lines(note) > 1) {
+        levels.push(Json::from("L3"));
+    }
+    if files.0.keys().any(|name| name.starts_with("anchors/") && name.ends_with(".tsr")) {
+        levels.push(Json::from("L4"));
+    }
+    levels.into()
+}
+
+fn of_run(subject: &Subject<'_>) -> Vec<(&'static str, Json)> {
+    let Some(material) = subject.materials.first() else { return Vec::new() };
+    let (first, last) = (material.of_run().next(), material.of_run().last());
+    let seq =
+        |line: Option<&crate::entries::Line>| Json::from(line.map_or(0, |line| line.entry.seq));
+    let mut members = subject.strands.first().map(of_chain).unwrap_or_default();
+    members.push(("run", Json::from(material.run.to_string())));
+    members.push(("status", Json::from(material.status())));
+    members.push(("range", Json::object([("first", seq(first)), ("last", seq(last))])));
+    members
+}
+
+fn of_chain(strand: &Strand) -> Vec<(&'static str, Json)> {
+    let chain = strand.lines.first().map(|line| line.entry.chain.to_string()).unwrap_or_default();
+    let mut members = vec![("chain", Json::from(chain)), ("origin", Json::from(strand.origin()))];
+    members.extend(strand.checkpoint.as_ref().map(|checkpoint| {
+        let (size, root) = (Json::from(checkpoint.size), Json::from(checkpoint.root.hex()));
+        ("checkpoint", Json::object([("size", size), ("root", root)]))
+    }));
+    members.extend(strand.span.map(|span| {
+        ("range", Json::object([("from", Json::from(span.from)), ("to", Json::from(span.to))]))
+    }));
+    members
+}

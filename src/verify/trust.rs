@@ -1,0 +1,386 @@
+//! What a verifier trusts, from a file of its own: never from the bundle.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::Error;
+use crate::crypto::keys::PublicKey;
+use crate::crypto::note::{Algorithm, VerifierKey};
+use crate::crypto::tsp;
+use crate::domain::digest::Digest;
+use crate::domain::id::{RunId, Seq};
+use crate::domain::time::Timestamp;
+use crate::entries::epochs;
+
+/// A head somebody noted before, and holds the log to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PinnedHead {
+    /// Name of the log.
+    pub origin: String,
+    /// Entries at that time.
+    pub size: Seq,
+    /// Root over them.
+    pub root: Digest,
+}
+
+/// How far clocks of honest machines may differ where the trust file does not say, in milliseconds.
+pub const SKEW_MILLIS: i64 = 5 * 60 * 1000;
+
+/// What a key signs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Use {
+    /// Checkpoints of the fleet log.
+    Fleet,
+    /// Certificates of writers.
+    Enrolment,
+    /// Bundles.
+    Evidence,
+    /// Cosignatures.
+    Witness,
+}
+
+impl Use {
+    /// Reads the word of a trust file or of a `key.revoked`.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "fleet" => Some(Self::Fleet),
+            "enrolment" => Some(Self::Enrolment),
+            "evidence" => Some(Self::Evidence),
+            "witness" => Some(Self::Witness),
+            _ => None,
+        }
+    }
+}
+
+/// A key that is trusted no more, or only up to a position of a log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Revoked {
+    /// What it signed.
+    pub purpose: Use,
+    /// Its id: SHA-256 of the raw key, in hex.
+    pub key: String,
+    /// The log, and the entries of it that are still good; nothing at all is, if that is not said.
+    pub good: Option<(String, Seq)>,
+}
+
+/// Trust roots and expectations. Empty lists trust nobody; they never mean "anybody".
+#[derive(Clone, PartialEq, Debug)]
+pub struct Trust {
+    /// Who may sign bundles.
+    pub evidence: Vec<PublicKey>,
+    /// Who may enrol writers.
+    pub enrolment: Vec<PublicKey>,
+    /// Who may sign manifests; empty: not checked, and reported as not proven.
+    pub manifest: Vec<PublicKey>,
+    /// Lists of approvers that are trusted as they are.
+    pub approvers: Vec<Digest>,
+    /// Who may sign lists of approvers. With neither, no approval can be judged.
+    pub approver_keys: Vec<PublicKey>,
+    /// Approved policy bundles; empty: not checked, and reported as not proven.
+    pub policies: Vec<Digest>,
+    /// Heads noted before.
+    pub heads: Vec<PinnedHead>,
+    /// Accepted log names; empty: any that the enrolment key vouches for.
+    pub origins: Vec<String>,
+    /// Who may sign the fleet log; its name is the log's. Empty: no fleet log is looked at.
+    pub fleet: Vec<VerifierKey>,
+    /// Whose cosignatures count. Empty: none is asked for.
+    pub witnesses: Vec<VerifierKey>,
+    /// How many witnesses with different keys have to have cosigned; all of them if not said.
+    pub quorum: Option<usize>,
+    /// Certificates (DER) of time stamping authorities. Empty: no stamp is asked for.
+    pub tsa: Vec<Vec<u8>>,
+    /// Lists of break-glass signers that are trusted themselves.
+    pub break_glass: Vec<Digest>,
+    /// Keys that sign lists of break-glass signers.
+    pub break_glass_keys: Vec<PublicKey>,
+    /// How far clocks of honest machines may differ, in milliseconds.
+    pub skew_ms: i64,
+    /// Keys that are trusted no more.
+    pub revoked: Vec<Revoked>,
+    /// The run that was asked for, if one was.
+    pub run: Option<RunId>,
+    /// The verifier's own time, if it has one: nothing may be later, five minutes of skew allowed.
+    pub now: Option<Timestamp>,
+    /// Whether to make every decision again from its recorded input and the policy's bytes (P5).
+    pub replay: bool,
+}
+
+impl Default for Trust {
+    /// Trusts nobody.
+    fn default() -> Self {
+        Self {
+            evidence: Vec::new(),
+            enrolment: Vec::new(),
+            manifest: Vec::new(),
+            approvers: Vec::new(),
+            approver_keys: Vec::new(),
+            break_glass: Vec::new(),
+            break_glass_keys: Vec::new(),
+            policies: Vec::new(),
+            heads: Vec::new(),
+            origins: Vec::new(),
+            fleet: Vec::new(),
+            witnesses: Vec::new(),
+            quorum: None,
+            tsa: Vec::new(),
+            skew_ms: SKEW_MILLIS,
+            revoked: Vec::new(),
+            run: None,
+            now: None,
+            replay: false,
+        }
+    }
+}
+
+impl Trust {
+    /// Enrolment keys that count no more, or only up to a position of a log.
+    #[must_use]
+    pub fn revoked_enrolments(&self) -> Vec<epochs::Revoked> {
+        let about = self.revoked.iter().filter(|revoked| revoked.purpose == Use::Enrolment);
+        about.map(|one| epochs::Revoked { key: one.key.clone(), good: one.good.clone() }).collect()
+    }
+
+    /// Reads a trust file: one `word value…` per line, `#` begins a comment line.
+    ///
+    /// Words: `evidence-key`, `enrolment-key`, `manifest-key` (a PEM file relative to this one, or
+    /// `ed25519:<base64 of the raw key>`), `approvers` and `break-glass` (such a key, or `sha256:<hex>` of a list), `policy sha256:<hex>`, `origin <name>`,
+    /// `head <origin> <size> <root in base64 or hex>`, `fleet-key <vkey>`, `witness-key <vkey>`,
+    /// `quorum <number>`, `tsa-ca <PEM file>`, `skew <seconds>`,
+    /// `revoked <fleet|enrolment|evidence|witness> <key id> [<log> <good entries>]`.
+    ///
+    /// An evidence or enrolment key that is revoked as a whole is left out of the trusted ones here.
+    ///
+    /// # Errors
+    /// The file, the line and what is wrong with it.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+        Self::parse(&text, path)
+    }
+
+    /// Reads the text of a trust file; files that it names are looked for beside `path`.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+        let base = path.parent().unwrap_or(Path::new("."));
+        let mut trust = Self::default();
+        for (at, line) in text.lines().enumerate() {
+            trust.line(line, base).map_err(|why| Error::Trust {
+                path: path.display().to_string(),
+                line: at.saturating_add(1),
+                why,
+            })?;
+        }
+        let whole = |purpose, key: &PublicKey| trust.revocation(purpose, key, None).is_none();
+        let evidence = trust.evidence.iter().filter(|key| whole(Use::Evidence, key));
+        let enrolment = trust.enrolment.iter().filter(|key| whole(Use::Enrolment, key));
+        let (evidence, enrolment) = (evidence.copied().collect(), enrolment.copied().collect());
+        trust.evidence = evidence;
+        trust.enrolment = enrolment;
+        Ok(trust)
+    }
+
+    /// Entries up to which this key may still sign this log: `Some(0)` if it may sign nothing. `None` if
+    /// it is not revoked, or only for other logs.
+    #[must_use]
+    pub fn revocation(&self, purpose: Use, key: &PublicKey, log: Option<&str>) -> Option<Seq> {
+        let id = key.id();
+        let about = self.revoked.iter().filter(|r| r.purpose == purpose && r.key == id);
+        about
+            .filter_map(|revoked| match &revoked.good {
+                None => Some(0),
+                Some((of, good)) => (Some(of.as_str()) == log).then_some(*good),
+            })
+            .min()
+    }
+
+    fn line(&mut self, line: &str, base: &Path) -> Result<(), String> {
+        let mut words = line.split_ascii_whitespace();
+        let Some(word) = words.next().filter(|word| !word.starts_with('#')) else { return Ok(()) };
+        let values: Vec<&str> = words.collect();
+        match (word, values.as_slice()) {
+            ("evidence-key", [key]) => self.evidence.extend(keys(key, base)?),
+            ("enrolment-key", [key]) => self.enrolment.extend(keys(key, base)?),
+            ("manifest-key", [key]) => self.manifest.extend(keys(key, base)?),
+            ("approvers", [list]) => {
+                signers(list, base, (&mut self.approvers, &mut self.approver_keys))?;
+            }
+            ("break-glass", [list]) => {
+                signers(list, base, (&mut self.break_glass, &mut self.break_glass_keys))?;
+            }
+            ("policy", [digest]) => self.policies.push(
+                Digest::parse(digest).ok_or_else(|| format!("`{digest}` is no SHA-256 digest"))?,
+            ),
+            ("origin", [origin]) => self.origins.push((*origin).to_owned()),
+            ("head", [origin, size, root]) => self.heads.push(head(origin, size, root)?),
+            ("fleet-key", [key]) => self.fleet.push(vkey(key, Algorithm::Ed25519)?),
+            ("witness-key", [key]) => self.witnesses.push(vkey(key, Algorithm::Cosignature)?),
+            ("quorum", [number]) => self.quorum = Some(quorum(number, self.quorum)?),
+            ("tsa-ca", [file]) => self.tsa.extend(authorities(file, base)?),
+            ("skew", [seconds]) => self.skew_ms = skew(seconds)?,
+            ("revoked", [purpose, key]) => self.revoked.push(revoked(purpose, key, None)?),
+            ("revoked", [purpose, key, log, good]) => {
+                self.revoked.push(revoked(purpose, key, Some((log, good)))?);
+            }
+            (
+                "evidence-key" | "enrolment-key" | "manifest-key" | "approvers" | "break-glass"
+                | "policy" | "origin" | "head" | "fleet-key" | "witness-key" | "quorum" | "tsa-ca"
+                | "skew" | "revoked",
+                _,
+            ) => {
+                return Err(format!("`{word}` has {} values", values.len()));
+            }
+            _ => return Err(format!("unknown word `{word}`")),
+        }
+        Ok(())
+    }
+}
+
+/// A list by its digest, or a key that signs lists.
+fn signers(
+    value: &str,
+    base: &Path,
+    (lists, signing): (&mut Vec<Digest>, &mut Vec<PublicKey>),
+) -> Result<(), String> {
+    match value.strip_prefix("sha256:").map(Digest::parse) {
+        Some(Some(digest)) => lists.push(digest),
+        Some(None) => return Err(format!("`{value}` is no SHA-256 digest")),
+        None => signing.extend(keys(value, base)?),
+    }
+    Ok(())
+}
+
+fn keys(value: &str, base: &Path) -> Result<Vec<PublicKey>, String> {
+    let Some(raw) = value.strip_prefix("ed25519:") else {
+        return PublicKey::load_all(&base.join(value)).map_err(|e| e.to_string());
+    };
+    let key = STANDARD
+        .decode(raw)
+        .ok()
+        .and_then(|raw| <[u8; 32]>::try_from(raw).ok())
+        .and_then(|raw| PublicKey::from_bytes(&raw));
+    key.map(|key| vec![key]).ok_or_else(|| format!("`{value}` is no usable ed25519 key"))
+}
+
+fn vkey(text: &str, wanted: Algorithm) -> Result<VerifierKey, String> {
+    let key = VerifierKey::parse(text).map_err(|e| e.to_string())?;
+    if key.algorithm == wanted {
+        Ok(key)
+    } else {
+        let (has, wanted) = (key.algorithm.byte(), wanted.byte());
+        Err(format!("`{}` is a key of algorithm {has}, not {wanted}", key.name))
+    }
+}
+
+fn quorum(text: &str, before: Option<usize>) -> Result<usize, String> {
+    match (text.parse::<usize>(), before) {
+        (_, Some(_)) => Err("`quorum` is there twice".into()),
+        (Ok(number), None) if number > 0 => Ok(number),
+        _ => Err(format!("`{text}` is no number of witnesses")),
+    }
+}
+
+fn authorities(file: &str, base: &Path) -> Result<Vec<Vec<u8>>, String> {
+    let pem = std::fs::read(base.join(file)).map_err(|e| format!("`{file}`: {e}"))?;
+    tsp::authorities(&pem).map_err(|e| format!("`{file}`: {e}"))
+}
+
+fn skew(text: &str) -> Result<i64, String> {
+    // A day: more would make every time check an empty one.
+    let seconds = text.parse::<u32>().ok().filter(|seconds| *seconds <= 86_400);
+    let millis = seconds.map(|seconds| i64::from(seconds).saturating_mul(1000));
+    millis.ok_or_else(|| format!("`{text}` is no number of seconds up to a day"))
+}
+
+fn revoked(purpose: &str, key: &str, good: Option<(&str, &str)>) -> Result<Revoked, String> {
+    let purpose = Use::parse(purpose).ok_or_else(|| format!("`{purpose}` is no use of keys"))?;
+    if Digest::parse(key).is_none_or(|id| id.hex() != key) {
+        return Err(format!("`{key}` is no key id: SHA-256 of the raw key, in hex"));
+    }
+    let good = match good {
+        None => None,
+        Some((log, size)) => {
+            let size: Seq = size.parse().map_err(|_| format!("`{size}` is no size"))?;
+            Some((log.to_owned(), size))
+        }
+    };
+    Ok(Revoked { purpose, key: key.to_owned(), good })
+}
+
+fn head(origin: &str, size: &str, root: &str) -> Result<PinnedHead, String> {
+    let number: Seq = size.parse().map_err(|_| format!("`{size}` is no size"))?;
+    let root = Digest::parse(root)
+        .or_else(|| {
+            let raw = STANDARD.decode(root).ok()?;
+            <[u8; 32]>::try_from(raw).ok().map(Digest::from_bytes)
+        })
+        .ok_or_else(|| format!("`{root}` is no root"))?;
+    if number == 0 {
+        return Err("a head of size 0 pins nothing".into());
+    }
+    Ok(PinnedHead { origin: origin.to_owned(), size: number, root })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_word_or_a_bad_value_is_named_with_its_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trust.txt");
+        let refused = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            Trust::load(&path).unwrap_err().to_string()
+        };
+        assert!(
+            refused("# fine\n\nevidnce-key x\n").contains("line 3: unknown word `evidnce-key`")
+        );
+        assert!(refused("policy sha256:xyz\n").contains("line 1"));
+        assert!(refused("head a 0 b\n").contains("line 1"));
+        assert!(refused("evidence-key nowhere.pem\n").contains("nowhere.pem"));
+        assert!(refused("policy\n").contains("has 0 values"));
+        assert!(refused("quorum 0\n").contains("no number of witnesses"));
+        assert!(refused("quorum 1\nquorum 2\n").contains("line 2: `quorum` is there twice"));
+        assert!(refused("skew -1\n").contains("line 1"));
+        assert!(refused("skew 86401\n").contains("line 1"));
+        assert!(refused("tsa-ca nowhere.pem\n").contains("nowhere.pem"));
+        assert!(refused("witness-key a+b+c\n").contains("verifier key"));
+        assert!(refused(&format!("revoked all {}\n", "0".repeat(64))).contains("no use of keys"));
+        assert!(refused("revoked fleet abc\n").contains("no key id"));
+        std::fs::write(&path, format!("head log 3 {}\norigin log\n", "0".repeat(64))).unwrap();
+        let trust = Trust::load(&path).unwrap();
+        assert_eq!(trust.heads[0].size, 3);
+        assert!(trust.evidence.is_empty());
+    }
+    #[test]
+    fn a_witness_key_is_no_log_key_and_a_revoked_key_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trust.txt");
+        let key = crate::crypto::keys::SecretKey::generate(&crate::clock::SystemEntropy).public();
+        let (log, witness) = (VerifierKey::log("l", key), VerifierKey::witness("w", key));
+        std::fs::write(&path, format!("fleet-key {witness}\n")).unwrap();
+        assert!(Trust::load(&path).unwrap_err().to_string().contains("algorithm 4, not 1"));
+        let raw = STANDARD.encode(key.to_bytes());
+        let id = key.id();
+        let text = format!(
+            "fleet-key {log}\nwitness-key {witness}\nskew 10\nevidence-key ed25519:{raw}\n\
+             revoked evidence {id}\nrevoked fleet {id} l 7\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        let trust = Trust::load(&path).unwrap();
+        assert_eq!(
+            (trust.fleet.as_slice(), trust.witnesses.as_slice()),
+            (&[log][..], &[witness][..])
+        );
+        assert!(trust.evidence.is_empty(), "a revoked key signs no bundle");
+        assert_eq!(trust.skew_ms, 10_000);
+        assert_eq!(trust.revocation(Use::Fleet, &key, Some("l")), Some(7));
+        assert_eq!(trust.revocation(Use::Fleet, &key, Some("m")), None);
+        assert_eq!(trust.revocation(Use::Witness, &key, Some("l")), None);
+    }
+}
