@@ -27,23 +27,20 @@
 //! - `enforce` the whole road on one screen · `evidence` export and offline verification · `replay` runs again
 //! - `serve` gRPC and the operator's door · `operator` who may see and order what · `witness` cosigns heads of logs, and asks others to · `app` the composition root · `cli` the commands
 
+pub use wicketgate_catalog::{self as catalog, identity, limits, mcp};
 pub use wicketgate_crypto as crypto;
 pub use wicketgate_policy::{self as policy, approval, firewall};
 pub use wicketgate_record::{self as record, clock, domain, yaml};
 pub use wicketgate_verify as verify;
 
 pub mod app;
-pub mod catalog;
 pub mod cli;
 pub mod config;
 pub mod control;
 pub mod enforce;
 pub mod evidence;
-pub mod identity;
 pub mod judge;
 pub mod ledger;
-pub mod limits;
-pub mod mcp;
 pub mod operator;
 pub mod replay;
 pub mod serve;

@@ -14,7 +14,7 @@ use super::command::{CPU_SECONDS_MAX, MEMORY, PIDS, PIDS_MAX};
 use super::fetch::{HOSTS_MAX, LIST_MAX};
 use super::model::{IMAGE_TOKENS_MAX, MODELS_MAX, OUTPUT_TOKENS_MAX, PRICE_MAX, UPSTREAMS_MAX};
 use super::server::config::Variable;
-use crate::catalog::form::FilePath;
+use crate::form::FilePath;
 
 /// Every binding of one sidecar, not yet checked.
 #[derive(Clone, Debug, Default, Deserialize)]

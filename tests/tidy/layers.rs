@@ -115,7 +115,7 @@ fn left_may_not_know_right() {
         ("src/ledger/sqlite/a.rs", "use super::super::store::X; use super::b;"),
         ("src/record/domain/a.rs", "/// See [`crate::ledger`].\nfn f() {}"),
         ("src/record/domain/a.rs", "#[cfg(test)]\nmod tests {\n    use crate::record;\n}\n"),
-        ("src/catalog/mod.rs", "use crate::limits::Pool;"),
+        ("src/catalog/lib.rs", "use crate::limits::Pool;"),
     ];
     for (path, text) in fine {
         assert_eq!(order(&[Source::of(path, text)]), Vec::<String>::new(), "{path}: {text}");

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::*;
-use crate::catalog::lock::{Lock, Shown};
-use crate::catalog::{self, Surroundings, server};
 use crate::domain::json::Limits;
+use crate::lock::{Lock, Shown};
 use crate::mcp::Version;
+use crate::{Surroundings, server};
 
 const SERVERS: &str = "
 - name: git
@@ -35,7 +35,7 @@ fn own_tools(names: &[&str]) -> Vec<Binding> {
         )
     };
     let yaml: String = names.iter().map(tool).collect();
-    let config: catalog::Config = serde_saphyr::from_str(&yaml).unwrap();
+    let config: crate::Config = serde_saphyr::from_str(&yaml).unwrap();
     around(|around| config.check(around)).unwrap()
 }
 

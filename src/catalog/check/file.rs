@@ -3,20 +3,20 @@
 use std::path::PathBuf;
 
 use super::{Surroundings, bounded};
-use crate::catalog::Problems;
-use crate::catalog::binding::{Kind, Listing, Root, Writing};
-use crate::catalog::config;
-use crate::catalog::file_name::{fold, is_secret};
+use crate::Problems;
+use crate::binding::{Kind, Listing, Root, Writing};
+use crate::config;
 use crate::domain::id::ToolName;
+use crate::file_name::{fold, is_secret};
 
 /// Entries of a listing.
-pub(in crate::catalog) const ENTRIES: u64 = 1000;
-pub(in crate::catalog) const ENTRIES_MAX: u64 = 10_000;
+pub(crate) const ENTRIES: u64 = 1000;
+pub(crate) const ENTRIES_MAX: u64 = 10_000;
 /// Directories deep.
-pub(in crate::catalog) const DEPTH: u64 = 1;
-pub(in crate::catalog) const DEPTH_MAX: u64 = 16;
+pub(crate) const DEPTH: u64 = 1;
+pub(crate) const DEPTH_MAX: u64 = 16;
 /// Names a root may protect, and paths it may allow.
-pub(in crate::catalog) const NAMES_MAX: usize = 256;
+pub(crate) const NAMES_MAX: usize = 256;
 const PATH_BYTES_MAX: usize = 4096;
 
 const READ: &str = r#"{"type":"object","required":["path"],"properties":{

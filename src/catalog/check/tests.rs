@@ -1,5 +1,5 @@
 use super::*;
-use crate::catalog::secret::tests as private;
+use crate::secret::tests as private;
 
 fn check_in(
     dir: &Path,

@@ -4,29 +4,29 @@ use std::path::{Path, PathBuf};
 
 use super::argv::{self, Element};
 use super::{Command, Level, Limits, Program, Workspace, inspect};
-use crate::catalog::Problems;
-use crate::catalog::check::{Surroundings, TIMEOUT_MS, bounded};
-use crate::catalog::config;
-use crate::catalog::schema::Schema;
-use crate::catalog::server::{is_variable, variables};
+use crate::Problems;
+use crate::check::{Surroundings, TIMEOUT_MS, bounded};
+use crate::config;
 use crate::domain::digest::Digest;
+use crate::schema::Schema;
+use crate::server::{is_variable, variables};
 
 /// Bytes of the largest program: it is hashed at every call.
 const PROGRAM_BYTES_MAX: u64 = 64 << 20;
 /// Programs whose arguments are programs. No list is the defence; these are mistakes.
 const SHELLS: [&str; 9] = ["sh", "ash", "bash", "busybox", "dash", "env", "ksh", "xargs", "zsh"];
 /// Bytes of memory: the least, those of a command that names none, and the most.
-pub(in crate::catalog) const MEMORY: (u64, u64, u64) = (16 << 20, 512 << 20, 64 << 30);
+pub(crate) const MEMORY: (u64, u64, u64) = (16 << 20, 512 << 20, 64 << 30);
 /// Seconds of processor time.
-pub(in crate::catalog) const CPU_SECONDS_MAX: u64 = 600;
+pub(crate) const CPU_SECONDS_MAX: u64 = 600;
 /// Processes and threads.
-pub(in crate::catalog) const PIDS: u64 = 32;
-pub(in crate::catalog) const PIDS_MAX: u64 = 1024;
+pub(crate) const PIDS: u64 = 32;
+pub(crate) const PIDS_MAX: u64 = 1024;
 /// Variables that make a program load or run what they name.
 const LOADERS: [&str; 4] = ["BASH_ENV", "ENV", "GCONV_PATH", "IFS"];
 
 /// The command, if nothing is wrong with it.
-pub(in crate::catalog) fn check(
+pub(crate) fn check(
     tool: &config::Tool,
     schema: Option<&Schema>,
     at: &str,
@@ -80,10 +80,7 @@ pub(in crate::catalog) fn check(
 }
 
 /// A program by its absolute path: regular, executable, ELF, not one that gains privileges.
-pub(in crate::catalog) fn program(
-    path: &Path,
-    around: &Surroundings<'_>,
-) -> Result<Program, String> {
+pub(crate) fn program(path: &Path, around: &Surroundings<'_>) -> Result<Program, String> {
     use std::os::unix::fs::PermissionsExt as _;
     if !path.is_absolute() {
         return Err("is an absolute path: nothing is looked up in `PATH`".to_owned());
@@ -219,7 +216,7 @@ fn limits(
 }
 
 /// Whether control groups are demanded.
-pub(in crate::catalog) fn together(written: Option<&str>) -> Result<bool, String> {
+pub(crate) fn together(written: Option<&str>) -> Result<bool, String> {
     match written {
         None | Some("available") => Ok(false),
         Some("required") => Ok(true),

@@ -2,8 +2,8 @@ use std::path::Path;
 
 use super::argv::{Element, fill, parse};
 use super::inspect;
-use crate::catalog::{Config, ConfigError, Surroundings};
 use crate::domain::json::{Json, Limits};
+use crate::{Config, ConfigError, Surroundings};
 
 fn template(yaml: &str) -> Vec<Element> {
     let written: Vec<serde_json::Value> = serde_saphyr::from_str(yaml).unwrap();

@@ -6,13 +6,13 @@ use ::http::{HeaderName, HeaderValue};
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 
 use super::{Grpc, config, schema};
-use crate::catalog::binding::Place;
-use crate::catalog::check::{Surroundings, bounded};
-use crate::catalog::host::Origin;
-use crate::catalog::schema::Schema;
-use crate::catalog::{Problems, definition as shared, http};
+use crate::binding::Place;
+use crate::check::{Surroundings, bounded};
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
+use crate::host::Origin;
+use crate::schema::Schema;
+use crate::{Problems, definition as shared, http};
 
 /// Bytes of one descriptor set.
 const DESCRIPTOR_BYTES_MAX: u64 = 4 << 20;
@@ -22,7 +22,7 @@ pub(super) const REQUEST_BYTES_MAX: u64 = 4 << 20;
 
 /// A tool of this kind, and the schema of its arguments: both come from the one reading of the file.
 pub fn check(
-    tool: &crate::catalog::config::Tool,
+    tool: &crate::config::Tool,
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,

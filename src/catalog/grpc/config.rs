@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::check::{REQUEST_BYTES, REQUEST_BYTES_MAX};
-use crate::catalog::form::FilePath;
+use crate::form::FilePath;
 
 /// One unary method of a gRPC service.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

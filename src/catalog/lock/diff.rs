@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Lock, LockedServer, printable};
-use crate::catalog::drift::{self, Change, Weight};
+use crate::drift::{self, Change, Weight};
 
 /// One thing that differs.
 #[derive(Clone, PartialEq, Eq, Debug)]

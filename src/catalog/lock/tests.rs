@@ -1,11 +1,11 @@
 //! Locks: what is pinned, what is left out, what is read, and who signed.
 
 use super::*;
-use crate::catalog::drift::Weight;
-use crate::catalog::server::{Isolation, Stdio, Transport};
 use crate::clock::SystemEntropy;
 use crate::crypto::dsse;
 use crate::crypto::keys::SecretKey;
+use crate::drift::Weight;
+use crate::server::{Isolation, Stdio, Transport};
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes(), &Limits::FILE).unwrap()

@@ -1,11 +1,11 @@
 //! One tool object of a server: what must hold before it can be governed.
 
-use crate::catalog::schema::Schema;
-use crate::catalog::server::{METHODS, governed};
 use crate::domain::canonical;
 use crate::domain::id::ToolName;
 use crate::domain::json::Json;
 use crate::mcp::header::{self, Mirrored};
+use crate::schema::Schema;
+use crate::server::{METHODS, governed};
 
 /// Bytes of the largest tool object.
 const TOOL_BYTES_MAX: usize = 256 * 1024;

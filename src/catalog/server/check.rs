@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use super::config::{self, Config};
 use super::{Remote, Said, Server, Stdio, Transport, governed, isolation};
-use crate::catalog::binding::Place;
-use crate::catalog::check::{self, Surroundings};
-use crate::catalog::host::Origin;
-use crate::catalog::secret::Secret;
-use crate::catalog::{ConfigError, Problems, definition, http};
+use crate::binding::Place;
+use crate::check::{self, Surroundings};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
+use crate::host::Origin;
 use crate::mcp::name;
+use crate::secret::Secret;
+use crate::{ConfigError, Problems, definition, http};
 
 /// Variables of the gate's own environment that a program gets; it is part of no digest what they hold.
 pub const INHERITED: [&str; 8] =
@@ -221,13 +221,13 @@ fn program_facts(
     Json::object(members)
 }
 
-pub(in crate::catalog) fn is_variable(name: &str) -> bool {
+pub(crate) fn is_variable(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     name.bytes().all(plain) && name.bytes().next().is_some_and(|b| !b.is_ascii_digit())
 }
 
 /// The program's secret variables: name, secret, reference.
-pub(in crate::catalog) fn variables(
+pub(crate) fn variables(
     credentials: &[config::Variable],
     env: &BTreeMap<String, String>,
     at: &str,

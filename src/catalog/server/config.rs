@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::isolation::{MEMORY, PIDS};
-use crate::catalog::check::{
+use crate::check::{
     COST_MICRO_USD_MAX, DEDUPE_MS_MAX, RESULT_BYTES, RESULT_BYTES_MAX, TIMEOUT_MS, TIMEOUT_MS_MAX,
 };
-use crate::catalog::config::Credential;
-use crate::catalog::form::FilePath;
+use crate::config::Credential;
+use crate::form::FilePath;
 
 /// Every MCP server of one sidecar, not yet checked.
 #[derive(Clone, Debug, Default, Deserialize)]

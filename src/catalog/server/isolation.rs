@@ -6,13 +6,13 @@
 use std::path::{Path, PathBuf};
 
 use super::config;
-use crate::catalog::Problems;
-use crate::catalog::address::Cidr;
-use crate::catalog::check::Surroundings;
-use crate::catalog::command::{self, Level, Limits, Program};
-use crate::catalog::host::Origin;
-use crate::catalog::http;
+use crate::Problems;
+use crate::address::Cidr;
+use crate::check::Surroundings;
+use crate::command::{self, Level, Limits, Program};
 use crate::domain::json::Json;
+use crate::host::Origin;
+use crate::http;
 
 /// Bytes of memory a server may use: 16 MiB, 1 GiB, 64 GiB. Node alone sets 512 MiB aside that it could write to.
 pub(super) const MEMORY: (u64, u64, u64) = (16 << 20, 1 << 30, 64 << 30);

@@ -23,7 +23,7 @@ pub mod config;
 mod isolation;
 
 pub use check::INHERITED;
-pub(in crate::catalog) use check::{is_variable, variables};
+pub(crate) use check::{is_variable, variables};
 pub use isolation::{Hosts, Isolation, Network, Sandbox, host};
 
 /// One MCP server, checked; nothing of it is started.

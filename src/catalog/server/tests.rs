@@ -2,9 +2,9 @@
 
 use super::config::Config;
 use super::*;
-use crate::catalog::command::Level;
-use crate::catalog::secret::tests as private;
-use crate::catalog::{ConfigError, Surroundings};
+use crate::command::Level;
+use crate::secret::tests as private;
+use crate::{ConfigError, Surroundings};
 
 fn env(name: &str) -> Option<String> {
     let all = [

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Allowed, Asks, Engine, Named, Postgres, SQL_BYTES_MAX, Sql, Target, config, read};
-use crate::catalog::Problems;
-use crate::catalog::check::{Surroundings, bounded};
-use crate::catalog::host::Origin;
-use crate::catalog::http;
-use crate::catalog::schema::Schema;
-use crate::catalog::secret::Secret;
+use crate::Problems;
+use crate::check::{Surroundings, bounded};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
+use crate::host::Origin;
+use crate::http;
+use crate::schema::Schema;
+use crate::secret::Secret;
 
 pub(super) const ROWS: u64 = 1_000;
 pub(super) const ROWS_MAX: u64 = 100_000;
@@ -107,7 +107,7 @@ fn param_schema(param: &config::Param) -> Result<Json, String> {
 }
 
 pub fn check(
-    tool: &crate::catalog::config::Tool,
+    tool: &crate::config::Tool,
     at: &str,
     around: &Surroundings<'_>,
     timeout_ms: u64,

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::check::{CONNECTIONS, CONNECTIONS_MAX, ROWS, ROWS_MAX};
-use crate::catalog::form::FilePath;
+use crate::form::FilePath;
 
 /// A database and what may be asked of it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

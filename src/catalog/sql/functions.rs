@@ -73,4 +73,4 @@ pub const SQLITE: &[&str] = &[
 ];
 
 /// Names SQLite's authorizer gives to operators.
-pub(crate) const SQLITE_OPERATORS: &[&str] = &["->", "->>", "like", "glob"];
+pub const SQLITE_OPERATORS: &[&str] = &["->", "->>", "like", "glob"];

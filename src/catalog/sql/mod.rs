@@ -13,7 +13,7 @@ mod read;
 mod walk;
 
 pub(super) use check::{check, definition, schema, secret_file};
-pub(crate) use functions::SQLITE_OPERATORS;
+pub use functions::SQLITE_OPERATORS;
 pub use functions::{POSTGRES, SQLITE};
 pub use read::{Refused, SQL_BYTES_MAX, free_form};
 

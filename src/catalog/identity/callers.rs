@@ -14,13 +14,13 @@ use super::error::{Error, IdentityError};
 use super::manifest::Manifest;
 use super::token::RunTokens;
 use super::{Caller, Peer};
-use crate::catalog::form::FilePath;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::private;
 use crate::domain::call::Auth;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 use crate::domain::token::{self, Family};
+use crate::form::FilePath;
 
 /// Least characters of a token.
 pub const TOKEN_CHARS_MIN: usize = 32;

@@ -3,6 +3,13 @@
 //! A `Config` is read from YAML, says everything that is wrong with it at once, and becomes
 //! `Binding`s: hosts and paths are parsed, schemas compiled, secrets read once. A binding that
 //! exists is valid. Nothing here opens a connection.
+//!
+//! Beside the tools stands what else an operator binds: [`identity`] reads signed manifests and knows callers by their
+//! tokens and certificates, [`limits`] counts budgets, pools and fair shares, [`mcp`] is the framing and the names of
+//! the Model Context Protocol.
+
+use wicketgate_crypto as crypto;
+use wicketgate_record::{clock, domain, yaml};
 
 pub mod address;
 pub mod binding;
@@ -19,7 +26,10 @@ pub mod grpc;
 pub mod hidden;
 pub mod host;
 mod http;
+pub mod identity;
+pub mod limits;
 pub mod lock;
+pub mod mcp;
 mod model;
 pub mod schema;
 pub mod secret;

@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::manifest::Grant;
-use crate::catalog::server::governed;
 use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
 use crate::domain::tier::Tier;
+use crate::server::governed;
 use crate::yaml::{self, Document};
 
 /// Tools of one server in one grant.
