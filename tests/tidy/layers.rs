@@ -95,11 +95,11 @@ fn left_may_not_know_right() {
     let broken = [
         ("src/record/domain/a.rs", "use crate::record::Entry;"),
         ("src/policy/a.rs", "fn f() { crate::serve::g(); }"),
-        ("src/ledger/a.rs", "use crate::{domain::id, tool::run};"),
-        ("src/ledger/a.rs", "use crate::{domain::{id, time}, tool};"),
-        ("src/ledger/a.rs", "use super::super::enforce::Road;"),
-        ("src/ledger/mod.rs", "use super::enforce::Road;"),
-        ("src/ledger/sqlite/a.rs", "use super::super::super::enforce::Road;"),
+        ("src/gate/ledger/a.rs", "use crate::{domain::id, tool::run};"),
+        ("src/gate/ledger/a.rs", "use crate::{domain::{id, time}, tool};"),
+        ("src/gate/ledger/a.rs", "use super::super::enforce::Road;"),
+        ("src/gate/ledger/mod.rs", "use super::enforce::Road;"),
+        ("src/gate/ledger/sqlite/a.rs", "use super::super::super::enforce::Road;"),
         ("src/record/clock.rs", "use super::crypto::keys;"),
         ("src/utils/a.rs", ""),
         ("src/record/domain/a.rs", "use crate::Everything;"),
@@ -109,10 +109,10 @@ fn left_may_not_know_right() {
     }
     let fine = [
         (
-            "src/ledger/a.rs",
+            "src/gate/ledger/a.rs",
             "use crate::domain::id; use crate::record; use crate::{policy, clock::Clock};",
         ),
-        ("src/ledger/sqlite/a.rs", "use super::super::store::X; use super::b;"),
+        ("src/gate/ledger/sqlite/a.rs", "use super::super::store::X; use super::b;"),
         ("src/record/domain/a.rs", "/// See [`crate::ledger`].\nfn f() {}"),
         ("src/record/domain/a.rs", "#[cfg(test)]\nmod tests {\n    use crate::record;\n}\n"),
         ("src/catalog/lib.rs", "use crate::limits::Pool;"),

@@ -9,7 +9,7 @@ mod connect;
 mod dial;
 mod exchange;
 mod guarded;
-pub(crate) mod identity;
+pub mod identity;
 mod knock;
 mod reach;
 mod secure;

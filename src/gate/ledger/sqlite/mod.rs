@@ -38,7 +38,7 @@ const VERSION: i64 = 8;
 const OLDEST: i64 = 8;
 /// Each schema with the migration that leads to it.
 const MIGRATIONS: [(i64, &str); 1] =
-    [(8, include_str!("../../../migrations/sqlite/0001_ledger.sql"))];
+    [(8, include_str!("../../../../migrations/sqlite/0001_ledger.sql"))];
 
 /// One connection, made when needed and thrown away after any doubt.
 pub(crate) struct Lane {

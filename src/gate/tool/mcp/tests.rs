@@ -16,7 +16,7 @@ const EACH: usize = 1_563;
 
 /// A child that answers every call with its own text.
 fn echo() -> Arc<Server> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/mcp_server.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/mcp_server.py");
     let stdio = Stdio {
         program: "python3".into(),
         args: vec![script.to_string_lossy().into_owned(), "stdio".into()],

@@ -15,7 +15,7 @@ const SERVES: u64 = 12;
 
 /// Each schema with the migration that leads to it.
 const MIGRATIONS: [(u64, &str); 1] =
-    [(12, include_str!("../../../migrations/postgres/0001_ledger.sql"))];
+    [(12, include_str!("../../../../migrations/postgres/0001_ledger.sql"))];
 const GROUPS: [&str; 5] =
     ["ledger_owner", "ledger_writer", "ledger_reader", "ledger_eraser", "ledger_operator"];
 /// Roles belong to the whole server, so two databases migrating at once may collide on them.

@@ -402,8 +402,8 @@ fn tls_server() -> u16 {
     use std::io::{Read as _, Write as _};
 
     let certificate =
-        CertificateDer::from_pem_slice(include_bytes!("../../../tests/data/tls/leaf.pem"));
-    let key = PrivateKeyDer::from_pem_slice(include_bytes!("../../../tests/data/tls/leaf.key"));
+        CertificateDer::from_pem_slice(include_bytes!("../../../../tests/data/tls/leaf.pem"));
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("../../../../tests/data/tls/leaf.key"));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -450,7 +450,7 @@ async fn over_tls(host: &str, ca: Option<&[u8]>) -> Unmasked {
 
 #[tokio::test]
 async fn tls_trusts_the_binding_s_authority_for_the_binding_s_name_and_nothing_else() {
-    let ca: &[u8] = include_bytes!("../../../tests/data/tls/ca.pem");
+    let ca: &[u8] = include_bytes!("../../../../tests/data/tls/ca.pem");
     assert!(text(over_tls("tools.test", Some(ca)).await).contains("over tls"));
     for (host, ca) in [("other.test", Some(ca)), ("tools.test", None), ("127.0.0.1", Some(ca))] {
         assert_eq!(class(&over_tls(host, ca).await), (FailureClass::Connect, false), "{host}");

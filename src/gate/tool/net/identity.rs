@@ -21,9 +21,9 @@ pub struct Wrong {
 /// A certificate chain, the leaf first, and the leaf's private key.
 pub struct Identity {
     /// The chain as it is sent.
-    pub(crate) chain: Vec<CertificateDer<'static>>,
+    pub chain: Vec<CertificateDer<'static>>,
     /// The key, never shown.
-    pub(crate) key: PrivateKeyDer<'static>,
+    pub key: PrivateKeyDer<'static>,
 }
 
 impl std::fmt::Debug for Identity {
@@ -64,7 +64,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
 ///
 /// # Errors
 /// What is no certificate, or none that can be an authority.
-pub(crate) fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
+pub fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem)? {
         roots.add(certificate).map_err(|error| format!("not usable as authority: {error}"))?;
