@@ -3,7 +3,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::Config;
-use crate::serve::places::STRANGERS;
+use crate::serve::STRANGERS;
 use crate::serve::{grpc, operator};
 
 /// The ledger, its own files, the runtime, and what a tool opens besides its connection.

@@ -126,9 +126,9 @@ fn a_type_name_that_says_nothing_is_found() {
 
 #[test]
 fn a_drawer_is_found() {
-    assert_eq!(file_names(&[Source::of("src/serve/utils.rs", "")]).len(), 1);
+    assert_eq!(file_names(&[Source::of("src/faces/serve/utils.rs", "")]).len(), 1);
     assert_eq!(file_names(&[Source::of("tests/common/mod.rs", "")]).len(), 1);
-    assert_eq!(file_names(&[Source::of("src/serve/pb.rs", "")]), Vec::<String>::new());
+    assert_eq!(file_names(&[Source::of("src/faces/serve/pb.rs", "")]), Vec::<String>::new());
 }
 
 #[test]

@@ -46,7 +46,7 @@ const CONFINED: [Confined; 9] = [
         homes: &[
             "src/app.rs",
             "src/app/",
-            "src/serve/",
+            "src/faces/serve/",
             "src/gate/ledger/sequencer",
             "src/gate/enforce/",
         ],
@@ -224,10 +224,10 @@ fn a_confined_word_may_not_leave_its_home() {
         ("src/gate/tool/http.rs", "use hyper_util::client::legacy::Client;"),
         ("src/gate/tool/http.rs", "use hyper_util::{client::legacy, rt};"),
         ("src/gate/enforce/mod.rs", "tokio::net::TcpStream::connect(addr)"),
-        ("src/serve/mod.rs", "tokio::net::lookup_host(name)"),
+        ("src/faces/serve/mod.rs", "tokio::net::lookup_host(name)"),
         ("src/gate/tool/http.rs", "tokio::spawn(work)"),
         ("src/record/domain/id.rs", "unsafe { x }"),
-        ("src/serve/mod.rs", "fn f() -> anyhow::Result<()> {}"),
+        ("src/faces/serve/mod.rs", "fn f() -> anyhow::Result<()> {}"),
         ("src/cli/mod.rs", "std::env::var_os(NAME)"),
     ];
     for (path, text) in broken {

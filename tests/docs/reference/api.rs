@@ -77,7 +77,7 @@ const MEANT: [(&str, &str, &str); 27] = [
 ];
 
 pub fn page() -> String {
-    let mut page = begin("Operator API", "the table of routes in `src/operator/http.rs`");
+    let mut page = begin("Operator API", "the table of routes in `src/faces/operator/http.rs`");
     page.push_str(ABOUT);
     page.push_str(
         "| route | what it does | body or query | roles | gRPC |\n|---|---|---|---|---|\n",

@@ -23,7 +23,7 @@ it runs at most once · **new_id** ask again as a new call · **poll** ask for t
 ";
 
 pub fn page() -> String {
-    let mut page = begin("Errors", "`src/record/domain/code.rs` and `src/serve/problem`");
+    let mut page = begin("Errors", "`src/record/domain/code.rs` and `src/faces/serve/problem`");
     page.push_str(ABOUT);
     page.push_str("| code | gRPC | HTTP | JSON-RPC | retry | what happened | what to do next |\n");
     page.push_str("|---|---|---|---|---|---|---|\n");

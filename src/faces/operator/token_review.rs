@@ -54,7 +54,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The field that cannot be used, and why.
-    pub(crate) fn remote(&self) -> Result<Remote, (&'static str, String)> {
+    pub fn remote(&self) -> Result<Remote, (&'static str, String)> {
         let (origin, _) = Origin::parse(&self.api).map_err(|why| ("api", why))?;
         if !origin.tls {
             return Err(("api", "tokens are shown to the API server over https alone".to_owned()));

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Strangers on one listener at the same time.
-pub(crate) const STRANGERS: usize = 64;
+pub const STRANGERS: usize = 64;
 /// How long a stranger may do nothing: say nothing, or ask nothing more after an answer.
 const IDLE: Duration = Duration::from_secs(5);
 /// How long a stranger has its place for certain.

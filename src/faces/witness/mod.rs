@@ -26,15 +26,18 @@ use crate::tool::net::{Client, Identity, System};
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
 /// An answer: its status, its media type, its bytes.
-pub(crate) struct Answer {
-    pub(crate) status: http::StatusCode,
+#[derive(Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: http::StatusCode,
     kind: String,
-    pub(crate) body: Bytes,
+    /// Its bytes.
+    pub body: Bytes,
 }
 
 /// One HTTP server that was named by the operator, so that its address may be a private one.
 #[derive(Debug)]
-pub(crate) struct Remote {
+pub struct Remote {
     client: Client,
     origin: Origin,
     /// The path of its URL: what is asked for is below it, or it itself.
@@ -42,12 +45,20 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    pub(crate) fn new(url: &str, ca: Option<&[u8]>) -> Result<Self, String> {
+    /// The server at this URL, below whose path everything is asked for. `ca`: PEM of the only authorities it may
+    /// have its certificate from.
+    ///
+    /// # Errors
+    /// What is wrong with the URL or the authorities.
+    pub fn new(url: &str, ca: Option<&[u8]>) -> Result<Self, String> {
         Self::presenting(url, ca, None)
     }
 
     /// As `new`, showing this certificate of ours, over https alone.
-    pub(crate) fn presenting(
+    ///
+    /// # Errors
+    /// As `new`.
+    pub fn presenting(
         url: &str,
         ca: Option<&[u8]>,
         identity: Option<&Identity>,
@@ -82,8 +93,11 @@ impl Remote {
         self.send(request, path, body, bytes_max).await
     }
 
-    /// As `ask`, with method and headers already in the request.
-    pub(crate) async fn send(
+    /// Sends this request, as `ask` does, and reads the whole answer of at most `bytes_max` bytes, within 15 seconds.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or its answer is too long or too late.
+    pub async fn send(
         &self,
         request: http::request::Builder,
         path: &str,
@@ -105,7 +119,10 @@ impl Remote {
     }
 
     /// As [`Self::send`], for an answer that may take long to begin and is not read yet.
-    pub(crate) async fn open(
+    ///
+    /// # Errors
+    /// The server cannot be reached, or its answer does not begin within this time.
+    pub async fn open(
         &self,
         request: http::request::Builder,
         path: &str,

@@ -33,6 +33,7 @@ mod timeout;
 pub mod tls;
 
 pub(crate) use edge::misread;
+pub use places::STRANGERS;
 
 /// The header and the gRPC metadata that carry the seed of a deterministic run.
 pub const SEED: &str = "x-wicketgate-seed";
