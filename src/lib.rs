@@ -12,20 +12,11 @@
 //!
 //! A `Permit` exists only once the allowance is durable, a reply only once its entry is.
 //!
-//! # The layers, left may not know right (a test reads the paths)
+//! # The crates, left may not know right (what a crate does not depend on it cannot use)
 //!
-//! `domain, clock, telemetry < crypto, yaml, mcp, record < identity, catalog, firewall, limits, approval < policy < ledger <
-//! control < tool < enforce, evidence, replay < serve, operator, witness < config, app, cli`
-//!
-//! - `domain` values, strict JSON, the one canonical form · `crypto` keys, DSSE, notes, Merkle trees
-//! - `record` the ledger entry: one struct per kind, its text forms, its schema
-//! - `mcp` framing, names and headers of the Model Context Protocol
-//! - `identity` manifests, callers, run tokens · `catalog` tool bindings · `firewall` findings · `limits` budgets
-//! - `approval` what an approver signs · `control` what operators tell the gates
-//! - `policy` bundles, the engine, `judge` · `ledger` tokens, entries, the sequencer, three stores
-//! - `tool` `prepare` and `run`, one file per kind, the one outbound connector in `tool::net`
-//! - `enforce` the whole road on one screen · `evidence` export and offline verification · `replay` runs again
-//! - `serve` gRPC and the operator's door · `operator` who may see and order what · `witness` cosigns heads of logs, and asks others to · `app` the composition root · `cli` the commands
+//! `record < crypto < policy < verify`, `record < crypto < catalog`, then `gate < faces < wicketgate`: this one, with the
+//! configuration, the composition root ([`app`]) and the commands ([`cli`]). Each says at its top what it is for. Their
+//! rooms are named here as well, so that a test or a benchmark needs one name.
 
 pub use wicketgate_catalog::{self as catalog, identity, limits, mcp};
 pub use wicketgate_crypto as crypto;

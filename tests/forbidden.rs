@@ -84,7 +84,7 @@ impl Library {
 
 /// Code, message and place of each error; not the places inside the library, which move.
 fn summary(json_lines: &str) -> String {
-    let paths = regex::Regex::new(r"wicketgate::(?:\w+::)*").unwrap();
+    let paths = regex::Regex::new(r"wicketgate(?:_\w+)?::(?:\w+::)*").unwrap();
     let mut out = String::new();
     for line in json_lines.lines() {
         let Ok(diagnostic) = serde_json::from_str::<Value>(line) else { continue };

@@ -10,7 +10,7 @@ run.py --check    only whether each still finds its text in the tree
 
 Each mutant is a file in this directory's list (mutants.py): file, text that occurs exactly once, text
 to put there instead. Works on copies under target/mutants, with target directories of their own: what
-is in the main one stays the product. Dependencies are linked from there, so only the crate itself is
+is in the main one stays the product. Dependencies are linked from there, so only the workspace is
 compiled again. Two mutants at a time where there are cores for them, each with a copy of its own.
 """
 
@@ -33,8 +33,8 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 WORKERS = min(2, os.cpu_count() or 1)
 COPIED = ["Cargo.toml", "Cargo.lock", "build.rs", "clippy.toml", "src", "proto", "policies", "migrations", "benches", "examples",
           "tests/simulation", "tests/support"]
-# Debug information of the crate itself would only be linked once per mutant.
-TEST = ["cargo", "--config", "profile.dev.package.wicketgate.debug=false",
+# Debug information of the product itself would only be linked once per mutant.
+TEST = ["cargo", "--config", "profile.dev.debug=false",
         "test", "--offline", "--locked", "--test", "simulation"]
 
 
@@ -94,7 +94,7 @@ class Place:
 
 def link(source: str, to: str) -> None:
     """A hard link: what cargo replaces is written anew, what it keeps is never written to."""
-    if re.match(r"(lib)?wicketgate-", Path(to).name):
+    if re.match(r"(lib)?wicketgate[-_]", Path(to).name):
         return
     os.link(source, to)
 

@@ -71,7 +71,7 @@ pub fn resign_with(files: &mut Files, key: &SecretKey) {
 pub fn written(files: &Files) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("bundle");
-    written::write(&files, &path).unwrap();
+    written::write(files, &path).unwrap();
     (dir, path)
 }
 

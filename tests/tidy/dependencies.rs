@@ -20,16 +20,38 @@ fn file<'a>(tree: &'a [Source], path: &str) -> &'a str {
     tree.iter().find(|s| s.path == path).map_or("", |s| &s.text)
 }
 
+/// The lines of the tables whose name ends so: name and value.
+fn table<'a>(text: &'a str, ends: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let mut inside = false;
+    text.lines().filter_map(move |line| {
+        if line.starts_with('[') {
+            inside = line.ends_with(ends);
+        }
+        let (name, value) = line.split_once('=').filter(|_| inside && !line.starts_with('#'))?;
+        Some((name.trim(), value))
+    })
+}
+
+/// Crates that name a version of their own: all stand in the table of the workspace.
+pub fn versions(tree: &[Source]) -> Vec<String> {
+    let ours = |s: &&Source| s.path == "Cargo.toml" || s.is_member();
+    let mut wrong = Vec::new();
+    for source in tree.iter().filter(ours) {
+        let of_workspace = |line: &(&str, &str)| line.1.contains("workspace = true");
+        let text = source.text.replace("[workspace.dependencies]", "[workspace.versions]");
+        let other = table(&text, "dependencies]").filter(|line| !of_workspace(line));
+        wrong.extend(
+            other.map(|(name, _)| format!("{}: `{name}` has a version of its own", source.path)),
+        );
+    }
+    wrong
+}
+
 /// Too many dependencies of our own, one without a version, one that is banned.
 pub fn direct(tree: &[Source]) -> Vec<String> {
-    let (mut wrong, mut names, mut inside) = (Vec::new(), BTreeSet::new(), false);
-    for line in file(tree, "Cargo.toml").lines() {
-        if line.starts_with('[') {
-            inside = line.ends_with("dependencies]");
-        }
-        let Some((name, value)) = line.split_once('=').filter(|_| inside) else { continue };
-        let name = name.trim();
-        if name.starts_with('#') {
+    let (mut wrong, mut names) = (Vec::new(), BTreeSet::new());
+    for (name, value) in table(file(tree, "Cargo.toml"), "[workspace.dependencies]") {
+        if value.contains("path =") {
             continue;
         }
         names.insert(name.to_owned());
@@ -58,8 +80,8 @@ pub fn locked(tree: &[Source]) -> Vec<String> {
         line.map(|value| value.trim_matches([' ', '=', '"']).to_owned()).unwrap_or_default()
     };
     for block in file(tree, "Cargo.lock").split("[[package]]").skip(1) {
-        count += 1;
         let (name, version) = (field(block, "name"), field(block, "version"));
+        count += usize::from(!name.starts_with("wicketgate"));
         let poisoned = BANNED_VERSIONS.contains(&(name.as_str(), version.as_str()));
         if BANNED.contains(&name.as_str()) || poisoned {
             wrong.push(format!("Cargo.lock: `{name} {version}` is banned"));
@@ -75,11 +97,21 @@ pub fn locked(tree: &[Source]) -> Vec<String> {
 fn a_direct_dependency_too_many_or_banned_is_found() {
     let of = |text: &str| direct(&[Source::of("Cargo.toml", text)]);
     let names = |n: usize| (0..n).map(|i| format!("a{i} = \"1\"\n")).collect::<String>();
-    assert_eq!(of(&format!("[dependencies]\n{}", names(DIRECT_MAX))), Vec::<String>::new());
-    assert_eq!(of(&format!("[dev-dependencies]\n{}", names(DIRECT_MAX + 1))).len(), 1);
-    assert_eq!(of("[dependencies]\neyre = \"1\"\n").len(), 1);
-    assert_eq!(of("[dependencies]\nserde = { version = \"*\" }\n").len(), 1);
-    assert_eq!(of("[lints.rust]\nx = \"deny\"\n[dependencies]\n").len(), 1);
+    let all = "[workspace.dependencies]\n";
+    assert_eq!(of(&format!("{all}{}", names(DIRECT_MAX))), Vec::<String>::new());
+    assert_eq!(of(&format!("{all}{}", names(DIRECT_MAX + 1))).len(), 1);
+    assert_eq!(of(&format!("{all}eyre = \"1\"\n")).len(), 1);
+    assert_eq!(of(&format!("{all}serde = {{ version = \"*\" }}\n")).len(), 1);
+    assert_eq!(of(&format!("[lints.rust]\nx = \"deny\"\n{all}")).len(), 1);
+}
+
+#[test]
+fn a_crate_with_a_version_of_its_own_is_found() {
+    let of = |path: &str, text: &str| versions(&[Source::of(path, text)]).len();
+    assert_eq!(of("src/gate/Cargo.toml", "[dependencies]\na = \"1\"\n"), 1);
+    assert_eq!(of("Cargo.toml", "[dev-dependencies]\na = { version = \"1\" }\n"), 1);
+    assert_eq!(of("Cargo.toml", "[workspace.dependencies]\na = \"1\"\n"), 0);
+    assert_eq!(of("src/gate/Cargo.toml", "[dependencies]\na = { workspace = true }\n"), 0);
 }
 
 #[test]

@@ -23,8 +23,9 @@ use source::Source;
 /// A rule: what is wrong with these files, one sentence each.
 type Rule = fn(&[Source]) -> Vec<String>;
 
-const RULES: [(&str, Rule); 12] = [
+const RULES: [(&str, Rule); 14] = [
     ("layers", layers::order),
+    ("faces without stores", layers::stores),
     ("confined words", words::confined),
     ("leftovers", words::leftovers),
     ("sleeping tests", words::sleeps),
@@ -35,6 +36,7 @@ const RULES: [(&str, Rule); 12] = [
     ("reachable files", shape::reachable),
     ("folder essays", shape::essays),
     ("direct dependencies", dependencies::direct),
+    ("versions in one place", dependencies::versions),
     ("locked dependencies", dependencies::locked),
 ];
 

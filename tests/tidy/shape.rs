@@ -83,15 +83,20 @@ pub fn reachable(tree: &[Source]) -> Vec<String> {
             }
         }
     }
+    let crates: Vec<&str> =
+        tree.iter().filter_map(|s| s.path.strip_suffix("/Cargo.toml")).collect();
+    let is_top = |folder: &str| folder == "src" || crates.contains(&folder);
     let product = tree.iter().filter(|s| s.is_product() && !named_by_path.contains(&s.path));
     for source in product {
         let module = source.path.trim_end_matches(".rs").trim_end_matches("/mod");
-        if ["src/lib", "src/main"].contains(&module) || module.starts_with("src/bin/") {
+        let (folder, name) = module.rsplit_once('/').unwrap();
+        // Cargo finds the top of a crate itself, and the programs in its folder `tests`.
+        let of_cargo = is_top(folder) && ["lib", "main"].contains(&name);
+        if of_cargo || folder.strip_suffix("/tests").is_some_and(|above| crates.contains(&above)) {
             continue;
         }
-        let (folder, name) = module.rsplit_once('/').unwrap();
-        let parents = if folder == "src" {
-            vec!["src/lib.rs".to_owned(), "src/main.rs".to_owned()]
+        let parents = if is_top(folder) {
+            vec![format!("{folder}/lib.rs"), format!("{folder}/main.rs")]
         } else {
             vec![format!("{folder}/mod.rs"), format!("{folder}.rs")]
         };

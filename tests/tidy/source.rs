@@ -21,6 +21,11 @@ impl Source {
         self.path.starts_with("src/") && self.is_rust()
     }
 
+    /// Whether it is the manifest of a crate below `src`.
+    pub fn is_member(&self) -> bool {
+        self.path.starts_with("src/") && self.path.ends_with("/Cargo.toml")
+    }
+
     /// Whether it is a Rust file.
     pub fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
