@@ -11,6 +11,7 @@
 pub mod approval;
 mod body;
 pub mod call;
+pub mod calls;
 pub mod chain;
 pub mod clock;
 pub mod control;

@@ -255,7 +255,7 @@ impl Office {
                 "manifest": run.opened.manifest,
                 "opened": run.at,
                 "calls": run.calls.len(),
-                "in_flight": run.in_flight.len(),
+                "in_flight": run.calls.in_flight(),
                 "held": run.held.len(),
             })
         });

@@ -12,6 +12,7 @@ use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRow, StoreEr
 use crate::ledger::vault::{self, Vault};
 use crate::record::approval::ApprovalGranted;
 use crate::record::call::CallHeld;
+use crate::record::calls::{Calls, Phase};
 use crate::record::run::RunOpened;
 use crate::record::{Entry, Kind, Role};
 
@@ -43,10 +44,8 @@ pub struct Run {
     pub opened: RunOpened,
     /// When it was opened.
     pub at: Timestamp,
-    /// Calls it asked for, denied ones included.
-    pub calls: BTreeSet<CallId>,
-    /// Calls that may be at their tool.
-    pub in_flight: BTreeSet<CallId>,
+    /// Its calls, denied ones included, and how far they are.
+    pub calls: Calls,
     /// Calls that wait for an approval.
     pub held: BTreeMap<CallId, Hold>,
     last: u64,
@@ -243,25 +242,19 @@ impl Chain {
 
 impl Run {
     fn of(opened: RunOpened, at: Timestamp) -> Self {
-        let (calls, in_flight, held) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
-        Self { opened, at, calls, in_flight, held, last: 0 }
+        Self { opened, at, calls: Calls::default(), held: BTreeMap::new(), last: 0 }
     }
 
     fn apply(&mut self, entry: Entry) {
-        let kind = entry.draft.kind();
+        self.calls.advance(&entry.draft);
         let Some(call) = entry.draft.call.clone() else { return };
-        self.calls.insert(call.clone());
         if let Some(held) = entry.draft.get::<CallHeld>().cloned() {
             self.held.insert(call, Hold { held, entry, granted: Vec::new(), ask: None });
         } else if let Some(said) = entry.draft.get::<ApprovalGranted>() {
             let word = (said.subject.to_string(), said.key.to_string());
             self.held.entry(call).and_modify(|hold| hold.granted.push(word));
-        } else if kind == Kind::CallAuthorized {
+        } else if self.calls.get(&call).and_then(Phase::held_until).is_none() {
             self.held.remove(&call);
-            self.in_flight.insert(call);
-        } else if kind.ends_call() {
-            self.held.remove(&call);
-            self.in_flight.remove(&call);
         }
     }
 }

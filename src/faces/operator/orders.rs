@@ -294,7 +294,7 @@ impl Office {
                 "obeyed": gate.seq,
                 "runs": chain.map(|chain| chain.runs.len()),
                 "held": chain.map(|chain| chain.runs.values().map(|run| run.held.len()).sum::<usize>()),
-                "in_flight": chain.map(|chain| chain.runs.values().map(|run| run.in_flight.len()).sum::<usize>()),
+                "in_flight": chain.map(|chain| chain.runs.values().map(|run| run.calls.in_flight()).sum::<usize>()),
                 "state": gate.state.to_serde(),
             })
         };

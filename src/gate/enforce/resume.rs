@@ -19,10 +19,10 @@ use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::tier::Binding;
 use crate::identity::manifest::{Manifest, Mode};
-use crate::ledger::tail::Phase;
 use crate::ledger::{PastSpending, RecoveredRun, closing};
 use crate::limits::{Spent, Usage};
 use crate::record::Kind;
+use crate::record::calls::Phase;
 use crate::record::run::{Delegate, Implicit, ReplayMode, RunOpened, Setting};
 use crate::tool::Toolbox;
 
@@ -221,7 +221,7 @@ fn resumed(
     let pair = |label: &Setting| (label.k.to_string(), label.v.to_string());
     let (mut errors, mut denied) = (0_u64, 0_u64);
     let mut calls = BTreeMap::new();
-    for (call, phase) in &found.calls {
+    for (call, phase) in found.calls.iter() {
         let place = match phase {
             Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) => Place::Held,
             Phase::Authorized | Phase::Over(_) => Place::Booked,

@@ -4,10 +4,10 @@ use super::RecoveredRun;
 use super::drafts::Written;
 use super::sequencer::{Ending, Sequencer};
 use super::store::Leased;
-use super::tail::Phase;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::time::Timestamp;
 use crate::record::call::{CallCancelled, CallExpired, CallUnknown};
+use crate::record::calls::Phase;
 use crate::record::run::RunSealed;
 use crate::record::{Body, Draft, List};
 
@@ -28,8 +28,8 @@ pub(super) async fn close(
     for group in runs.chunks(RUNS_PER_BATCH) {
         let mut events = Vec::new();
         for run in group {
-            for (call, phase) in &run.calls {
-                events.extend(closing(run.run, call, *phase, (leased.same_writer, now)));
+            for (call, phase) in run.calls.iter() {
+                events.extend(closing(run.run, call, phase, (leased.same_writer, now)));
             }
             if !leased.same_writer {
                 events.push(sealing(run.run, "orphaned"));
@@ -41,7 +41,7 @@ pub(super) async fn close(
         for mut run in runs {
             if let Some(tail) = sequencer.chain.tails().get(&run.run) {
                 run.last_seq = tail.next_seq.saturating_sub(1);
-                run.calls = tail.calls.iter().map(|(c, p)| (c.clone(), *p)).collect();
+                run.calls.clone_from(&tail.calls);
             }
             open.push(run);
         }

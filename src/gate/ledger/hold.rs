@@ -11,6 +11,7 @@ use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 use crate::record::call::CallHeld;
+use crate::record::calls::Calls;
 use crate::record::{Entry, Kind, Nonce, Role};
 use crate::verify::entries::word::{granted, layers, proposer, refused};
 
@@ -63,11 +64,7 @@ impl Hold {
     #[must_use]
     pub fn read(entries: &[Entry], args: Vec<u8>, salt: Salt) -> Option<Self> {
         let first = entries.first().filter(|first| first.draft.kind() == Kind::CallHeld)?;
-        let waits = [Kind::CallHeld, Kind::ApprovalGranted, Kind::ApprovalRefused];
-        let over = |entry: &Entry| !waits.contains(&entry.draft.kind());
-        if entries.iter().any(over) {
-            return None;
-        }
+        Calls::of(entries).get(first.draft.call.as_ref()?)?.held_until()?;
         let held = first.draft.get::<CallHeld>()?;
         Some(Self {
             run: first.draft.run?,

@@ -321,7 +321,7 @@ async fn take_up_runs(
             return Err(broken(format!("the entries of run {run} are no run")));
         };
         let Some((opened, _)) = entries.first().cloned() else { continue };
-        let calls = tail.calls.iter().map(|(call, phase)| (call.clone(), *phase)).collect();
+        let calls = tail.calls.clone();
         let last_seq = tail.next_seq.saturating_sub(1);
         chain.take_up(run, tail);
         let past = Past::of(entries.iter().map(|(entry, _)| entry));

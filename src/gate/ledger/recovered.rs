@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::tail::Phase;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::time::Timestamp;
 use crate::record::call::{CallCompleted, CallDenied, Usage};
+use crate::record::calls::{Calls, Phase};
 use crate::record::{Entry, Int, Kind, Role};
 
 /// A run that was open when the last writer ended, as its entries tell it.
@@ -18,7 +18,7 @@ pub struct RecoveredRun {
     /// `run_seq` of its last entry.
     pub last_seq: u64,
     /// Every call and how far it is.
-    pub calls: Vec<(CallId, Phase)>,
+    pub calls: Calls,
     /// What its limits remember.
     pub past: Past,
 }
@@ -157,17 +157,12 @@ pub(super) fn usage(entry: &Entry) -> Option<&Usage> {
 impl RecoveredRun {
     /// Held calls that an approver spoke about: they have to be judged again.
     pub fn spoken(&self) -> impl Iterator<Item = &CallId> {
-        let spoken = |phase: &Phase| matches!(phase, Phase::Approved(_) | Phase::Refused(_));
-        self.calls.iter().filter(move |(_, phase)| spoken(phase)).map(|(call, _)| call)
+        let spoken = |phase: Phase| matches!(phase, Phase::Approved(_) | Phase::Refused(_));
+        self.calls.iter().filter(move |(_, phase)| spoken(*phase)).map(|(call, _)| call)
     }
 
     /// Held calls and when they expire.
     pub fn held(&self) -> impl Iterator<Item = (&CallId, Timestamp)> {
-        self.calls.iter().filter_map(|(call, phase)| match phase {
-            Phase::Held(expires) | Phase::Approved(expires) | Phase::Refused(expires) => {
-                Some((call, *expires))
-            }
-            Phase::Authorized | Phase::Over(_) => None,
-        })
+        self.calls.held()
     }
 }

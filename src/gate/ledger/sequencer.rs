@@ -456,9 +456,7 @@ impl From<TailError> for Error {
     fn from(misfit: TailError) -> Self {
         match misfit {
             TailError::RunNotOpen | TailError::RunOpen => Self::RunNotOpen,
-            TailError::CallTaken | TailError::CallNotOpen | TailError::NotApproved => {
-                Self::CallTaken
-            }
+            TailError::Call(_) => Self::CallTaken,
             TailError::CallsOpen | TailError::DelegatesOpen => Self::CallsOpen,
             TailError::TooLong => Self::Unavailable(misfit.to_string()),
         }

@@ -1,29 +1,13 @@
-//! Where each open run stands, and which entry may follow: the call automaton on the writing side.
+//! The end of each open run, and which entry may follow it.
 
 use std::collections::BTreeMap;
 
 use super::chain::Counts;
 use crate::domain::digest::Digest;
-use crate::domain::id::{CallId, RunId};
-use crate::domain::time::Timestamp;
-use crate::record::call::{CallAuthorized, CallHeld};
+use crate::domain::id::RunId;
+use crate::record::calls::{Calls, Misplaced};
 use crate::record::run::RunOpened;
 use crate::record::{Draft, Entry, Kind};
-
-/// How far a call is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
-    /// Waits for an approval until this instant.
-    Held(Timestamp),
-    /// Waits until this instant, and an approval is on the books.
-    Approved(Timestamp),
-    /// Somebody refused it: what is left is its denial.
-    Refused(Timestamp),
-    /// Allowed, the outcome is owed.
-    Authorized,
-    /// Over, by this kind of entry.
-    Over(Kind),
-}
 
 /// The end of one open run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,7 +17,7 @@ pub struct RunTail {
     /// Leaf hash of the last entry.
     pub prev: Digest,
     /// Every call of the run.
-    pub calls: BTreeMap<CallId, Phase>,
+    pub calls: Calls,
     /// The run that delegated to it.
     pub parent: Option<RunId>,
 }
@@ -43,13 +27,8 @@ impl RunTail {
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::new();
-        for phase in self.calls.values() {
-            let word = match phase {
-                Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) => "held",
-                Phase::Authorized => "authorized",
-                Phase::Over(kind) => kind.as_str().strip_prefix("call.").unwrap_or("other"),
-            };
-            let count = counts.entry(word).or_default();
+        for (_, phase) in self.calls.iter() {
+            let count = counts.entry(phase.as_str()).or_default();
             *count = count.saturating_add(1);
         }
         counts
@@ -80,15 +59,9 @@ pub enum TailError {
     /// The run is open already.
     #[error("the run is open already")]
     RunOpen,
-    /// The call id is taken.
-    #[error("the call id is taken")]
-    CallTaken,
-    /// The call waits for an approval, and none is on the books.
-    #[error("no approval of the call is on the books")]
-    NotApproved,
-    /// The call is not where this entry could follow.
-    #[error("the call is not open")]
-    CallNotOpen,
+    /// The entry does not follow those of its call.
+    #[error(transparent)]
+    Call(#[from] Misplaced),
     /// Calls of the run are still open.
     #[error("calls of the run are still open")]
     CallsOpen,
@@ -166,91 +139,13 @@ impl Tails {
         }
         let tail = tail.ok_or(TailError::RunNotOpen)?;
         if draft.kind() == Kind::RunSealed {
-            let open = tail.calls.values().any(|phase| !matches!(phase, Phase::Over(_)));
-            return match open {
+            return match tail.calls.any_open() {
                 true => Err(TailError::CallsOpen),
                 false if self.below.contains_key(&run) => Err(TailError::DelegatesOpen),
                 false => Ok(()),
             };
         }
-        let Some(call) = &draft.call else { return Ok(()) };
-        let phase = tail.calls.get(call);
-        // Under break-glass nobody has to have approved it.
-        let broken = draft.get::<CallAuthorized>().is_some_and(|call| call.break_glass.is_some());
-        if broken && matches!(phase, Some(Phase::Held(_))) {
-            return Ok(());
-        }
-        Self::follows(draft.kind(), phase)
-    }
-
-    /// Whether an entry of this kind may follow where its call is.
-    fn follows(kind: Kind, phase: Option<&Phase>) -> Result<(), TailError> {
-        match kind {
-            Kind::CallAuthorized => match phase {
-                None | Some(Phase::Approved(_)) => Ok(()),
-                Some(Phase::Held(_) | Phase::Refused(_)) => Err(TailError::NotApproved),
-                Some(Phase::Authorized | Phase::Over(_)) => Err(TailError::CallTaken),
-            },
-            Kind::CallDenied => match phase {
-                None | Some(Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_)) => Ok(()),
-                Some(Phase::Authorized | Phase::Over(_)) => Err(TailError::CallTaken),
-            },
-            Kind::ApprovalGranted | Kind::ApprovalRefused => match phase {
-                Some(Phase::Held(_) | Phase::Approved(_)) => Ok(()),
-                None | Some(Phase::Refused(_) | Phase::Authorized | Phase::Over(_)) => {
-                    Err(TailError::CallNotOpen)
-                }
-            },
-            Kind::CallHeld => phase.map_or(Ok(()), |_| Err(TailError::CallTaken)),
-            Kind::CallCompleted | Kind::CallFailed | Kind::CallUnknown => {
-                if phase == Some(&Phase::Authorized) { Ok(()) } else { Err(TailError::CallNotOpen) }
-            }
-            Kind::CallCancelled => match phase {
-                Some(
-                    Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) | Phase::Authorized,
-                ) => Ok(()),
-                None | Some(Phase::Over(_)) => Err(TailError::CallNotOpen),
-            },
-            Kind::CallExpired => match phase {
-                Some(Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_)) => Ok(()),
-                None | Some(Phase::Authorized | Phase::Over(_)) => Err(TailError::CallNotOpen),
-            },
-            Kind::ChainGenesis
-            | Kind::WriterStarted
-            | Kind::WriterStopped
-            | Kind::Heartbeat
-            | Kind::ClockStep
-            | Kind::PolicyActivated
-            | Kind::ManifestBound
-            | Kind::ManifestRefused
-            | Kind::SignersBound
-            | Kind::ConfigChanged
-            | Kind::RequestRejected
-            | Kind::HealthChanged
-            | Kind::RunOpened
-            | Kind::RunSealed
-            | Kind::LedgerRecovered
-            | Kind::ChainEnrolled
-            | Kind::ChainCheckpoint
-            | Kind::ChainRetired
-            | Kind::KeyRotated
-            | Kind::KeyRevoked
-            | Kind::AnchorObserved
-            | Kind::EvidenceExported
-            | Kind::PayloadErased
-            | Kind::HoldPlaced
-            | Kind::HoldLifted
-            | Kind::RetentionPruned
-            | Kind::ControlSet
-            | Kind::ControlApplied
-            | Kind::ControlRefused
-            | Kind::AmendmentProposed
-            | Kind::AmendmentApproved
-            | Kind::AmendmentRefused
-            | Kind::EnforcementTested
-            | Kind::WriterEnrolled
-            | Kind::PostureObserved => Ok(()),
-        }
+        Ok(tail.calls.admit(draft)?)
     }
 
     /// Moves the run's end past an admitted entry.
@@ -263,35 +158,18 @@ impl Tails {
         }
         let parent = (draft.kind() == Kind::RunOpened).then(|| parent(draft)).flatten();
         self.lodge(parent);
-        let fresh = RunTail { next_seq: 0, prev: leaf, calls: BTreeMap::new(), parent };
+        let fresh = RunTail { next_seq: 0, prev: leaf, calls: Calls::default(), parent };
         let tail = self.runs.entry(run).or_insert(fresh);
         tail.next_seq = tail.next_seq.saturating_add(1);
         tail.prev = leaf;
-        if let Some(call) = &draft.call {
-            if draft.kind() == Kind::CallAuthorized {
-                tail.calls.insert(call.clone(), Phase::Authorized);
-            } else if let Some(held) = draft.get::<CallHeld>() {
-                // A hold without an end has ended.
-                let expires = held.expires.unwrap_or(Timestamp::from_millis(0));
-                tail.calls.insert(call.clone(), Phase::Held(expires));
-            } else if let Some(Phase::Held(expires) | Phase::Approved(expires)) =
-                tail.calls.get(call).copied()
-                && matches!(draft.kind(), Kind::ApprovalGranted | Kind::ApprovalRefused)
-            {
-                let granted = draft.kind() == Kind::ApprovalGranted;
-                let phase =
-                    if granted { Phase::Approved(expires) } else { Phase::Refused(expires) };
-                tail.calls.insert(call.clone(), phase);
-            } else if draft.kind().ends_call() {
-                tail.calls.insert(call.clone(), Phase::Over(draft.kind()));
-            }
-        }
+        tail.calls.advance(draft);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::id::CallId;
     use crate::domain::json::Json;
     use crate::record::sample::body;
 
@@ -328,9 +206,9 @@ mod tests {
     fn a_call_id_is_taken_once() {
         for second in [Kind::CallAuthorized, Kind::CallDenied, Kind::CallHeld] {
             let wrong = refused(&[OPENED, (Kind::CallAuthorized, A), (second, A)]);
-            assert_eq!(wrong, [TailError::CallTaken], "{second:?}");
+            assert_eq!(wrong, [TailError::Call(Misplaced::CallTaken)], "{second:?}");
             let wrong = refused(&[OPENED, (Kind::CallDenied, A), (second, A)]);
-            assert_eq!(wrong, [TailError::CallTaken], "{second:?}");
+            assert_eq!(wrong, [TailError::Call(Misplaced::CallTaken)], "{second:?}");
         }
     }
 
@@ -338,15 +216,19 @@ mod tests {
     fn a_call_ends_once_and_only_if_it_began() {
         let ends = [Kind::CallCompleted, Kind::CallFailed, Kind::CallUnknown, Kind::CallCancelled];
         for end in ends {
-            assert_eq!(refused(&[OPENED, (end, A)]), [TailError::CallNotOpen], "{end:?}");
+            assert_eq!(
+                refused(&[OPENED, (end, A)]),
+                [TailError::Call(Misplaced::CallNotOpen)],
+                "{end:?}"
+            );
             let twice = [OPENED, (Kind::CallAuthorized, A), (end, A), (end, A)];
-            assert_eq!(refused(&twice), [TailError::CallNotOpen], "{end:?}");
+            assert_eq!(refused(&twice), [TailError::Call(Misplaced::CallNotOpen)], "{end:?}");
         }
         let expired = [OPENED, (Kind::CallAuthorized, A), (Kind::CallExpired, A)];
-        assert_eq!(refused(&expired), [TailError::CallNotOpen]);
+        assert_eq!(refused(&expired), [TailError::Call(Misplaced::CallNotOpen)]);
         assert_eq!(refused(&[OPENED, (Kind::CallHeld, A), (Kind::CallExpired, A)]), []);
         let unheld = [OPENED, (Kind::CallHeld, A), (Kind::CallCompleted, A)];
-        assert_eq!(refused(&unheld), [TailError::CallNotOpen]);
+        assert_eq!(refused(&unheld), [TailError::Call(Misplaced::CallNotOpen)]);
     }
 
     #[test]

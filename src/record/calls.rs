@@ -1,0 +1,229 @@
+//! How far the calls of a run are: the one fold of its entries.
+//!
+//! The writer admits entries by it; a gate that starts, operators and commands rebuild runs with it. Only the
+//! verifier of evidence keeps one of its own, so that a mistake here is noticed there.
+
+use std::collections::BTreeMap;
+
+use super::call::{CallAuthorized, CallHeld};
+use super::{Draft, Entry, Kind};
+use crate::domain::id::CallId;
+use crate::domain::time::Timestamp;
+
+/// How far a call is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Waits for an approval until this instant.
+    Held(Timestamp),
+    /// Waits until this instant, and an approval is recorded.
+    Approved(Timestamp),
+    /// Waits until this instant, and an approver refused it: only its denial can follow.
+    Refused(Timestamp),
+    /// Allowed: its outcome is owed.
+    Authorized,
+    /// Ended by an entry of this kind.
+    Over(Kind),
+}
+
+impl Phase {
+    /// Until when it waits for an approval; `None` if it does not wait.
+    #[must_use]
+    pub const fn held_until(self) -> Option<Timestamp> {
+        match self {
+            Self::Held(until) | Self::Approved(until) | Self::Refused(until) => Some(until),
+            Self::Authorized | Self::Over(_) => None,
+        }
+    }
+
+    /// `held`, `authorized`, `completed`, `denied`, …
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Held(_) | Self::Approved(_) | Self::Refused(_) => "held",
+            Self::Authorized => "authorized",
+            Self::Over(kind) => kind.as_str().strip_prefix("call.").unwrap_or("other"),
+        }
+    }
+
+    /// The phase of a call after this entry; `None` if the entry does not move it.
+    fn after(before: Option<Self>, draft: &Draft) -> Option<Self> {
+        let kind = draft.kind();
+        if kind == Kind::CallAuthorized {
+            return Some(Self::Authorized);
+        }
+        if let Some(held) = draft.get::<CallHeld>() {
+            // A hold without an end has ended.
+            return Some(Self::Held(held.expires.unwrap_or(Timestamp::from_millis(0))));
+        }
+        match (before, kind) {
+            (Some(Self::Held(until) | Self::Approved(until)), Kind::ApprovalGranted) => {
+                Some(Self::Approved(until))
+            }
+            (Some(Self::Held(until) | Self::Approved(until)), Kind::ApprovalRefused) => {
+                Some(Self::Refused(until))
+            }
+            (_, kind) => kind.ends_call().then_some(Self::Over(kind)),
+        }
+    }
+}
+
+/// Why an entry may not follow those of its call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Misplaced {
+    /// The call id is taken.
+    #[error("the call id is taken")]
+    CallTaken,
+    /// The call waits for an approval, and none is recorded.
+    #[error("no approval of the call is recorded")]
+    NotApproved,
+    /// The call is not where this entry could follow.
+    #[error("the call is not open")]
+    CallNotOpen,
+}
+
+/// Every call of a run, and how far it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Calls(BTreeMap<CallId, Phase>);
+
+impl Calls {
+    /// Reads them off the entries of one run, ascending.
+    #[must_use]
+    pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
+        let mut calls = Self::default();
+        entries.into_iter().for_each(|entry| calls.advance(&entry.draft));
+        calls
+    }
+
+    /// Whether this entry may follow.
+    ///
+    /// # Errors
+    /// Its call is elsewhere.
+    pub fn admit(&self, draft: &Draft) -> Result<(), Misplaced> {
+        let Some(call) = &draft.call else { return Ok(()) };
+        let phase = self.0.get(call);
+        // Under break-glass no approval is needed.
+        let broken = draft.get::<CallAuthorized>().is_some_and(|call| call.break_glass.is_some());
+        if broken && matches!(phase, Some(Phase::Held(_))) {
+            return Ok(());
+        }
+        follows(draft.kind(), phase)
+    }
+
+    /// Moves past one entry.
+    pub fn advance(&mut self, draft: &Draft) {
+        let Some(call) = &draft.call else { return };
+        if let Some(phase) = Phase::after(self.0.get(call).copied(), draft) {
+            self.0.insert(call.clone(), phase);
+        }
+    }
+
+    /// How far this call is; `None` if no entry decided or held it.
+    #[must_use]
+    pub fn get(&self, call: &CallId) -> Option<Phase> {
+        self.0.get(call).copied()
+    }
+
+    /// Every call, by id.
+    pub fn iter(&self) -> impl Iterator<Item = (&CallId, Phase)> {
+        self.0.iter().map(|(call, phase)| (call, *phase))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Calls that wait for an approval, and until when.
+    pub fn held(&self) -> impl Iterator<Item = (&CallId, Timestamp)> {
+        self.iter().filter_map(|(call, phase)| Some((call, phase.held_until()?)))
+    }
+
+    /// How many may be at their tool.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.0.values().filter(|phase| **phase == Phase::Authorized).count()
+    }
+
+    /// Whether one has not ended.
+    #[must_use]
+    pub fn any_open(&self) -> bool {
+        self.0.values().any(|phase| !matches!(phase, Phase::Over(_)))
+    }
+}
+
+/// Whether an entry of this kind may follow in this phase of its call.
+fn follows(kind: Kind, phase: Option<&Phase>) -> Result<(), Misplaced> {
+    match kind {
+        Kind::CallAuthorized => match phase {
+            None | Some(Phase::Approved(_)) => Ok(()),
+            Some(Phase::Held(_) | Phase::Refused(_)) => Err(Misplaced::NotApproved),
+            Some(Phase::Authorized | Phase::Over(_)) => Err(Misplaced::CallTaken),
+        },
+        Kind::CallDenied => match phase {
+            None | Some(Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_)) => Ok(()),
+            Some(Phase::Authorized | Phase::Over(_)) => Err(Misplaced::CallTaken),
+        },
+        Kind::ApprovalGranted | Kind::ApprovalRefused => match phase {
+            Some(Phase::Held(_) | Phase::Approved(_)) => Ok(()),
+            None | Some(Phase::Refused(_) | Phase::Authorized | Phase::Over(_)) => {
+                Err(Misplaced::CallNotOpen)
+            }
+        },
+        Kind::CallHeld => phase.map_or(Ok(()), |_| Err(Misplaced::CallTaken)),
+        Kind::CallCompleted | Kind::CallFailed | Kind::CallUnknown => {
+            if phase == Some(&Phase::Authorized) { Ok(()) } else { Err(Misplaced::CallNotOpen) }
+        }
+        Kind::CallCancelled => match phase {
+            Some(Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) | Phase::Authorized) => {
+                Ok(())
+            }
+            None | Some(Phase::Over(_)) => Err(Misplaced::CallNotOpen),
+        },
+        Kind::CallExpired => match phase {
+            Some(Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_)) => Ok(()),
+            None | Some(Phase::Authorized | Phase::Over(_)) => Err(Misplaced::CallNotOpen),
+        },
+        Kind::ChainGenesis
+        | Kind::WriterStarted
+        | Kind::WriterStopped
+        | Kind::Heartbeat
+        | Kind::ClockStep
+        | Kind::PolicyActivated
+        | Kind::ManifestBound
+        | Kind::ManifestRefused
+        | Kind::SignersBound
+        | Kind::ConfigChanged
+        | Kind::RequestRejected
+        | Kind::HealthChanged
+        | Kind::RunOpened
+        | Kind::RunSealed
+        | Kind::LedgerRecovered
+        | Kind::ChainEnrolled
+        | Kind::ChainCheckpoint
+        | Kind::ChainRetired
+        | Kind::KeyRotated
+        | Kind::KeyRevoked
+        | Kind::AnchorObserved
+        | Kind::EvidenceExported
+        | Kind::PayloadErased
+        | Kind::HoldPlaced
+        | Kind::HoldLifted
+        | Kind::RetentionPruned
+        | Kind::ControlSet
+        | Kind::ControlApplied
+        | Kind::ControlRefused
+        | Kind::AmendmentProposed
+        | Kind::AmendmentApproved
+        | Kind::AmendmentRefused
+        | Kind::EnforcementTested
+        | Kind::WriterEnrolled
+        | Kind::PostureObserved => Ok(()),
+    }
+}
