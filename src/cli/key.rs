@@ -81,13 +81,13 @@ struct Revoke {
     key: PathBuf,
     /// The log whose first entries stay good; without one nothing of it does
     #[arg(long, value_name = "ORIGIN", requires = "good_size")]
-    log: Option<String>,
+    log: Option<Text>,
     /// How many entries of that log stay good
     #[arg(long, value_name = "N", requires = "log")]
     good_size: Option<u64>,
     /// Why, for the books
     #[arg(long, value_name = "TEXT")]
-    reason: String,
+    reason: Text,
     /// The configuration file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
@@ -213,8 +213,8 @@ async fn revoke(command: &Revoke) -> Result<(), Failure> {
     let revoked = KeyRevoked {
         good_size: command.good_size.map(Into::into),
         key: Base64(key.to_bytes()),
-        log: command.log.as_ref().map(Text::from),
-        reason: command.reason.as_str().into(),
+        log: command.log.clone(),
+        reason: command.reason.clone(),
         r#use: command.purpose.recorded(),
     };
     record(&config, &keys, Draft::of(revoked)).await?;

@@ -17,8 +17,8 @@ use crate::ledger::spool::{HeadFile, Journal, LeaseFile, Spool};
 use crate::ledger::sqlite::Sqlite;
 use crate::ledger::store::{LedgerStore, StoreError};
 use crate::ledger::writer_key::LogKeys;
-use crate::record::Draft;
 use crate::record::chain::{ChainGenesis, Continues};
+use crate::record::{Draft, Text};
 
 const INVALID: u8 = 1;
 const UNVERIFIABLE: u8 = 2;
@@ -43,7 +43,7 @@ pub struct Recover {
     accept_loss: bool,
     /// Why, for the books
     #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    reason: Option<Text>,
 }
 
 /// What belongs to the slot of this machine.

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -39,6 +40,20 @@ impl<const MAX: usize> Text<MAX> {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// A text is longer than an entry can hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("longer than {0} characters")]
+pub struct TooLong(usize);
+
+/// What a person wrote is taken whole or refused, never cut.
+impl<const MAX: usize> FromStr for Text<MAX> {
+    type Err = TooLong;
+
+    fn from_str(text: &str) -> Result<Self, TooLong> {
+        Self::new(text).ok_or(TooLong(MAX))
     }
 }
 

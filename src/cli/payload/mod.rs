@@ -8,6 +8,7 @@ use super::recorder::FleetArgs;
 use super::{Exit, block_on, complain};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
+use crate::record::Text;
 
 mod books;
 mod disclosure;
@@ -190,10 +191,10 @@ struct Hold {
     about: About,
     /// Why, as it will stand in the fleet log
     #[arg(long, value_name = "TEXT")]
-    reason: String,
+    reason: Text,
     /// Who says so, as it will stand in the fleet log; an office knows who asks
     #[arg(long, value_name = "WHO", required_unless_present = "hub", conflicts_with = "hub")]
-    by: Option<String>,
+    by: Option<Text>,
 }
 
 /// `payload release`.

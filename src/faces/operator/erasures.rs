@@ -200,7 +200,7 @@ impl Office {
     ) -> Result<Value, Problem> {
         let reader = self.ledger(&room.evidence).await?;
         let (on, change) = match request {
-            HoldRequest::Place(on, reason) => (on, Change::Place(reason.clone())),
+            HoldRequest::Place(on, reason) => (on, Change::Place(reason.as_str().into())),
             HoldRequest::Lift(on, signed) => {
                 (on, Change::Lift(self.ordered(&room.evidence, signed, Word::Release).await?))
             }

@@ -17,7 +17,7 @@ use crate::ledger::retention::{
     erased, fleet_logs, kept_by, lifted, placed,
 };
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, StoreError};
-use crate::record::{Entry, Kind};
+use crate::record::{Entry, Kind, Text};
 
 /// Rows that are read at once.
 const PAGE: u32 = 1000;
@@ -420,7 +420,7 @@ impl HoldOn {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
     /// It is placed, and why.
-    Place(String),
+    Place(Text),
     /// It ends, by this order.
     Lift(Box<Loosening>),
 }

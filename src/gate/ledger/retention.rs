@@ -336,8 +336,8 @@ pub type HeldOn<'a> = (&'a str, Option<&'a RunId>);
 
 /// `hold.placed`.
 #[must_use]
-pub fn placed((log, run): HeldOn<'_>, reason: &str, by: &str) -> Draft {
-    let (by, log, reason) = (by.into(), log.into(), reason.into());
+pub fn placed((log, run): HeldOn<'_>, reason: &Text, by: &str) -> Draft {
+    let (by, log, reason) = (by.into(), log.into(), reason.clone());
     Draft::of(HoldPlaced { by, log, reason, run: run.copied() })
 }
 
