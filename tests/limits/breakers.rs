@@ -33,6 +33,29 @@ async fn calls_of_one_run_are_counted_across_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_recorded_decision_is_one_line_of_the_log_with_its_code_and_rule_and_no_argument() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    limits(&estate, r#"{"calls": 1}"#);
+    let sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    agent.call("work.do", "a", r#"{"n":73219}"#).await.unwrap();
+    denied!(agent.call("work.do", "b", r#"{"n":73219}"#).await, "limit.calls");
+    denied!(agent.call("work.do", "b", r#"{"n":73219}"#).await, "limit.calls");
+    let log = sidecar.said();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("call decided")).collect();
+    let [allowed, refused] = lines[..] else { panic!("{log}") };
+    let has = |line: &str, parts: &[&str]| {
+        for part in parts {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+    };
+    has(allowed, &["call=a", "tool=work.do", "verdict=\"allow\"", "rule=\"", "main.rego:"]);
+    has(refused, &["call=b", "verdict=\"deny\"", "code=\"limit.exceeded\"", "limit.calls"]);
+    assert!(!log.contains("73219"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_in_a_row_break_the_circuit_and_a_restart_does_not_mend_it() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);

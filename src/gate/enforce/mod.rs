@@ -61,6 +61,7 @@ use budget::{Budget, InTurn, Spending, went};
 use callers::Callers;
 use condition::Condition;
 use control::Control;
+use decided::DecisionLine;
 use docket::Docket;
 use implicit::Threads;
 use large::Large;
@@ -83,6 +84,7 @@ mod canary;
 mod cancel;
 mod condition;
 mod control;
+mod decided;
 mod delegate;
 mod docket;
 mod implicit;
@@ -206,6 +208,7 @@ struct Decided {
     pending: Pending<Committed>,
     executor: Option<Arc<dyn ToolExecutor>>,
     spending: Spending,
+    line: DecisionLine,
 }
 
 impl Road {
@@ -317,19 +320,17 @@ impl Road {
         let (held, told) = held.map(|Held { resumed, ends, tell }| ((resumed, ends), tell)).unzip();
         let again = told.is_some();
         let (committed, executor, spending) = match self.decide(trip, held).await {
-            Ok(Decided { pending, executor, spending }) => {
+            Ok(Decided { pending, executor, spending, line }) => {
                 let committed = self.timed(&span, Stage::Commit, pending.wait()).await;
+                if let Ok(made) = &committed {
+                    self.made(line, made, &run, (&id, &tool), &span);
+                }
                 (committed.map_err(Undecided::Ledger), executor, Some(spending))
             }
             Err(undecided) => (Err(undecided), None, None),
         };
         // Nobody has to listen.
         let _ = told.map(|told| told.send(became(&committed)));
-        if let Ok(committed) = &committed {
-            let verdict = committed.verdict().as_str();
-            self.metrics.call(tool.as_str(), verdict, committed.enforced());
-            trace::verdict(&span, verdict);
-        }
         // Before anybody is answered: who asks again at once finds what this call did not need.
         let spending = spending.filter(|_| matches!(committed, Ok(Committed::Permit(_))));
         match committed {
@@ -421,8 +422,9 @@ impl Road {
         }
         // WHY: again, for judging takes time: what the gate is not fit to decide is neither run nor denied.
         fit()?;
+        let line = DecisionLine::of(judged.decision());
         let pending = self.ledger.submit(judged).await.map_err(Undecided::Ledger)?;
-        Ok(Decided { pending, executor, spending })
+        Ok(Decided { pending, executor, spending, line })
     }
 
     /// Puts the outcome on the books, for as long as it takes; the caller is answered in time.

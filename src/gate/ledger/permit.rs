@@ -366,6 +366,15 @@ impl Committed {
         }
     }
 
+    /// Where the decision is recorded.
+    pub const fn receipt(&self) -> &Receipt {
+        match self {
+            Self::Permit(permit) => &permit.receipt,
+            Self::Refusal(refusal) => &refusal.receipt,
+            Self::Held(held) => &held.receipt,
+        }
+    }
+
     /// Whether that verdict holds: false for a refusal of layers that only observe.
     #[must_use]
     pub const fn enforced(&self) -> bool {

@@ -1,0 +1,59 @@
+//! The log line of a decision: one for each, once its entry is durable. Names and codes, never arguments.
+
+use tracing::Span;
+
+use super::Road;
+use super::run::Run;
+use crate::domain::decision::Decision;
+use crate::domain::id::{CallId, ToolName};
+use crate::ledger::permit::Committed;
+use crate::telemetry::trace;
+
+/// What the line takes from the decision: its first reason, and the rule that decided.
+pub(super) struct DecisionLine {
+    code: &'static str,
+    detail: String,
+    rule: String,
+}
+
+impl DecisionLine {
+    pub(super) fn of(decision: &Decision) -> Self {
+        let first = decision.reasons.first();
+        let rule = first.map(|reason| reason.rule.as_str()).or(decision.ground.as_deref());
+        Self {
+            code: first.map_or("", |reason| reason.code.as_str()),
+            detail: first.map(|reason| reason.detail.clone()).unwrap_or_default(),
+            rule: rule.unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// Its target lets an operator filter it: `info,wicketgate::decision=off`.
+    fn write(self, run: &Run, (call, tool): (&CallId, &ToolName), made: &Committed) {
+        let Self { code, detail, rule } = self;
+        let receipt = made.receipt();
+        tracing::info!(
+            target: "wicketgate::decision",
+            run = %run.id(), agent = run.agent(), %call, %tool,
+            verdict = made.verdict().as_str(), enforced = made.enforced(),
+            code, detail, rule, chain = %receipt.chain, seq = receipt.seq,
+            "call decided"
+        );
+    }
+}
+
+impl Road {
+    /// Says in logs, metrics and traces what was decided.
+    pub(super) fn made(
+        &self,
+        line: DecisionLine,
+        made: &Committed,
+        run: &Run,
+        (call, tool): (&CallId, &ToolName),
+        span: &Span,
+    ) {
+        line.write(run, (call, tool), made);
+        let verdict = made.verdict().as_str();
+        self.metrics.call(tool.as_str(), verdict, made.enforced());
+        trace::verdict(span, verdict);
+    }
+}
