@@ -97,8 +97,8 @@ def archive(folder, files, time):
 def made_by(program):
     """What the program writes about its own command line: {name in the archive: content}."""
     with tempfile.TemporaryDirectory() as folder:
-        orders = [["man", "--out", f"{folder}/man/man1"]]
-        orders += [["completions", shell, "--out", f"{folder}/completions"] for shell in SHELLS]
+        orders = [["config", "man", "--out", f"{folder}/man/man1"]]
+        orders += [["config", "completions", shell, "--out", f"{folder}/completions"] for shell in SHELLS]
         for order in orders:
             subprocess.run([program, *order], check=True, stdin=subprocess.DEVNULL)
         top = pathlib.Path(folder)

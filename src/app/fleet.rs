@@ -51,7 +51,7 @@ impl Keys {
         let open =
             |path: &PathBuf| signer::open(path, &config::environment).map_err(|e| e.to_string());
         let key = config.fleet.key.as_ref().ok_or_else(|| {
-            "the configuration has no `fleet.key`: `wicketgate keygen --out keys/fleet.pem` makes \
+            "the configuration has no `fleet.key`: `wicketgate config keygen --out keys/fleet.pem` makes \
              one, then set `fleet: {key: keys/fleet.pem}`"
                 .to_owned()
         })?;

@@ -83,7 +83,7 @@ async fn run(config: Config) -> Result<Ended, Error> {
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let door = door::serve_with(settings, view, Some(Arc::clone(&office)), stop.clone());
     let door = door.map_err(|e: serve::Error| Error::System(e.to_string()))?;
-    tracing::info!(place = %door.address(), tls = tls.is_some(), "operators look here");
+    tracing::info!(addr = %door.address(), tls = tls.is_some(), "operator API listening");
     let (recovered_out, _recovered) = oneshot::channel();
     let mut writing = tokio::spawn(writer.run(stop.clone(), recovered_out));
     let telling = hook.map(|hook| tokio::spawn(hook.run(office, stop.clone())));

@@ -89,7 +89,7 @@ pub(super) async fn listen(
     for place in &places {
         tracing::info!(%place, "agents connect here");
     }
-    tracing::info!(place = %operators.address(), tls, "operators look here");
+    tracing::info!(addr = %operators.address(), tls, "operator API listening");
     let faces = Faces {
         road: Arc::clone(&running.road),
         identify: identify(checked),

@@ -6,38 +6,37 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::api::{Api, list, text};
 use super::approval::sign;
-use super::door::{Desk, list, text};
-use super::{Exit, block_on, complain, say};
+use super::{Exit, block_on, fail, say};
 use crate::approval::Word;
 use crate::approval::amendment::{NAMESPACE, Statement};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::policy::carried::Carried;
 
-/// Propose a signed bundle: every gate tries it and says what it would change; nothing is put in force
+/// Propose a signed bundle: every gate tests it and reports what it would change; it does not take effect yet
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  wicketgate policy propose --bundle policy-1.3.0 --reason \"refunds need two people\" --token-file ada.token\n\n\
-    The bundle is signed before (`wicketgate policy sign`) and has at most 512 KiB. It replaces what is in force when\n\
-    it is proposed; if that changes meanwhile, propose it again. A proposal ends after seven days.\n\
-    Ends with 0 when every gate took it, with 1 when one refused it or did not answer."
-)]
+#[command(after_help = "Examples:\n  \
+        wicketgate policy propose --bundle policy-1.3.0 --reason \"refunds need two people\" --token-file ada.token\n\n\
+        Sign the bundle first (`wicketgate policy sign`); it has at most 512 KiB. The proposal replaces the bundle that is\n\
+        in force when you send it; if that bundle changes meanwhile, propose again. A proposal expires after seven days.\n\
+        Ends with 0 when every gate accepted it, with 1 when one refused it or did not answer.")]
 pub struct Propose {
     /// The bundle's directory
     #[arg(long, value_name = "DIR")]
     bundle: PathBuf,
-    /// Why, for whoever approves it
+    /// Why; the approvers see it
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
-    /// What it replaces (`sha256:…`), if gates differ in what is in force
+    /// Digest of the bundle to replace (`sha256:…`), if gates have different bundles in force
     #[arg(long, value_name = "DIGEST")]
     base: Option<String>,
     #[command(flatten)]
-    desk: Desk,
+    api: Api,
 }
 
-/// See proposals, and what came of them
+/// List proposals and their outcome
 #[derive(Debug, clap::Args)]
 pub struct Amendments {
     #[command(subcommand)]
@@ -46,64 +45,71 @@ pub struct Amendments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Seen {
-    /// Show every proposal, who approved it and whether it is in force
+    /// List every proposal, its approvers, and whether it is in force
     List(List),
     /// Show one proposal with its files
     Show(Show),
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate policy amendments list --token-file grace.token")]
 struct List {
     #[command(flatten)]
-    desk: Desk,
+    api: Api,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate policy amendments show sha256:… --token-file grace.token\n  \
+    wicketgate policy amendments show sha256:… --out review --token-file grace.token")]
 struct Show {
     /// The bundle's digest (`sha256:…`)
     #[arg(value_parser = digest)]
     bundle: Digest,
-    /// Write the files below this directory, which is made
-    #[arg(long, value_name = "DIR", conflicts_with = "statement")]
+    /// Write the files to this new directory
+    #[arg(long, value_name = "PATH", conflicts_with = "statement")]
     out: Option<PathBuf>,
-    /// Print only the bytes to sign, to `approve` or to `refuse`: for `ssh-keygen -Y sign -n wicketgate-amendment`
+    /// Print only the bytes to sign for `approve` or `refuse`; sign them with `ssh-keygen -Y sign -n
+    /// wicketgate-amendment`
     #[arg(long, value_name = "WORD", value_parser = word, conflicts_with = "json")]
     statement: Option<Word>,
     #[command(flatten)]
-    desk: Desk,
+    api: Api,
 }
 
-/// A publisher's signed word about a proposed bundle; look at it first with `policy amendments show`
+/// A signed decision about a proposed bundle; look at it first with `policy amendments show`
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  wicketgate policy amendments show sha256:… --out review --token-file grace.token\n  \
-    wicketgate policy approve sha256:… --key ~/.ssh/id_ed25519 --token-file grace.token\n\n\
-    The files are fetched and their digest is made again here; that digest is signed. Your key needs a line with\n\
-    `namespaces=\"wicketgate-amendment\"` and `roles=policy_publisher` in the signed list. Who proposed it may not approve it.\n\
-    Ends with 0 when every gate counts the word, with 1 when one does not or did not answer."
-)]
+#[command(after_help = "Examples:\n  \
+        wicketgate policy amendments show sha256:… --out review --token-file grace.token\n  \
+        wicketgate policy approve sha256:… --key ~/.ssh/id_ed25519 --token-file grace.token\n\n\
+        The command downloads the files, computes their digest and signs that digest. Your key needs a line with\n\
+        `namespaces=\"wicketgate-amendment\"` and `roles=policy_publisher` in the signed list. An author cannot approve an\n\
+        own proposal. Ends with 0 when every gate counted the signature, with 1 when one did not or did not answer.")]
 pub struct Give {
     /// The bundle's digest (`sha256:…`)
     #[arg(value_parser = digest)]
     bundle: Digest,
-    /// Your SSH key: a private key file, or `ssh-agent:<public key file>`; default ~/.ssh/id_ed25519
+    /// Sign with this SSH key: a private key file, or `ssh-agent:<public key file>`; if omitted, ~/.ssh/id_ed25519
     #[arg(long, value_name = "KEY")]
     key: Option<PathBuf>,
-    /// A signature over the statement that was made elsewhere (`policy amendments show --statement`)
+    /// Signature over the statement, made elsewhere (`policy amendments show --statement`)
     #[arg(long, value_name = "FILE", conflicts_with = "key")]
     signature: Option<PathBuf>,
     #[command(flatten)]
-    desk: Desk,
+    api: Api,
 }
 
-/// Have every gate put an approved bundle in force; one that fails leaves the old one
+/// Activate an approved bundle on every gate; a gate where it fails keeps the old bundle
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate policy activate sha256:… --token-file ada.token")]
 pub struct Activate {
     /// The bundle's digest (`sha256:…`)
     #[arg(value_parser = digest)]
     bundle: Digest,
     #[command(flatten)]
-    desk: Desk,
+    api: Api,
 }
 
 fn digest(text: &str) -> Result<Digest, String> {
@@ -119,8 +125,7 @@ fn ended(work: impl Future<Output = Result<Exit, Exit>>) -> Exit {
 }
 
 fn failed(why: impl std::fmt::Display) -> Exit {
-    complain(format!("error: {why}"));
-    Exit::Invalid
+    fail(Exit::Invalid, why)
 }
 
 /// Proposes.
@@ -135,7 +140,7 @@ pub fn propose(args: &Propose) -> Exit {
         if let (Some(base), Some(members)) = (&args.base, body.as_object_mut()) {
             members.insert("base".into(), base.as_str().into());
         }
-        order(&args.desk, "/v1/amendments", &body).await
+        order(&args.api, "/v1/amendments", &body).await
     })
 }
 
@@ -143,7 +148,7 @@ pub fn propose(args: &Propose) -> Exit {
 pub fn amendments(args: &Amendments) -> Exit {
     ended(async {
         match &args.command {
-            Seen::List(args) => all(&args.desk).await,
+            Seen::List(args) => all(&args.api).await,
             Seen::Show(args) => show(args).await,
         }
     })
@@ -152,16 +157,16 @@ pub fn amendments(args: &Amendments) -> Exit {
 /// Approves or refuses.
 pub fn give(word: Word, args: &Give) -> Exit {
     ended(async {
-        let (body, _) = fetched(&args.desk, &args.bundle).await?;
+        let (body, _) = fetched(&args.api, &args.bundle).await?;
         let statement = statement(&body, &args.bundle, word)?;
-        if !args.desk.json {
+        if !args.api.json {
             summary(&body);
         }
         let with = (args.key.as_deref(), args.signature.as_deref());
         let signature = sign::signature(with, NAMESPACE, &statement.bytes()).map_err(failed)?;
         let statement = String::from_utf8_lossy(&statement.bytes()).into_owned();
         let path = format!("/v1/amendments/{}", args.bundle.prefixed());
-        order(&args.desk, &path, &json!({"statement": statement, "signature": signature})).await
+        order(&args.api, &path, &json!({"statement": statement, "signature": signature})).await
     })
 }
 
@@ -169,18 +174,16 @@ pub fn give(word: Word, args: &Give) -> Exit {
 pub fn activate(args: &Activate) -> Exit {
     ended(async {
         let path = format!("/v1/amendments/{}/activate", args.bundle.prefixed());
-        order(&args.desk, &path, &json!({})).await
+        order(&args.api, &path, &json!({})).await
     })
 }
 
 /// One proposal, its files held against its digest.
-async fn fetched(desk: &Desk, bundle: &Digest) -> Result<(Value, Carried), Exit> {
+async fn fetched(api: &Api, bundle: &Digest) -> Result<(Value, Carried), Exit> {
     let path = format!("/v1/amendments/{}", bundle.prefixed());
-    let body = desk.ask(http::Method::GET, &path, None).await?.body;
-    let odd = |why: String| {
-        complain(format!("error: what was answered is not this bundle: {why}"));
-        Exit::Unverifiable
-    };
+    let body = api.ask(http::Method::GET, &path, None).await?.body;
+    let odd =
+        |why: String| fail(Exit::Unverifiable, format!("the answer is not this bundle: {why}"));
     let files = body.get("files").cloned().unwrap_or_default().to_string();
     let files = Json::parse(files.as_bytes(), &Limits::FILE).map_err(|e| odd(e.to_string()))?;
     let files = Carried::parse(&files).map_err(odd)?;
@@ -198,27 +201,29 @@ fn statement(body: &Value, bundle: &Digest, verdict: Word) -> Result<Statement, 
     let shown = (Digest::parse(part("base")), part("author"), part("expires"));
     let signed = (Some(made.base), made.author.as_str(), &*made.expires.to_string());
     if made.bundle != *bundle || shown != signed {
-        complain("error: the statement is about something else than what is shown");
-        return Err(Exit::Unverifiable);
+        return Err(fail(
+            Exit::Unverifiable,
+            "the statement does not match the proposal that is shown",
+        ));
     }
     Ok(Statement { verdict, ..made })
 }
 
-async fn all(desk: &Desk) -> Result<Exit, Exit> {
-    let body = desk.ask(http::Method::GET, "/v1/amendments", None).await?.body;
-    if desk.json {
+async fn all(api: &Api) -> Result<Exit, Exit> {
+    let body = api.ask(http::Method::GET, "/v1/amendments", None).await?.body;
+    if api.json {
         say(body.to_string());
         return Ok(Exit::Ok);
     }
     if list(&body, "amendments").is_empty() {
-        say("nothing was proposed");
+        say("there is no proposal");
     }
     list(&body, "amendments").iter().for_each(summary);
     Ok(Exit::Ok)
 }
 
 async fn show(args: &Show) -> Result<Exit, Exit> {
-    let (body, files) = fetched(&args.desk, &args.bundle).await?;
+    let (body, files) = fetched(&args.api, &args.bundle).await?;
     if let Some(word) = args.statement {
         use std::io::Write as _;
         let statement = statement(&body, &args.bundle, word)?;
@@ -227,7 +232,7 @@ async fn show(args: &Show) -> Result<Exit, Exit> {
         let written = out.write_all(&statement.bytes()).and_then(|()| out.flush());
         return Ok(if written.is_ok() { Exit::Ok } else { Exit::Unverifiable });
     }
-    if args.desk.json {
+    if args.api.json {
         say(body.to_string());
     } else {
         summary(&body);
@@ -269,7 +274,7 @@ fn gate(gate: &Value) {
         say(format!("  {origin}: {} is in force", text(done, "bundle")));
     } else if is("counted") {
         let (has, needs) = (text(done, "approvals"), text(done, "needed"));
-        say(format!("  {origin}: the word counts; {has} of {needs} have approved"));
+        say(format!("  {origin}: counted; {has} of {needs} approvals"));
     } else {
         let words = |name: &str| {
             let all = list(done, name).iter().filter_map(Value::as_str);
@@ -283,9 +288,9 @@ fn gate(gate: &Value) {
 }
 
 /// Gives an order and tells what became of it.
-async fn order(desk: &Desk, path: &str, body: &Value) -> Result<Exit, Exit> {
-    let body = desk.ask(http::Method::POST, path, Some(body)).await?.body;
-    if desk.json {
+async fn order(api: &Api, path: &str, body: &Value) -> Result<Exit, Exit> {
+    let body = api.ask(http::Method::POST, path, Some(body)).await?.body;
+    if api.json {
         say(body.to_string());
     } else {
         say(format!("order {}", text(&body, "seq")));
@@ -295,7 +300,7 @@ async fn order(desk: &Desk, path: &str, body: &Value) -> Result<Exit, Exit> {
             say(format!("  {origin}: NOT REACHED, last seen {seen}"));
         }
         if list(&body, "gates").is_empty() {
-            say("NO GATE HAS ANSWERED YET: each does as soon as it reads the order");
+            say("NO GATE HAS ANSWERED YET: each gate answers as soon as it reads the order");
         }
     }
     let complete = body.get("complete").and_then(Value::as_bool) == Some(true);

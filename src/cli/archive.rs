@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::bucket::{BucketArgs, days};
-use super::ledger::{Failure, INVALID, UNVERIFIABLE, USAGE, chains, unreadable};
+use super::ledger::{chains, unreadable};
+use super::progress::Progress;
 use super::reader::{self, Source};
-use super::{complain, say};
+use super::{Exit, Failure, fail, many, say};
 use crate::crypto::keys::PublicKey;
 use crate::domain::canonical;
 use crate::domain::json::Json;
@@ -18,28 +19,30 @@ use crate::ledger::store::ChainRow;
 
 /// `ledger archive`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate ledger archive --config wicketgate.yaml --out archive\n  \
+    wicketgate ledger archive --config wicketgate.yaml --to s3://bucket/ledger --retain 400d")]
 pub struct Archive {
     #[command(flatten)]
     source: Source,
-    /// Directory to write to: each chain below its id, only what is new since the last time
-    #[arg(long, value_name = "DIR", required_unless_present = "to")]
+    /// Write to this directory, each chain below its id; only new tiles are written
+    #[arg(long, value_name = "PATH", required_unless_present = "to")]
     out: Option<PathBuf>,
-    /// Place in an object store to write to, in the same way: `s3://bucket/prefix`
+    /// Write to this object store in the same way: `s3://bucket/prefix`
     #[arg(long, value_name = "URL", conflicts_with = "out")]
     to: Option<String>,
-    /// Days for which the object store has to refuse any change of what is written, as `400d`; the
-    /// bucket has to have object lock
+    /// Days during which the object store must refuse changes, such as `400d`; the bucket needs object lock
     #[arg(long, value_name = "DAYS", value_parser = days, requires = "to")]
     retain: Option<Duration>,
-    /// Whether somebody may shorten that: nobody at all, or whoever has the right to
+    /// Whether an administrator may shorten that: `compliance` never, `governance` with a permission
     #[arg(long, value_name = "MODE", requires = "retain", default_value = "compliance")]
     retain_mode: Mode,
     #[command(flatten)]
     bucket: BucketArgs,
-    /// Only the chain of this origin
+    /// Chain to look at, by its origin; if omitted, every chain
     #[arg(long, value_name = "ORIGIN")]
     chain: Option<String>,
-    /// Trust roots: keys that may have certified writers beside the chain's own
+    /// Trust roots: further keys that may certify writers, beside the chain's own
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
     /// Print one JSON object per chain
@@ -55,21 +58,20 @@ enum Mode {
 }
 
 /// Archives every chain that has a head.
-pub(super) async fn run(command: &Archive) -> Result<u8, Failure> {
+pub(super) async fn run(command: &Archive) -> Result<Exit, Failure> {
     let trusted = trusted(command.trust.as_deref())?;
     let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
-    let mut worst = 0;
+    let mut worst = Exit::Ok;
     for row in chains(reader.as_ref(), command.chain.as_deref()).await? {
         if row.head.size == 0 {
             continue;
         }
         let shelf = shelf(command, &row)?;
-        match archive::save(reader.as_ref(), &row, &trusted, shelf.as_ref()).await {
+        let saved = archive::save(reader.as_ref(), &row, &trusted, shelf.as_ref());
+        match Progress::new(row.origin.as_str()).during(saved).await {
             Ok(saved) => told(&row, &saved, command.json),
             Err(error) => {
-                complain(format!("error: {}: {error}", row.origin));
-                let code = code(&error);
-                worst = if code == INVALID || worst == INVALID { INVALID } else { code };
+                worst = worst.worst(fail(code(&error), format!("{}: {error}", row.origin)));
             }
         }
     }
@@ -78,7 +80,7 @@ pub(super) async fn run(command: &Archive) -> Result<u8, Failure> {
 
 /// Enrolment keys of a trust file, if one is named.
 pub(super) fn trusted(path: Option<&Path>) -> Result<Vec<PublicKey>, Failure> {
-    let loaded = path.map(Trust::load).transpose().map_err(|e| (USAGE, e.to_string()))?;
+    let loaded = path.map(Trust::load).transpose().map_err(|e| (Exit::Usage, e.to_string()))?;
     Ok(loaded.map(|trust| trust.enrolment).unwrap_or_default())
 }
 
@@ -93,17 +95,22 @@ fn shelf(command: &Archive, row: &ChainRow) -> Result<Box<dyn Shelf>, Failure> {
     }
     let out = command.out.as_deref().unwrap_or_else(|| Path::new("."));
     if super::bucket::remote(out).is_some() {
-        return Err((USAGE, "`--out` names a directory: name a bucket with `--to`".to_owned()));
+        return Err((
+            Exit::Usage,
+            "`--out` names a directory: name a bucket with `--to`".to_owned(),
+        ));
     }
     let directory = Directory::create(&out.join(row.chain.to_string())).map_err(unreadable)?;
     Ok(Box::new(directory))
 }
 
 /// Invalid if ledger or archive are not what they should be; unverifiable if it cannot be told.
-pub(super) const fn code(error: &Error) -> u8 {
+pub(super) const fn code(error: &Error) -> Exit {
     match error {
-        Error::Damaged(..) | Error::Differs(_) | Error::Foreign(_) | Error::Proof(_) => INVALID,
-        Error::Store(_) | Error::File { .. } => UNVERIFIABLE,
+        Error::Damaged(..) | Error::Differs(_) | Error::Foreign(_) | Error::Proof(_) => {
+            Exit::Invalid
+        }
+        Error::Store(_) | Error::File { .. } => Exit::Unverifiable,
     }
 }
 
@@ -121,11 +128,11 @@ fn told(row: &ChainRow, saved: &Saved, json: bool) {
         return;
     }
     say(format!(
-        "{}: {} entries archived, {} of them new; {} files, {} bytes written",
+        "{}: {} archived, {} of them new; {}, {} bytes written",
         row.origin,
-        saved.size,
+        many(saved.size, "entry"),
         saved.size.saturating_sub(saved.before),
-        saved.files,
+        many(saved.files, "file"),
         saved.bytes
     ));
 }

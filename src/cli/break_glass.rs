@@ -1,4 +1,4 @@
-//! `wicketgate break-glass`: for a short time, calls of one agent need no approver.
+//! `wicketgate control break-glass`: for a short time, calls of one agent need no approver.
 //!
 //! `request` writes what is asked for, each key holder `sign`s it, an operator `open`s it: three steps, three
 //! kinds of people. What is signed is shown before it is signed.
@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::door::{Desk, list, text};
-use super::{Exit, block_on, complain, say};
+use super::api::{Api, list, text};
+use super::{Exit, JsonArg, fail, many, say, tell};
 use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{MINUTES_MAX, NAMESPACE, Statement};
 use crate::clock::{Clock as _, SystemClock, SystemEntropy, random16};
@@ -18,7 +18,7 @@ use crate::domain::id::ToolName;
 use crate::domain::time::Timestamp;
 use crate::operator::visible;
 
-/// Let calls of one agent go without an approver for a short time, on the word of several key holders.
+/// Bypass approvals for one agent briefly; several key holders must sign.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -27,123 +27,133 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Write a statement: which agent, which tools, why, until when
+    /// Write a statement that names the agent, the tools, the reason and the end
     Request(Request),
     /// Show a statement and sign it with your break-glass key
     Sign(Sign),
-    /// Bring a statement and its signatures: everybody is told, then it opens
+    /// Send a statement and its signatures: operators are notified, then it takes effect
     Open(Open),
-    /// End what is open before its time
+    /// End an open statement early
     Close(Close),
-    /// Show what was opened, by whom, and what nobody has reviewed
+    /// List opened statements, who sent them, and which still need a review
     List(List),
-    /// Record that you looked at what was done
+    /// Record your review of an opened statement
     Review(Review),
-    /// Check and sign the list of those who may sign statements
+    /// Check and sign the list of break-glass key holders
     SignSigners(SignSigners),
 }
 
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  wicketgate break-glass request --agent refund-agent --tool payments.refund \\\n    \
-    --reason \"approvers unreachable, incident 12\" --minutes 30 --out glass.json\n\n\
-    It never lets run what a policy denies or what no rule allows."
-)]
+#[command(after_help = "Examples:\n  \
+        wicketgate control break-glass request --agent refund-agent --tool payments.refund \\\n    \
+        --reason \"approvers unreachable, incident 12\" --minutes 30 --out glass.json\n\n\
+        A statement replaces approvals only. The policy still decides: a call that it denies does not run.")]
 struct Request {
-    /// The agent, by the name in its manifest
+    /// Agent, by the name in its manifest
     #[arg(long, value_name = "NAME")]
     agent: String,
-    /// A tool that needs no approver then; repeat for several
+    /// Tool that then needs no approver; repeat it for more
     #[arg(long = "tool", value_name = "NAME", required = true, value_parser = tool)]
     tools: Vec<ToolName>,
-    /// Why, for whoever signs and reviews it
+    /// Why; key holders and reviewers see it
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// How long, from now on
+    /// How long it stays open, from now on
     #[arg(long, value_name = "MINUTES", default_value_t = MINUTES_MAX,
         value_parser = clap::value_parser!(u64).range(1..=MINUTES_MAX))]
     minutes: u64,
-    /// Whose gates it is for
+    /// Tenant whose gates it is for
     #[arg(long, value_name = "NAME", default_value = "default")]
     tenant: String,
-    /// The file to write: exactly the bytes to sign
-    #[arg(long, value_name = "FILE")]
+    /// Write the bytes to sign to this file
+    #[arg(long, value_name = "PATH")]
     out: PathBuf,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  wicketgate break-glass sign glass.json --key ~/.ssh/glass_ed25519\n  \
-    wicketgate break-glass sign glass.json --key ssh-agent:glass_sk.pub --out glass.anna.sig\n  \
+    after_help = "Examples:\n  wicketgate control break-glass sign glass.json --key ~/.ssh/glass_ed25519\n  \
+    wicketgate control break-glass sign glass.json --key ssh-agent:glass_sk.pub --out glass.anna.sig\n  \
     ssh-keygen -Y sign -f ~/.ssh/glass_ed25519 -n wicketgate-break-glass glass.json"
 )]
 struct Sign {
     /// The statement
     file: PathBuf,
-    /// Your break-glass key: a private key file, or `ssh-agent:<public key file>`
+    /// Sign with this break-glass key: a private key file, or `ssh-agent:<public key file>`
     #[arg(long, value_name = "KEY")]
     key: PathBuf,
-    /// Where the signature goes; default FILE.sig
-    #[arg(long, value_name = "FILE")]
+    /// Write the signature to this file; if omitted, FILE.sig
+    #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Ends with 0 when every gate has opened it, with 1 when one did not or was not reached, with 2 when nobody\n\
-    answered. A statement opens once."
-)]
+#[command(after_help = "Examples:\n  \
+        wicketgate control break-glass open glass.json --signature bo.sig --signature cy.sig --token-file ada.token\n\n\
+        Ends with 0 when every gate opened it, with 1 when one did not or was not reached, with 2 when there was no\n\
+        answer. A statement opens once.")]
 struct Open {
     /// The statement
     file: PathBuf,
-    /// A signature over it; repeat for each
+    /// Signature over the statement; repeat it for each signer
     #[arg(long = "signature", value_name = "FILE", required = true)]
     signatures: Vec<PathBuf>,
     #[command(flatten)]
-    desk: Desk,
+    api: Api,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate control break-glass close NONCE --reason \"approvers are back\" --token-file ada.token")]
 struct Close {
-    /// The nonce of its statement, as `list` shows it
+    /// Nonce of the statement, as `list` shows it
     nonce: String,
-    /// Why, for whoever reads it later
+    /// Why; it is recorded in the ledger
     #[arg(long, value_name = "TEXT")]
     reason: String,
     #[command(flatten)]
-    desk: Desk,
+    api: Api,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate control break-glass list --token-file ada.token")]
 struct List {
     #[command(flatten)]
-    desk: Desk,
+    api: Api,
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Whoever signed or brought a statement does not review it.")]
+#[command(after_help = "Examples:\n  \
+    wicketgate control break-glass review NONCE --note \"one note, as agreed\" --token-file eve.token\n\n\
+    Signers and sender of a statement cannot review it.")]
 struct Review {
-    /// The nonce of its statement, as `list` shows it
+    /// Nonce of the statement, as `list` shows it
     nonce: String,
-    /// What was found
+    /// Result of the review
     #[arg(long, value_name = "TEXT")]
     note: String,
     #[command(flatten)]
-    desk: Desk,
+    api: Api,
 }
 
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Each line of the list is one key, as OpenSSH's allowed_signers has it, with the role where OpenSSH has a comment:\n  \
-    anna@example.com namespaces=\"wicketgate-break-glass\" ssh-ed25519 AAAA... roles=break_glass\n\n\
-    Example:\n  wicketgate break-glass sign-signers glass_signers --key keys/glass.pem"
-)]
+#[command(after_help = "Examples:\n  \
+        wicketgate control break-glass sign-signers glass_signers --key keys/glass.pem\n\n\
+        Each line of the list is one key in the form of OpenSSH's allowed_signers, with roles in place of the comment:\n  \
+        anna@example.com namespaces=\"wicketgate-break-glass\" ssh-ed25519 AAAA... roles=break_glass")]
 struct SignSigners {
-    /// The list; its envelope is written as FILE.sig.json
+    /// The list; the signature is written to FILE.sig.json
     file: PathBuf,
-    /// A private key file (PKCS#8 PEM); repeat for several signatures
+    /// Sign with this secret key (PKCS#8 PEM); repeat it for more signatures
     #[arg(long = "key", value_name = "KEY", required = true)]
     keys: Vec<PathBuf>,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 fn tool(text: &str) -> Result<ToolName, String> {
@@ -151,53 +161,39 @@ fn tool(text: &str) -> Result<ToolName, String> {
 }
 
 /// Runs it.
-pub fn run(args: &Args) -> Exit {
-    let asking = match &args.command {
-        Command::Request(args) => return done(request(args)),
-        Command::Sign(args) => return done(sign(args)),
+pub(super) async fn run(args: &Args) -> Result<Exit, Exit> {
+    match &args.command {
+        Command::Request(args) => Ok(done(request(args))),
+        Command::Sign(args) => Ok(done(sign(args))),
         Command::SignSigners(args) => {
-            let signed = super::approval::sign_list(Purpose::BreakGlass, &args.file, &args.keys);
-            return done(signed);
+            Ok(done(super::approval::sign_list(Purpose::BreakGlass, &args.file, &args.keys)))
         }
-        Command::Open(_) | Command::Close(_) | Command::List(_) | Command::Review(_) => {
-            &args.command
+        Command::Open(args) => open(args).await,
+        Command::Close(args) => {
+            let path = format!("/v1/break-glass/{}/close", nonce(&args.nonce)?);
+            args.api.order(&path, &json!({"reason": args.reason})).await
         }
-    };
-    let work = async {
-        match asking {
-            Command::Open(args) => open(args).await,
-            Command::Close(args) => {
-                let path = format!("/v1/break-glass/{}/close", word(&args.nonce)?);
-                args.desk.order(&path, &json!({"reason": args.reason})).await
-            }
-            Command::Review(args) => {
-                let path = format!("/v1/break-glass/{}/review", word(&args.nonce)?);
-                args.desk.order(&path, &json!({"note": args.note})).await
-            }
-            Command::List(args) => past(args).await,
-            Command::Request(_) | Command::Sign(_) | Command::SignSigners(_) => Ok(Exit::Ok),
+        Command::Review(args) => {
+            let path = format!("/v1/break-glass/{}/review", nonce(&args.nonce)?);
+            args.api.order(&path, &json!({"note": args.note})).await
         }
-    };
-    block_on(work).and_then(|done| done).unwrap_or_else(|exit| exit)
+        Command::List(args) => past(args).await,
+    }
 }
 
 fn done(result: Result<(), String>) -> Exit {
     match result {
         Ok(()) => Exit::Ok,
-        Err(why) => {
-            complain(format!("error: {why}"));
-            Exit::Invalid
-        }
+        Err(why) => fail(Exit::Invalid, why),
     }
 }
 
 /// A nonce is part of a path: nothing else may stand there.
-fn word(nonce: &str) -> Result<&str, Exit> {
+fn nonce(nonce: &str) -> Result<&str, Exit> {
     if nonce.len() == 32 && nonce.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Ok(nonce);
     }
-    complain("error: a nonce is 32 hex digits: see `wicketgate break-glass list`");
-    Err(Exit::Usage)
+    Err(fail(Exit::Usage, "a nonce has 32 hex digits: see `wicketgate control break-glass list`"))
 }
 
 fn request(args: &Request) -> Result<(), String> {
@@ -219,20 +215,24 @@ fn request(args: &Request) -> Result<(), String> {
     let mut file = std::fs::File::create_new(&args.out).map_err(|e| at(&args.out, &e))?;
     file.write_all(&statement.bytes()).map_err(|e| at(&args.out, &e))?;
     show(&statement);
-    say(format!("wrote {}: have it signed by those who may", args.out.display()));
+    let line = format!("wrote {}: the break-glass key holders sign it next", args.out.display());
+    tell(json!({"wrote": args.out}), line);
     Ok(())
 }
 
 /// Everything a statement says.
 fn show(statement: &Statement) {
     let Statement { tenant, agent, tools, reason, not_before, expires, nonce } = statement;
-    say(format!("BREAK-GLASS for agent {} of tenant {}", visible(agent), visible(tenant)));
-    for tool in tools {
-        say(format!("  {tool} needs no approver"));
-    }
-    say(format!("  from {not_before} until {expires}"));
-    say(format!("  because: {}", visible(reason)));
-    say(format!("  nonce {nonce}"));
+    let facts = json!({"tenant": tenant, "agent": agent, "reason": reason, "nonce": nonce,
+        "tools": tools.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "not_before": not_before.to_string(), "expires": expires.to_string()});
+    let open: String = tools.iter().map(|tool| format!("\n  {tool} needs no approver")).collect();
+    let (agent, tenant, reason) = (visible(agent), visible(tenant), visible(reason));
+    let line = format!(
+        "BREAK-GLASS for agent {agent} of tenant {tenant}{open}\n  from {not_before} until {expires}\n  \
+         because: {reason}\n  nonce {nonce}"
+    );
+    tell(facts, line);
 }
 
 fn statement(path: &Path) -> Result<Statement, String> {
@@ -245,7 +245,7 @@ fn sign(args: &Sign) -> Result<(), String> {
     show(&statement);
     let now: Timestamp = SystemClock::new().now();
     if now >= statement.expires {
-        return Err(format!("it ended at {}: nothing is signed", statement.expires));
+        return Err(format!("it ended at {}: nothing was signed", statement.expires));
     }
     let signature = super::approval::armored(&args.key, NAMESPACE, &statement.bytes())?;
     let out = args.out.clone().unwrap_or_else(|| {
@@ -256,7 +256,7 @@ fn sign(args: &Sign) -> Result<(), String> {
     // Somebody else's signature is never written over.
     let mut file = std::fs::File::create_new(&out).map_err(|e| at(&out, &e))?;
     file.write_all(signature.as_bytes()).map_err(|e| at(&out, &e))?;
-    say(format!("wrote {}", out.display()));
+    tell(json!({"wrote": out}), format!("wrote {}", out.display()));
     Ok(())
 }
 
@@ -266,24 +266,21 @@ fn at(path: &Path, why: &dyn std::fmt::Display) -> String {
 
 async fn open(args: &Open) -> Result<Exit, Exit> {
     let read = |path: &PathBuf| {
-        std::fs::read_to_string(path).map_err(|e| {
-            complain(format!("error: {}", at(path, &e)));
-            Exit::Invalid
-        })
+        std::fs::read_to_string(path).map_err(|e| fail(Exit::Invalid, at(path, &e)))
     };
     let signatures: Vec<String> = args.signatures.iter().map(read).collect::<Result<_, _>>()?;
     let body = json!({"statement": read(&args.file)?, "signatures": signatures});
-    args.desk.order("/v1/break-glass", &body).await
+    args.api.order("/v1/break-glass", &body).await
 }
 
 async fn past(args: &List) -> Result<Exit, Exit> {
-    let body = args.desk.ask(http::Method::GET, "/v1/break-glass", None).await?.body;
-    if args.desk.json {
+    let body = args.api.ask(http::Method::GET, "/v1/break-glass", None).await?.body;
+    if args.api.json {
         say(body.to_string());
         return Ok(Exit::Ok);
     }
     if body.get("configured").and_then(Value::as_bool) != Some(true) {
-        say("no break-glass signers are configured: nothing can be opened");
+        say("no break-glass signers are configured: no statement can open");
     }
     for order in list(&body, "orders") {
         let open = order.get("open").and_then(Value::as_bool) == Some(true);
@@ -298,7 +295,10 @@ async fn past(args: &List) -> Result<Exit, Exit> {
             list(order, "tools").iter().filter_map(Value::as_str).map(visible).collect();
         say(format!("    {}: {}", tools.join(", "), text(order, "reason")));
         let (by, seq) = (text(order, "brought_by"), text(order, "seq"));
-        say(format!("    order {seq}, {} signatures, brought by {by}", text(order, "signatures")));
+        say(format!(
+            "    order {seq}, {}, sent by {by}",
+            many(text(order, "signatures"), "signature")
+        ));
         if let Some(review) = order.get("review").filter(|review| !review.is_null()) {
             say(format!("    reviewed by {}: {}", text(review, "by"), text(review, "note")));
         }

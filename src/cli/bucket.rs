@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ledger::{Failure, USAGE, unreadable};
+use super::ledger::unreadable;
+use super::{Exit, Failure};
 use crate::clock::SystemClock;
 use crate::config::environment;
 use crate::domain::id::ChainId;
@@ -15,13 +16,13 @@ use crate::ledger::archive::shelf::{Directory, Shelf};
 /// `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`, so that they are in no process list.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct BucketArgs {
-    /// Address of the object store; else `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` or the public one
+    /// URL of the object store; if omitted, `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` or the public one
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
-    /// Region of the bucket; else `AWS_REGION` or `AWS_DEFAULT_REGION`
+    /// Region of the bucket; if omitted, `AWS_REGION` or `AWS_DEFAULT_REGION`
     #[arg(long, value_name = "NAME")]
     region: Option<String>,
-    /// PEM authorities of the object store instead of the public ones; else `AWS_CA_BUNDLE`
+    /// Trust these certificate authorities (PEM) for the object store; if omitted, `AWS_CA_BUNDLE` or the public ones
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 }
@@ -32,7 +33,7 @@ impl BucketArgs {
     /// # Errors
     /// Usage: what is missing or wrong.
     pub(super) fn open(&self, place: &str, retain: Option<Retain>) -> Result<Bucket, Failure> {
-        let usage = |why: String| (USAGE, why);
+        let usage = |why: String| (Exit::Usage, why);
         let place = Place::parse(place).map_err(usage)?;
         let first = |names: &[&str]| names.iter().find_map(|name| set(name));
         let need = |name: &str| set(name).ok_or_else(|| usage(format!("`{name}` is not set")));

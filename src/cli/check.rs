@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::bucket::{BucketArgs, remote};
-use super::ledger::{Failure, INVALID, UNVERIFIABLE, USAGE, unreadable};
+use super::ledger::unreadable;
+use super::progress::Progress;
 use super::reader::{self, Source};
-use super::{complain, say};
+use super::{Exit, Failure, many, note, say};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
@@ -22,24 +22,25 @@ use crate::ledger::verify::kinds::{self, DamageKind, Finding};
 use crate::ledger::verify::{self, Report, Roots};
 use crate::record::Entry;
 
-/// Entries between two lines of progress.
-const PROGRESS: u64 = 50_000;
-
 /// `ledger verify`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate ledger verify --config wicketgate.yaml\n  \
+    wicketgate ledger verify --sqlite state/ledger.sqlite --trust trust.txt --json\n  \
+    wicketgate ledger verify --tiles archive --trust trust.txt")]
 pub struct Verify {
     #[command(flatten)]
     source: Source,
-    /// Verify archives instead, from their files alone: in this directory, or at this place in an object
-    /// store (`s3://bucket/prefix`); one log, or one below each name in it
+    /// Verify archives from their files alone: in this directory, or below this URL of an object store
+    /// (`s3://bucket/prefix`)
     #[arg(long, value_name = "DIR|URL", group = "Source")]
     tiles: Option<PathBuf>,
     #[command(flatten)]
     bucket: BucketArgs,
-    /// Trust roots: enrolment keys, heads you noted
+    /// Trust roots: enrolment keys, and heads that you pinned
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
-    /// Only the chain of this origin
+    /// Chain to look at, by its origin; if omitted, every chain
     #[arg(long, value_name = "ORIGIN")]
     chain: Option<String>,
     /// Only the chains of this tenant
@@ -67,12 +68,12 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn code(&self) -> u8 {
+    fn code(&self) -> Exit {
         if self.finding.is_some() || self.enrolled == Some(false) {
-            return INVALID;
+            return Exit::Invalid;
         }
         let understood = self.unknown.is_empty() && self.enrolled.is_some();
-        if understood { 0 } else { UNVERIFIABLE }
+        if understood { Exit::Ok } else { Exit::Unverifiable }
     }
 
     fn of(report: Report, finding: Option<Finding>) -> Self {
@@ -92,7 +93,7 @@ impl Verdict {
 
     /// A log that should be there and is not.
     fn missing(origin: &str, by: &str) -> Self {
-        let why = format!("{by} names the log, and it is not in this ledger");
+        let why = format!("{by} names the log, but it is not in this ledger");
         let kind = DamageKind::MissingPartition;
         Self {
             origin: origin.to_owned(),
@@ -110,19 +111,19 @@ impl Verdict {
 }
 
 /// Verifies, prints, and returns the exit code of the worst.
-pub(super) async fn run(command: &Verify) -> Result<u8, Failure> {
+pub(super) async fn run(command: &Verify) -> Result<Exit, Failure> {
     let trust = match &command.trust {
-        Some(path) => Trust::load(path).map_err(|e| (USAGE, e.to_string()))?,
+        Some(path) => Trust::load(path).map_err(|e| (Exit::Usage, e.to_string()))?,
         None => Trust::default(),
     };
     let verdicts = match &command.tiles {
         Some(dir) => tiles(command, dir, &trust).await?,
         None => ledger(command, &trust).await?,
     };
-    let mut worst = 0;
+    let mut worst = Exit::Ok;
     if verdicts.is_empty() {
-        complain("there is no chain to verify: no gate has served this ledger yet");
-        worst = UNVERIFIABLE;
+        note("there is no chain to verify: no gate has written to this ledger yet");
+        worst = Exit::Unverifiable;
     }
     for verdict in &verdicts {
         if command.json {
@@ -130,14 +131,12 @@ pub(super) async fn run(command: &Verify) -> Result<u8, Failure> {
         } else {
             print(verdict);
         }
-        // Invalid is worse than unverifiable, which is worse than fine.
-        let code = verdict.code();
-        worst = if code == INVALID || worst == INVALID { INVALID } else { worst.max(code) };
+        worst = worst.worst(verdict.code());
     }
-    if worst == INVALID {
-        complain(
-            "next: keep the ledger as it is and let no gate write in it; what others noted of its heads, archives \
-             and backups tell what it was, and `wicketgate ledger recover` goes on after a loss",
+    if worst == Exit::Invalid {
+        note(
+            "next: keep the ledger as it is, and stop the gates that write to it; compare it with pinned heads, archives \
+             and backups; after a loss, `wicketgate ledger recover` continues the log",
         );
     }
     Ok(worst)
@@ -157,7 +156,7 @@ async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure
         if verdict.finding.is_none() {
             fleet.take(reader, row).await.map_err(unreadable)?;
         } else {
-            complain(format!("{}: damaged, so what it says of other logs is not used", row.origin));
+            note(format!("{}: damaged, so its entries about other logs are not used", row.origin));
         }
         done.insert(row.origin.clone(), verdict);
     }
@@ -192,7 +191,7 @@ async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure
         }
     }
     match &command.chain {
-        Some(origin) if verdicts.is_empty() => Err((USAGE, format!("no chain `{origin}`"))),
+        Some(origin) if verdicts.is_empty() => Err((Exit::Usage, format!("no chain `{origin}`"))),
         Some(_) | None => Ok(verdicts),
     }
 }
@@ -215,14 +214,8 @@ async fn one(
     roots: &Announced,
     known: &Known,
 ) -> Result<Verdict, Failure> {
-    let said = AtomicU64::new(0);
-    let total = row.head.size;
-    let progress = |done: u64| {
-        if done.saturating_sub(said.load(Ordering::Relaxed)) >= PROGRESS {
-            said.store(done, Ordering::Relaxed);
-            complain(format!("{}: {done} of {total} entries", row.origin));
-        }
-    };
+    let shown = Progress::new(row.origin.as_str());
+    let progress = |done: u64| shown.at(done, row.head.size);
     let roots = Roots { trusted: &roots.trusted, revoked: &roots.revoked };
     let read = verify::chain_from(reader, row, roots, known.pruned, &progress);
     let report = read.await.map_err(unreadable)?;
@@ -308,21 +301,22 @@ fn archives(dir: &Path) -> Result<Vec<Box<dyn Shelf>>, Failure> {
     Ok(found.iter().map(|dir| open(dir)).collect())
 }
 
-const fn word(code: u8) -> &'static str {
-    match code {
-        0 => "VALID",
-        INVALID => "INVALID",
-        _ => "UNVERIFIABLE",
+const fn outcome(exit: Exit) -> &'static str {
+    match exit {
+        Exit::Ok => "VALID",
+        Exit::Invalid => "INVALID",
+        Exit::Unverifiable | Exit::Usage | Exit::Fenced | Exit::Config => "UNVERIFIABLE",
     }
 }
 
 fn print(verdict: &Verdict) {
     let (sealed, open, _) = verdict.counts;
     say(format!(
-        "{} {}: {} entries, {sealed} runs sealed, {open} open, root {}",
-        word(verdict.code()),
+        "{} {}: {}, {} sealed, {open} open, root {}",
+        outcome(verdict.code()),
         verdict.origin,
-        verdict.entries,
+        many(verdict.entries, "entry"),
+        many(sealed, "run"),
         verdict.root
     ));
     if let Some(Finding { kind, seq, check, why }) = &verdict.finding {
@@ -347,7 +341,8 @@ fn print(verdict: &Verdict) {
     }
     for (kind, count) in &verdict.unknown {
         say(format!(
-            "  {count} entries of kind `{kind}`: their meaning is not known to this version"
+            "  {} of kind `{kind}`, which this version does not know",
+            many(count, "entry")
         ));
     }
 }
@@ -356,7 +351,7 @@ fn told(verdict: &Verdict) -> Json {
     let number = |n: usize| Json::from(u64::try_from(n).unwrap_or(u64::MAX));
     let (sealed, open, calls) = verdict.counts;
     let mut members = vec![
-        ("outcome", Json::from(word(verdict.code()))),
+        ("outcome", Json::from(outcome(verdict.code()))),
         ("origin", Json::from(verdict.origin.as_str())),
         ("entries", Json::from(verdict.entries)),
         ("root", Json::from(verdict.root.hex())),

@@ -1,25 +1,25 @@
-//! `wicketgate completions`: what a shell offers when the tab key is pressed.
+//! `wicketgate config completions`: what a shell offers when the tab key is pressed.
 
 use std::path::PathBuf;
 
 use clap::Command;
 use clap_complete::Shell;
 
-use super::{Exit, complain, programs, say_bytes, write_all};
+use super::{Exit, fail, programs, say_bytes, write_all};
 
-/// Print what a shell completes of this command line.
+/// Print completions for bash, zsh or fish.
 ///
 /// With `--out` the scripts of `wicketgate` and `wicketgate-verify` are written there, under the names their shells look for.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  source <(wicketgate completions bash)\n  wicketgate completions zsh --out ~/.zsh/completions"
+    after_help = "Examples:\n  source <(wicketgate config completions bash)\n  wicketgate config completions zsh --out ~/.zsh/completions"
 )]
 pub struct Args {
     /// The shell
     #[arg(value_enum)]
     shell: Known,
-    /// A directory for the scripts of both programs, instead of the standard output
-    #[arg(long, value_name = "DIR")]
+    /// Write the scripts of both programs to this directory, instead of standard output
+    #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
 }
 
@@ -56,8 +56,7 @@ pub fn run(args: &Args) -> Exit {
         None => say_bytes(&made[0].1),
         Some(out) => {
             if let Err(why) = write_all(out, &made) {
-                complain(format!("error: {why}"));
-                return Exit::Invalid;
+                return fail(Exit::Invalid, why);
             }
         }
     }

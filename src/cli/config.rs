@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Subcommand;
 
 use super::reader::{self, Place};
-use super::{Exit, complain, say};
+use super::{Exit, completions, doctor, fail_all, keygen, man, note, say};
 use crate::app::lint::configured_approvers;
 use crate::app::named;
 use crate::app::never::never;
@@ -27,47 +27,72 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Report everything that is wrong with the configuration and with what it names: manifests, policy bundle,
-    /// approvers, tools, servers, lock.
-    #[command(
-        after_help = "Example:\n  wicketgate config check wicketgate.yaml\n\nEnds with 78 if anything is wrong."
-    )]
+    /// Report everything that is wrong with the configuration and the files it names.
+    #[command(after_help = "Examples:\n  \
+            wicketgate config check wicketgate.yaml\n\n\
+            Ends with 78 if the configuration has an error.")]
     Check {
-        /// The configuration file.
-        #[arg(default_value = "wicketgate.yaml")]
-        file: PathBuf,
+        #[command(flatten)]
+        file: Named,
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Print the effective configuration: defaults, file and environment; never a secret.
+    /// Print the effective configuration from defaults, file and environment, without secrets.
     #[command(
-        after_help = "Example:\n  WICKETGATE__LIMITS__IN_FLIGHT_MAX=64 wicketgate config print wicketgate.yaml"
+        after_help = "Examples:\n  WICKETGATE__LIMITS__IN_FLIGHT_MAX=64 wicketgate config print wicketgate.yaml"
     )]
     Print {
-        /// The configuration file.
-        #[arg(default_value = "wicketgate.yaml")]
-        file: PathBuf,
+        #[command(flatten)]
+        file: Named,
     },
     /// Print the JSON Schema of the configuration file.
-    #[command(after_help = "Example:\n  wicketgate config schema > wicketgate.schema.json")]
+    #[command(after_help = "Examples:\n  wicketgate config schema > wicketgate.schema.json")]
     Schema,
+    Keygen(keygen::Args),
+    Doctor(doctor::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+/// The configuration, as an option like everywhere else or as an argument.
+#[derive(clap::Args, Debug)]
+struct Named {
+    /// Configuration file, instead of --config
+    file: Option<PathBuf>,
+    /// Configuration file
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "wicketgate.yaml",
+        env = "WICKETGATE_CONFIG",
+        hide_env_values = true
+    )]
+    config: PathBuf,
+}
+
+impl Named {
+    fn path(&self) -> &Path {
+        self.file.as_deref().unwrap_or(&self.config)
+    }
 }
 
 /// Runs one of the commands.
 pub fn run(args: &Args) -> Exit {
     match &args.command {
-        Command::Check { file, json } => check(file, *json),
+        Command::Keygen(args) => keygen::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
+        Command::Check { file, json } => check(file.path(), *json),
         Command::Print { file } => {
-            match load(file).and_then(|c| c.to_yaml().map_err(|e| vec![e])) {
+            match load(file.path()).and_then(|c| c.to_yaml().map_err(|e| vec![e])) {
                 Ok(text) => {
                     say(text.trim_end());
                     Exit::Ok
                 }
-                Err(problems) => {
-                    problems.iter().for_each(complain);
-                    Exit::Config
-                }
+                Err(problems) => fail_all(Exit::Config, &problems),
             }
         }
         Command::Schema => {
@@ -103,8 +128,8 @@ fn check(file: &Path, json: bool) -> Exit {
         let ok = problems.is_empty();
         say(serde_json::json!({"ok": ok, "problems": problems, "warnings": warnings}).to_string());
     } else {
-        problems.iter().for_each(complain);
-        warnings.iter().for_each(|warning| complain(format!("warning: {warning}")));
+        problems.iter().for_each(note);
+        warnings.iter().for_each(|warning| note(format!("warning: {warning}")));
         if problems.is_empty() {
             say(format!("{}: ok", file.display()));
         }
@@ -129,7 +154,7 @@ fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
             warnings.extend(found.warnings);
             found.problems
         }
-        Err(_) => vec!["no runtime: nothing that is named was loaded".to_owned()],
+        Err(_) => vec!["no runtime: the files of the configuration were not checked".to_owned()],
     }
 }
 

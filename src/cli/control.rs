@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::api::{Api, list, text};
 use super::approval::sign::{printed, signature};
-use super::door::{Desk, list, text};
-use super::{Exit, block_on, complain, say};
+use super::{Exit, block_on, break_glass, fail, health, many, say};
 use crate::approval::order;
 use crate::clock::{Clock as _, SystemClock};
 use crate::control::Target;
 use crate::domain::time::Timestamp;
 use crate::operator::visible;
 
-/// Stop agents, runs, tools, manifests and keys, and reinstate them.
+/// Stop and reinstate agents, runs, tools, manifests and keys; check the gates.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -23,106 +23,115 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show the orders and who gave them
+    /// List the orders and who sent them
     List(List),
-    /// Show the gates: which are there, what they run, which order they obeyed last
+    /// List the gates, their load, and the newest order that each has applied
     Fleet(Fleet),
-    /// Let no new call begin; what is at its tool may end
+    /// Let no new call begin; running calls may finish
     Suspend(Switch),
-    /// Let nothing begin and stop what is in flight; only `reinstate` undoes it
+    /// Let no call begin, and stop running calls; only `reinstate` undoes it
     Revoke(Switch),
-    /// Take back `suspend` and `revoke`, signed with your SSH key
+    /// Undo `suspend` or `revoke`, signed with your SSH key
     Reinstate(Reinstate),
-    /// Stop what is in flight and end its runs; new runs may be opened
+    /// Stop running calls and end their runs; new runs may open
     Kill(Switch),
+    BreakGlass(break_glass::Args),
+    Health(health::Args),
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate control list --token-file otto.token\n  \
+    wicketgate control list --seq 12 --token-file otto.token")]
 struct List {
     #[command(flatten)]
-    desk: Desk,
+    api: Api,
     /// Only orders above this number
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    since: u64,
-    /// One order, and what every gate did about it
-    #[arg(long, value_name = "NUMBER", conflicts_with = "since")]
+    #[arg(long, alias = "since", value_name = "NUMBER", default_value_t = 0)]
+    after: u64,
+    /// Show one order, and what each gate did
+    #[arg(long, value_name = "NUMBER", conflicts_with = "after")]
     seq: Option<u64>,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate control fleet --token-file otto.token")]
 struct Fleet {
     #[command(flatten)]
-    desk: Desk,
+    api: Api,
 }
 
 /// What an order is about.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  wicketgate control kill agent refund-agent --reason \"loops\" --token-file otto.token\n  \
-    wicketgate control suspend tool payments.refund --reason \"provider is down\" --token-file otto.token\n  \
-    wicketgate control revoke all --reason \"incident 12\" --token-file otto.token\n\n\
-    Ends with 0 when every gate has obeyed and nothing is left running, with 1 when something is left, a gate\n\
-    was not reached or no gate knows the name (the order stands: a gate obeys as soon as it can), with 2 when nobody answered."
-)]
+#[command(after_help = "Examples:\n  \
+        wicketgate control kill agent refund-agent --reason \"loops\" --token-file otto.token\n  \
+        wicketgate control suspend tool payments.refund --reason \"provider is down\" --token-file otto.token\n  \
+        wicketgate control revoke all --reason \"incident 12\" --token-file otto.token\n\n\
+        Ends with 0 when every gate applied the order and no call is left running. Ends with 1 when calls are left, a gate\n\
+        was not reached, or no gate knows the name: the order stays, and each gate applies it as soon as it can. Ends with\n\
+        2 when there was no answer.")]
 struct Switch {
     /// `all`, `agent`, `run`, `tool`, `manifest` or `key`
     target: String,
-    /// Its name: an agent's name, a run's or key's id, a tool's name, a manifest's `sha256:…`; nothing for `all`
+    /// Name of the target: of an agent or a tool, the id of a run or a key, the `sha256:…` of a manifest; none for
+    /// `all`
     #[arg(default_value = "")]
     name: String,
-    /// Why, for whoever reads it later
+    /// Why; it is recorded in the ledger
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// When it ends by itself, such as 2026-11-21T20:05:03.123Z
+    /// When the order ends by itself, such as 2026-11-21T20:05:03.123Z
     #[arg(long, value_name = "INSTANT")]
     expires: Option<String>,
     #[command(flatten)]
-    desk: Desk,
+    api: Api,
 }
 
 /// A stop that is taken back.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  wicketgate control reinstate agent refund-agent --reason \"fixed\" --token-file otto.token\n  \
-    wicketgate control reinstate all --reason \"over\" --statement --token-file otto.token > order\n  \
-    ssh-keygen -Y sign -f ~/.ssh/id_ed25519 -n wicketgate-order order\n  \
-    wicketgate control reinstate --order order --signature order.sig --token-file otto.token\n\n\
-    Your key is in the signed list of approvers (`approvals.signers`) with `namespaces=\"wicketgate-order\"` and the\n\
-    role `operator`. What is stopped after you signed stays stopped. Ends with 0 when every gate has obeyed."
-)]
+#[command(after_help = "Examples:\n  \
+        wicketgate control reinstate agent refund-agent --reason \"fixed\" --token-file otto.token\n  \
+        wicketgate control reinstate all --reason \"over\" --statement --token-file otto.token > order\n  \
+        ssh-keygen -Y sign -f ~/.ssh/id_ed25519 -n wicketgate-order order\n  \
+        wicketgate control reinstate --order order --signature order.sig --token-file otto.token\n\n\
+        Your key is in the signed list of approvers (`approvals.signers`) with `namespaces=\"wicketgate-order\"` and the\n\
+        role `operator`. An order that was sent after you signed stays. Ends with 0 when every gate applied it.")]
 struct Reinstate {
     /// `all`, `agent`, `run`, `tool`, `manifest` or `key`
     #[arg(required_unless_present = "order")]
     target: Option<String>,
-    /// Its name, as the order that stopped it has it; nothing for `all`
+    /// Name of the target, as in the order that stopped it; none for `all`
     #[arg(default_value = "")]
     name: String,
-    /// Why, for whoever reads it later
+    /// Why; it is recorded in the ledger
     #[arg(long, value_name = "TEXT", required_unless_present = "order")]
     reason: Option<String>,
-    /// Until when; then it is stopped again, such as 2026-11-21T20:05:03.123Z
+    /// When the order ends by itself and the target is stopped again, such as 2026-11-21T20:05:03.123Z
     #[arg(long, value_name = "INSTANT")]
     expires: Option<String>,
-    /// Your SSH key: a private key file, or `ssh-agent:<public key file>`; default ~/.ssh/id_ed25519
+    /// Sign with this SSH key: a private key file, or `ssh-agent:<public key file>`; if omitted, ~/.ssh/id_ed25519
     #[arg(long, value_name = "KEY", conflicts_with = "signature")]
     key: Option<PathBuf>,
-    /// Print only the bytes to sign: for `ssh-keygen -Y sign -n wicketgate-order`
+    /// Print only the bytes to sign; sign them with `ssh-keygen -Y sign -n wicketgate-order`
     #[arg(long, conflicts_with_all = ["json", "key", "order"])]
     statement: bool,
-    /// A file with bytes that were printed by `--statement` and signed elsewhere
+    /// File with the bytes that `--statement` printed, signed elsewhere
     #[arg(long, value_name = "FILE", requires = "signature", conflicts_with_all = ["target", "reason", "expires"])]
     order: Option<PathBuf>,
-    /// The signature over them
+    /// Signature over the bytes of `--order`
     #[arg(long, value_name = "FILE", requires = "order")]
     signature: Option<PathBuf>,
     #[command(flatten)]
-    desk: Desk,
+    api: Api,
 }
 
 /// Runs it.
 pub fn run(args: &Args) -> Exit {
     let work = async {
         match &args.command {
+            Command::BreakGlass(args) => break_glass::run(args).await,
+            Command::Health(args) => Ok(health::run(args).await),
             Command::List(args) => orders(args).await,
             Command::Fleet(args) => fleet(args).await,
             Command::Suspend(args) => switch("suspend", args).await,
@@ -136,61 +145,54 @@ pub fn run(args: &Args) -> Exit {
 
 async fn switch(action: &str, args: &Switch) -> Result<Exit, Exit> {
     if Target::parse(&args.target, &args.name).is_none() {
-        complain(format!(
-            "error: `{} {}` is nothing that can be stopped: see `wicketgate control {action} --help`",
-            args.target, args.name
-        ));
-        return Err(Exit::Usage);
+        return Err(fail(Exit::Usage, unknown(&args.target)));
     }
     let mut body = json!({"action": action, "target": args.target, "name": args.name,
         "reason": args.reason});
     if let (Some(expires), Some(members)) = (&args.expires, body.as_object_mut()) {
         members.insert("expires".into(), expires.as_str().into());
     }
-    args.desk.order("/v1/control", &body).await
+    args.api.order("/v1/control", &body).await
+}
+
+fn unknown(target: &str) -> String {
+    format!(
+        "unknown target `{target}`; use `all`, or agent, run, tool, manifest or key with a name"
+    )
 }
 
 async fn reinstate(args: &Reinstate) -> Result<Exit, Exit> {
     let statement = match &args.order {
-        Some(file) => std::fs::read(file).map_err(|e| {
-            complain(format!("error: `{}`: {e}", file.display()));
-            Exit::Invalid
-        })?,
+        Some(file) => std::fs::read(file)
+            .map_err(|e| fail(Exit::Invalid, format!("`{}`: {e}", file.display())))?,
         None => to_sign(args).await?.bytes(),
     };
     if args.statement {
         return Ok(printed(&statement));
     }
     let with = (args.key.as_deref(), args.signature.as_deref());
-    let signature = signature(with, order::NAMESPACE, &statement).map_err(|why| {
-        complain(format!("error: {why}"));
-        Exit::Invalid
-    })?;
+    let signature =
+        signature(with, order::NAMESPACE, &statement).map_err(|why| fail(Exit::Invalid, why))?;
     let statement = String::from_utf8_lossy(&statement).into_owned();
     let body = json!({"statement": statement, "signature": signature});
-    args.desk.order("/v1/control/reinstate", &body).await
+    args.api.order("/v1/control/reinstate", &body).await
 }
 
 /// The statement that takes back what is asked for, after the newest order there is.
 async fn to_sign(args: &Reinstate) -> Result<order::Statement, Exit> {
-    let wrong = |why: &str| {
-        complain(format!("error: {why}: see `wicketgate control reinstate --help`"));
-        Exit::Usage
-    };
+    let wrong =
+        |why: &str| fail(Exit::Usage, format!("{why}: see `wicketgate control reinstate --help`"));
     let target = args.target.as_deref().unwrap_or_default();
     if Target::parse(target, &args.name).is_none() {
-        return Err(wrong(&format!("`{target} {}` is nothing that can be stopped", args.name)));
+        return Err(wrong(&unknown(target)));
     }
     let expires = args.expires.as_deref().map(|text| {
         let later = "`--expires` is an instant such as 2026-11-21T20:05:03.123Z";
         Timestamp::parse(text).ok_or_else(|| wrong(later))
     });
     let expires = expires.transpose()?;
-    let head = args.desk.speaks_after("/v1/control/head").await;
-    let (tenant, previous) = head.map_err(|(exit, why)| {
-        complain(format!("error: {why}"));
-        exit
-    })?;
+    let head = args.api.newest("/v1/control/head").await;
+    let (tenant, previous) = head.map_err(|(exit, why)| fail(exit, why))?;
     Ok(order::Statement {
         tenant,
         order: order::Word::Reinstate,
@@ -207,7 +209,7 @@ async fn to_sign(args: &Reinstate) -> Result<order::Statement, Exit> {
 }
 
 /// What became of an order, for a person.
-pub(super) fn told(body: &Value) {
+pub(super) fn print_order(body: &Value) {
     let recorded = body.get("recorded").filter(|recorded| !recorded.is_null());
     let place = recorded.map_or_else(
         || "NOT CONFIRMED by the ledger".to_owned(),
@@ -217,7 +219,7 @@ pub(super) fn told(body: &Value) {
     );
     say(format!("order {}: {place}", text(body, "seq")));
     for gate in list(body, "gates") {
-        gate_told(gate);
+        print_gate(gate);
     }
     for gate in list(body, "not_reached") {
         say(format!(
@@ -239,48 +241,57 @@ pub(super) fn told(body: &Value) {
             true => String::new(),
             false => format!("; did you mean {}?", near.join(" or ")),
         };
-        say(format!("NOTHING OF THIS NAME IS AT ANY GATE{near} The order stands."));
+        say(format!("NO GATE KNOWS THIS NAME{near} The order stays in force."));
     }
     let (gates, silent) = (list(body, "gates").len(), list(body, "not_reached").len());
     if gates == 0 {
-        say("NO GATE HAS OBEYED YET: the order stands, each gate obeys as soon as it reads it");
+        say(
+            "NO GATE HAS APPLIED IT YET: the order stays in force, and each gate applies it as soon as it reads it",
+        );
     } else if silent > 0 {
-        say(format!("{gates} gates obeyed, {silent} NOT REACHED: what they run is not known"));
+        say(format!(
+            "{} applied it, {silent} NOT REACHED: their calls are unknown",
+            many(gates, "gate")
+        ));
     }
     if body.get("left").and_then(Value::as_u64).is_some_and(|left| left > 0) {
-        say(format!("STILL RUNNING: {} calls", text(body, "left")));
+        say(format!("STILL RUNNING: {}", many(text(body, "left"), "call")));
     }
 }
 
-fn gate_told(gate: &Value) {
+fn print_gate(gate: &Value) {
     let (origin, done) = (text(gate, "origin"), gate.get("done").unwrap_or(&Value::Null));
     if done.get("error").is_some() {
-        say(format!("  {origin}: DID NOT OBEY: {}", text(done, "error")));
+        say(format!("  {origin}: NOT APPLIED: {}", text(done, "error")));
         return;
     }
     if done.get("asked").is_some() {
         let (id, state) = (text(done, "asked"), text(done, "call"));
         let why = [text(done, "detail"), text(done, "message")].join(" ");
         let state = match state.as_str() {
-            "held" => "held: somebody else has to approve it".to_owned(),
+            "held" => "held: another approver has to decide".to_owned(),
             "denied" => format!("DENIED {}", why.trim()),
             _ => "not decided yet".to_owned(),
         };
-        say(format!("  {origin}: asked again as `{id}`, {state}"));
+        say(format!("  {origin}: proposed as call `{id}`, {state}"));
         return;
     }
     if let Some(counted) = done.get("counted").and_then(Value::as_bool) {
         let why = [text(done, "detail"), text(done, "message")].join(" ");
-        let what = if counted { "the word counts" } else { "THE WORD DOES NOT COUNT" };
         let state = text(done, "call");
         let state = if state.is_empty() { state } else { format!("; the call is {state}") };
-        say(format!("  {origin}: {what}{state} {}", why.trim()).trim_end());
+        let what = match (counted, why.trim()) {
+            (true, "") => "counted".to_owned(),
+            (true, why) => format!("counted: {why}"),
+            (false, why) => format!("NOT COUNTED: {why}"),
+        };
+        say(format!("  {origin}: {what}{state}"));
         return;
     }
     say(format!(
-        "  {origin}: {} calls stopped, {} runs ended, {} left running",
-        text(done, "stopped_count"),
-        text(done, "runs_sealed"),
+        "  {origin}: {} stopped, {} ended, {} left running",
+        many(text(done, "stopped_count"), "call"),
+        many(text(done, "runs_sealed"), "run"),
         text(done, "left"),
     ));
     for call in list(done, "stopped") {
@@ -296,17 +307,17 @@ fn gate_told(gate: &Value) {
 async fn orders(args: &List) -> Result<Exit, Exit> {
     let path = match args.seq {
         Some(seq) => format!("/v1/control/{seq}"),
-        None => format!("/v1/control?since={}", args.since),
+        None => format!("/v1/control?since={}", args.after),
     };
-    let body = args.desk.ask(http::Method::GET, &path, None).await?.body;
-    if args.desk.json {
+    let body = args.api.ask(http::Method::GET, &path, None).await?.body;
+    if args.api.json {
         say(body.to_string());
         return Ok(Exit::Ok);
     }
     if let Some(order) = body.get("order") {
         line(order);
         for gate in list(&body, "gates") {
-            gate_told(gate);
+            print_gate(gate);
         }
         for gate in list(&body, "not_reached") {
             say(format!(
@@ -319,7 +330,7 @@ async fn orders(args: &List) -> Result<Exit, Exit> {
     }
     list(&body, "orders").iter().for_each(line);
     if body.get("more").and_then(Value::as_bool) == Some(true) {
-        say(format!("more: --since {}", text(&body, "next")));
+        say(format!("more: --after {}", text(&body, "next")));
     }
     Ok(Exit::Ok)
 }
@@ -349,14 +360,14 @@ fn line(order: &Value) {
 }
 
 async fn fleet(args: &Fleet) -> Result<Exit, Exit> {
-    let body = args.desk.ask(http::Method::GET, "/v1/fleet", None).await?.body;
-    if args.desk.json {
+    let body = args.api.ask(http::Method::GET, "/v1/fleet", None).await?.body;
+    if args.api.json {
         say(body.to_string());
         return Ok(Exit::Ok);
     }
     for gate in list(&body, "gates") {
         say(format!(
-            "{}  {}  {} ms ago  obeyed {}  runs {}  in flight {}  held {}  {}",
+            "{}  {}  {} ms ago  applied {}  runs {}  in flight {}  held {}  {}",
             text(gate, "origin"),
             text(gate, "standing"),
             text(gate, "age_ms"),
@@ -369,7 +380,7 @@ async fn fleet(args: &Fleet) -> Result<Exit, Exit> {
     }
     for origin in list(&body, "never_seen") {
         let origin = visible(origin.as_str().unwrap_or_default());
-        say(format!("{origin}  NEVER SHOWED ITSELF, and has open runs"));
+        say(format!("{origin}  NEVER CONNECTED, and has open runs"));
     }
     Ok(Exit::Ok)
 }

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use super::office::{self, Away};
+use super::api::remote::{self, RemoteArgs};
 use super::payload::Disclosure;
+use super::progress::Progress;
 use super::reader::{self, Source};
 use super::recorder::{self, FleetArgs, Recording};
-use super::{Exit, block_on, complain, say};
+use super::{Exit, many, say, wait};
 use crate::clock::SystemClock;
 use crate::crypto::signer;
 use crate::domain::canonical;
@@ -32,9 +33,12 @@ pub struct Args {
 /// What to do with evidence.
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Write a run, a range of a log or a population as a bundle that can be checked offline
+    /// Write a run, a range of a log, or all chains of a tenant as a bundle that can be verified offline
     Export(Export),
     /// Check a bundle offline, against trust roots that are not from the bundle
+    #[command(after_help = "Examples:\n  \
+        wicketgate evidence verify evidence --trust trust.txt\n  \
+        wicketgate evidence verify evidence.zip --trust trust.txt --run RUN --level 3 --json")]
     Verify(command::Options),
     /// Print how to check a bundle with other people's tools: the text of VERIFY.md, from this program and not from a bundle
     Guide,
@@ -47,40 +51,48 @@ enum Command {
     group = clap::ArgGroup::new("from")
         .required(true)
         .args(["config", "sqlite", "postgres_url_file", "hub"]),
+    after_help = "Examples:\n  \
+        wicketgate evidence export --config wicketgate.yaml --run RUN --out evidence\n  \
+        wicketgate evidence export --hub https://hub:7301 --token-file ops.token --run RUN --out evidence.zip\n  \
+        wicketgate evidence export --config wicketgate.yaml --population --since 2026-11-01 --tool payments.refund --out november",
 )]
 struct Export {
     #[command(flatten)]
     source: Source,
     #[command(flatten)]
-    away: Away,
+    remote: RemoteArgs,
     #[command(flatten)]
     asked: Asked,
     #[command(flatten)]
     narrowed: Narrowed,
-    /// Directory to write, which may not exist or has to be empty, or a file that ends in `.zip`
+    /// Write to this directory, which must not exist or be empty, or to a file that ends in `.zip`
     #[arg(long, value_name = "PATH")]
     out: PathBuf,
-    /// The evidence key: a PKCS#8 PEM file of mode 0600; with `--config`, `evidence.key` of the configuration unless named
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["hub", "config"], conflicts_with = "hub")]
+    /// Sign with this evidence key: a PKCS#8 PEM file of mode 0600; if omitted, `evidence.key` of the configuration
+    #[arg(long, value_name = "KEY", required_unless_present_any = ["hub", "config"], conflicts_with = "hub")]
     key: Option<PathBuf>,
-    /// Policy bundles and manifests kept by the sidecar: `artifacts` below its state directory; with `--config`, those of the configuration unless named
+    /// Directory with the policy bundles and manifests: `artifacts` in the gate's state directory; if omitted, that
+    /// of the configuration
     #[arg(long, value_name = "DIR", required_unless_present_any = ["hub", "config"], conflicts_with = "hub")]
     artifacts: Option<PathBuf>,
-    /// Prove that the log extends its head of this size, for an auditor who pinned it (may be given
-    /// several times); of a population also the time of the first entries
-    #[arg(long, value_name = "SIZE|TIME")]
+    /// Prove that the log extends its head of this size, which an auditor pinned; repeat it for more
+    #[arg(long, value_name = "SIZE")]
+    extends: Vec<Seq>,
+    /// Only entries since this time (`2026-11-20T00:00:00Z`), with --population
+    // Scripts may give a size here: it means `--extends`.
+    #[arg(long, value_name = "TIME")]
     since: Vec<Since>,
-    /// Disclose the payloads too; of one run they always are
+    /// Disclose the payloads, too; an export of one run always does
     #[arg(long)]
     payloads: bool,
     #[command(flatten)]
     disclosure: Disclosure,
-    /// Who asks for it, as it will stand in the fleet log and in the bundle; without, `uid:<number>`
+    /// Who requests it, as recorded in the fleet log and the bundle; if omitted, `uid:<number>`
     #[arg(long, value_name = "TEXT", conflicts_with = "hub")]
     requester: Option<String>,
     #[command(flatten)]
     fleet: FleetArgs,
-    /// Print what was written as JSON
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -89,13 +101,13 @@ struct Export {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Asked {
-    /// One run
+    /// Run to export
     #[arg(long, value_name = "ID", value_parser = run_id)]
     run: Option<RunId>,
-    /// Every entry A <= seq < B of a log; without B to its end
+    /// Every entry with A <= seq < B of a log; without B, to its end
     #[arg(long, value_name = "LOG:A..B", value_parser = range)]
     range: Option<(String, Span)>,
-    /// Every chain of the tenant, with what the other options pick from it
+    /// Every chain of the tenant; other options narrow it
     #[arg(long)]
     population: bool,
 }
@@ -103,20 +115,20 @@ struct Asked {
 /// What a population is narrowed to.
 #[derive(Debug, clap::Args)]
 struct Narrowed {
-    /// Of a population: entries before this time
+    /// With --population: only entries before this time
     #[arg(long, value_name = "TIME", value_parser = time, requires = "population")]
     until: Option<Timestamp>,
-    /// Of a population: decisions in runs of this agent
+    /// With --population: only decisions in runs of this agent
     #[arg(long, value_name = "NAME", requires = "population")]
     agent: Option<String>,
-    /// Of a population: decisions about this tool
+    /// With --population: only decisions about this tool
     #[arg(long, value_name = "NAME", requires = "population")]
     tool: Option<String>,
-    /// Of a population: decisions of this verdict (allow, deny, require_approval)
+    /// With --population: only decisions with this verdict (allow, deny, require_approval)
     #[arg(long, value_name = "V", value_parser = verdict, requires = "population")]
     verdict: Option<Verdict>,
-    /// Of a population: only this log (may be given several times)
-    #[arg(long, value_name = "LOG", requires = "population")]
+    /// Chain to export, by its origin, with --population; repeat it for more
+    #[arg(long, value_name = "ORIGIN", requires = "population")]
     chain: Vec<String>,
 }
 
@@ -168,14 +180,7 @@ fn range(text: &str) -> Result<(String, Span), String> {
 /// Runs the command. Only an export needs a runtime; verifying touches no network.
 pub fn run(args: &Args) -> Exit {
     match &args.command {
-        Command::Export(export) => match block_on(written(export)) {
-            Ok(Ok(exit)) => exit,
-            Ok(Err((exit, why))) => {
-                complain(format!("error: {why}"));
-                exit
-            }
-            Err(exit) => exit,
-        },
+        Command::Export(export) => wait(written(export)),
         Command::Verify(options) => exit(command::run(options)),
         Command::Guide => exit(command::print_guide()),
     }
@@ -191,7 +196,7 @@ impl Export {
         let times: Vec<Timestamp> = times.collect();
         match (&self.asked.run, &self.asked.range, times.as_slice()) {
             (Some(_), _, [_, ..]) | (_, Some(_), [_, ..]) => {
-                Err("`--since TIME` narrows a population; a run or range has `--since SIZE`".into())
+                Err("`--since` narrows a population; leave it out for a run or a range".into())
             }
             (Some(run), _, []) => Ok(Query::Run(*run)),
             (None, Some((log, span)), []) => Ok(Query::Range { log: log.clone(), span: *span }),
@@ -229,14 +234,14 @@ impl Export {
             Since::Size(size) => Some(*size),
             Since::Time(_) => None,
         });
-        sizes.collect()
+        self.extends.iter().copied().chain(sizes).collect()
     }
 }
 
 async fn written(command: &Export) -> Result<Exit, (Exit, String)> {
     let usage = |why: String| (Exit::Usage, why);
     let query = command.query().map_err(usage)?;
-    let Some(desk) = command.away.desk() else {
+    let Some(api) = command.remote.api() else {
         let exported = write(command, query).await?;
         print_exported(&exported, command.json);
         return Ok(Exit::Ok);
@@ -245,14 +250,14 @@ async fn written(command: &Export) -> Result<Exit, (Exit, String)> {
         ("the fleet's options", command.fleet != FleetArgs::default()),
         ("`--encryption-key`", command.disclosure.has_keys()),
     ];
-    command.away.alone(&theirs).map_err(usage)?;
+    command.remote.excludes(&theirs).map_err(usage)?;
     let mut asked = command.disclosure.asked();
     if let Some(members) = asked.as_object_mut() {
         members.insert("query".into(), query.to_json().to_serde());
         members.insert("since".into(), command.pinned().into());
         members.insert("payloads".into(), command.payloads.into());
     }
-    office::export(&desk, &asked, &command.out, command.json).await
+    remote::export(&api, &asked, &command.out, command.json).await
 }
 
 async fn write(command: &Export, query: Query) -> Result<Exported, (Exit, String)> {
@@ -291,7 +296,8 @@ async fn write(command: &Export, query: Query) -> Result<Exported, (Exit, String
         redactions: &redactions,
         recorder: &recorder,
     };
-    export::export(&order).await.map_err(|error| {
+    let exported = Progress::new("export").during(export::export(&order)).await;
+    exported.map_err(|error| {
         let code = match &error {
             crate::evidence::Error::Store(_) | crate::evidence::Error::Unrecorded(_) => {
                 Exit::Unverifiable
@@ -340,17 +346,17 @@ fn print_exported(exported: &Exported, json: bool) {
     let logs: Vec<String> =
         exported.logs.iter().map(|(log, size)| format!("{log} of size {size}")).collect();
     say(format!(
-        "wrote {}: {} files, {} entries under the checkpoint{} of {}",
+        "wrote {}: {}, {} under the checkpoint{} of {}",
         exported.dir.display(),
-        exported.files,
-        exported.entries,
+        many(exported.files, "file"),
+        many(exported.entries, "entry"),
         if logs.len() == 1 { "" } else { "s" },
         logs.join(", ")
     ));
     say(format!("recorded in the fleet log: manifest.json is sha256:{}", exported.manifest.hex()));
     if !whole {
         say(format!(
-            "{} of {} runs are open or cut: no check of this bundle will call them complete",
+            "{} of {} runs are open or cut: no verifier will call them complete",
             exported.runs.saturating_sub(exported.sealed),
             exported.runs
         ));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::reader::{self, Source};
-use super::{complain, say};
+use super::{Exit, Failure, fail, note, say};
 use crate::app::fleet::{self, Keys};
 use crate::config::Config;
 use crate::domain::canonical;
@@ -14,29 +14,22 @@ use crate::domain::json::Json;
 use crate::ledger::fleet::anchor::{Done, Error, Outside, Round};
 use crate::ledger::store::LedgerReader;
 
-const INVALID: u8 = 1;
-const UNVERIFIABLE: u8 = 2;
-const CONFIG: u8 = 78;
-
-/// An exit code, and why.
-pub(super) type Failure = (u8, String);
-
-/// Record the heads of all chains in the fleet log, and have its own head witnessed.
+/// Record the heads of all chains in the fleet log, and have its head witnessed.
 ///
-/// New chains are enrolled, heads that moved are recorded after a check that they extend the one
-/// recorded before, then the witnesses and the time stamping authority of the configuration see the
-/// head of the fleet log. Run again with nothing new, it writes nothing.
+/// New chains are enrolled. A head that moved is recorded if it extends the one recorded before. Then the witnesses
+/// cosign, and the time stamping authority stamps, the head of the fleet log. If nothing is new, nothing is written.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  wicketgate ledger anchor --config wicketgate.yaml\n  \
+#[command(after_help = "Examples:\n  \
+    wicketgate ledger anchor --config wicketgate.yaml\n  \
     wicketgate ledger anchor --config wicketgate.yaml --every 60\n\n\
-    Ends with 1 when a chain went back, forked or was replaced (nothing is recorded then), with 2 when\n\
-    too few witnesses answered (what was recorded stays, the next round asks again). On Postgres the\n\
-    login has to be writer and reader: `ledger migrate --writer ROLE=TENANT --reader ROLE`.")]
+    Ends with 1 when a chain lost entries, forked or was replaced; then nothing is recorded. Ends with 2 when too few\n\
+    witnesses answered; the record stays, and the next round asks again. On Postgres the login is a writer and a\n\
+    reader: `ledger migrate --writer ROLE=TENANT --reader ROLE`.")]
 pub struct Anchor {
-    /// The configuration file, with its `fleet` section
-    #[arg(long, value_name = "FILE")]
+    /// Configuration file with a `fleet` section
+    #[arg(short, long, value_name = "FILE", env = "WICKETGATE_CONFIG", hide_env_values = true)]
     config: PathBuf,
-    /// Go on, one round each so many seconds, until a signal
+    /// Repeat after this many seconds, until a signal
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     every: Option<u64>,
     /// Print one JSON object per round
@@ -46,22 +39,22 @@ pub struct Anchor {
 
 /// Reads the configuration.
 pub(super) fn load(path: &Path) -> Result<Config, Failure> {
-    reader::configuration(path).map_err(|why| (CONFIG, why))
+    reader::configuration(path).map_err(|why| (Exit::Config, why))
 }
 
 /// Runs it.
-pub(super) async fn anchor(command: &Anchor) -> Result<u8, Failure> {
+pub(super) async fn anchor(command: &Anchor) -> Result<Exit, Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(|e| (CONFIG, e))?;
-    let outside = fleet::outside(&config).map_err(|e| (CONFIG, e))?;
+    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e))?;
+    let outside = fleet::outside(&config).map_err(|e| (Exit::Config, e))?;
     let source =
         Source { config: Some(command.config.clone()), sqlite: None, postgres_url_file: None };
     let reader = reader::open_reader(&source).await;
-    let reader = reader.map_err(|e| (UNVERIFIABLE, e.to_string()))?;
+    let reader = reader.map_err(|e| (Exit::Unverifiable, e.to_string()))?;
     let Some(seconds) = command.every else {
         return once(&config, &keys, &outside, reader.as_ref(), command.json).await;
     };
-    let failed = |e: std::io::Error| (UNVERIFIABLE, e.to_string());
+    let failed = |e: std::io::Error| (Exit::Unverifiable, e.to_string());
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut rounds = tokio::time::interval(Duration::from_secs(seconds));
@@ -69,15 +62,17 @@ pub(super) async fn anchor(command: &Anchor) -> Result<u8, Failure> {
     loop {
         tokio::select! {
             biased;
-            _ = terminate.recv() => return Ok(0),
-            _ = interrupt.recv() => return Ok(0),
+            _ = terminate.recv() => return Ok(Exit::Ok),
+            _ = interrupt.recv() => return Ok(Exit::Ok),
             _ = rounds.tick() => {}
         }
         match once(&config, &keys, &outside, reader.as_ref(), command.json).await {
             Ok(_) => {}
             // A ledger in doubt is not looked at again as if nothing had happened.
-            Err((INVALID, why)) => return Err((INVALID, why)),
-            Err((_, why)) => complain(format!("error: {why}")),
+            Err((Exit::Invalid, why)) => return Err((Exit::Invalid, why)),
+            Err((exit, why)) => {
+                fail(exit, why);
+            }
         }
     }
 }
@@ -89,10 +84,10 @@ async fn once(
     outside: &Outside,
     reader: &dyn LedgerReader,
     json: bool,
-) -> Result<u8, Failure> {
+) -> Result<Exit, Failure> {
     let done = round(config, keys, outside, reader).await?;
     for why in &done.failed {
-        complain(format!("warning: {why}"));
+        note(format!("warning: {why}"));
     }
     if json {
         say(canonical::text(&told(&done)));
@@ -100,19 +95,19 @@ async fn once(
         print(&done);
     }
     if done.enough {
-        return Ok(0);
+        return Ok(Exit::Ok);
     }
     let (there, needed) = (done.cosigned.len(), outside.quorum);
-    complain(format!(
-        "error: the head is not anchored: {there} of {needed} witnesses cosigned it{}; what was \
+    let why = format!(
+        "the head is not anchored: {there} of {needed} witnesses cosigned it{}; what was \
          recorded stays, and the next round asks again",
         if outside.stamps.is_some() && done.stamped.is_none() {
             ", and it is not stamped"
         } else {
             ""
         }
-    ));
-    Ok(UNVERIFIABLE)
+    );
+    Ok(fail(Exit::Unverifiable, why))
 }
 
 /// One round.
@@ -134,8 +129,8 @@ pub(super) async fn round(
         outside,
     };
     round.run().await.map_err(|error| match error {
-        Error::Invalid(why) => (INVALID, why),
-        Error::Unavailable(why) => (UNVERIFIABLE, why),
+        Error::Invalid(why) => (Exit::Invalid, why),
+        Error::Unavailable(why) => (Exit::Unverifiable, why),
     })
 }
 
@@ -147,7 +142,7 @@ fn print(done: &Done) {
         say(format!("recorded {origin} {size}"));
     }
     let Some((origin, size, root)) = &done.head else {
-        say("nothing to anchor: there is no chain with entries");
+        say("there is no chain with entries to anchor");
         return;
     };
     let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! `wicketgate health`: what a probe asks, where there is no shell and the door is on loopback.
+//! `wicketgate control health`: what a probe asks, where there is no shell and the door is on loopback.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,8 +7,10 @@ use http::header::{ACCEPT, HeaderValue};
 use http::{Method, Request, StatusCode};
 use hyper::body::Bytes;
 
+use serde_json::json;
+
 use super::mcp::exchange::{Ask, Fault, Gate, messages};
-use super::{Exit, block_on, complain, say};
+use super::{Exit, JsonArg, fail, note, tell};
 use crate::operator::visible;
 use crate::witness::Remote;
 
@@ -18,40 +20,41 @@ const ANSWER_MAX: usize = 1024 * 1024;
 /// How long an answer on a socket may take.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Ask a gate or a hub whether it is ready, and why not.
+/// Check whether a gate or a hub is ready, and print why not.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Example, as a probe of Kubernetes:\n  exec: {command: [wicketgate, health, --socket, /var/lib/wicketgate/operator.sock, --started]}\n\n\
-    Ends with 0 if it is, with 1 if it is not (the reasons are printed), with 2 if nobody answers."
-)]
+#[command(after_help = "Examples:\n  \
+        wicketgate control health --url http://127.0.0.1:7301\n  \
+        wicketgate control health --socket /var/lib/wicketgate/operator.sock --started\n\n\
+        Ends with 0 if it is ready, with 1 if it is not (the reasons are printed), with 2 if there is no answer.")]
 pub struct Args {
-    /// Ask only whether it is up and listens: not whether calls can be governed
+    /// Check only that the process is up and listens
     #[arg(long)]
     live: bool,
-    /// Ask whether agents can be let at it: a bundle is in force, or only a store that is away keeps it from that
+    /// Check that agents can connect: a bundle is in force, or only an unreachable store prevents it
     #[arg(long, conflicts_with = "live")]
     started: bool,
-    /// Where operators are answered: the sidecar's own door, or the hub
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7301")]
+    /// URL of the operator API, at a gate or a hub
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7301",
+        env = "WICKETGATE_OPERATOR_URL",
+        hide_env_values = true
+    )]
     url: String,
-    /// The operators' socket of a gate instead, in its state directory: `operator.sock`
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "ca"])]
+    /// Unix socket of the operator API instead of `--url`: `operator.sock` in the gate's state directory
+    #[arg(long, value_name = "FILE", conflicts_with = "ca")]
     socket: Option<PathBuf>,
-    /// Authorities for https (PEM) instead of the public ones
+    /// Trust these certificate authorities (PEM) for https, instead of the public ones
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 /// Runs it.
-pub fn run(args: &Args) -> Exit {
-    match block_on(ask(args)) {
-        Ok(Ok(exit)) => exit,
-        Ok(Err(why)) => {
-            complain(format!("error: {why}"));
-            Exit::Unverifiable
-        }
-        Err(exit) => exit,
-    }
+pub(super) async fn run(args: &Args) -> Exit {
+    ask(args).await.unwrap_or_else(|why| fail(Exit::Unverifiable, why))
 }
 
 async fn ask(args: &Args) -> Result<Exit, String> {
@@ -80,8 +83,8 @@ async fn ask(args: &Args) -> Result<Exit, String> {
 /// Nobody answers there: where a gate would, and how to name it.
 fn silent(place: &str, why: &str) -> String {
     format!(
-        "`{place}`: {why}; is `wicketgate serve` (or `hub`) running? name where it answers: `--url` as \
-         `operator.listen` of its configuration says, or `--socket` with `operator.sock` in its state directory"
+        "`{place}`: {why}; check that `wicketgate serve` or `wicketgate serve hub` runs, and give `--url` as in \
+         `operator.listen` of its configuration, or `--socket` with `operator.sock` in its state directory"
     )
 }
 
@@ -90,15 +93,18 @@ fn printed(place: &str, status: StatusCode, body: &[u8]) -> Result<Exit, String>
     let known = matches!(status, StatusCode::OK | StatusCode::SERVICE_UNAVAILABLE);
     if !known {
         return Err(format!(
-            "`{place}` answers {status}, as no gate does: name the address that `operator.listen` of its configuration says"
+            "`{place}` answers {status} and is not a gate: give the address of `operator.listen` in its configuration"
         ));
     }
-    String::from_utf8_lossy(body).lines().for_each(|line| say(visible(line)));
+    let ready = status.is_success();
+    for line in String::from_utf8_lossy(body).lines().map(visible) {
+        tell(json!({"ready": ready, "lines": [line]}), line);
+    }
     if status.is_success() {
         return Ok(Exit::Ok);
     }
-    complain(
-        "each line after the first is a reason: mend it, then ask again; the gate's log has the same lines",
+    note(
+        "each line after the first is a reason: correct it, then check again; the gate's log has the same lines",
     );
     Ok(Exit::Invalid)
 }

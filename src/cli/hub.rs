@@ -1,22 +1,30 @@
-//! `wicketgate hub`.
+//! `wicketgate serve hub`.
 
 use std::path::PathBuf;
 
 use super::{Exit, serve};
 use crate::app;
 
-/// Answer the operators of a tenant, in front of its Postgres ledger.
+/// Serve the operator API of a tenant from its Postgres ledger.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  wicketgate hub --config hub.yaml\n\n\
-    The configuration is that of a sidecar of the tenant, with `operators`, `hub.reader_url_file`, and the\n\
-    URL of the role that gives orders (`ledger migrate --operator`) in `ledger.postgres`. It serves no agent\n\
-    and runs no tool; while it is down, running calls do not notice. Slots of dead sidecars are closed after\n\
-    `hub.reap_after_seconds`, with the enrolment key that certified their writers (`fleet.enrolment_key`).\n\
-    With `hub.enrolment` it certifies the writers of sidecars that have `enrolment` instead of that key.\n\
+#[command(after_help = "Examples:\n  \
+    wicketgate serve hub --config hub.yaml\n\n\
+    The configuration is that of a gate of the tenant, with `operators` and `hub.reader_url_file`; `ledger.postgres`\n\
+    names the role that sends orders (`ledger migrate --operator`). A hub serves no agent and runs no tool, and running\n\
+    calls do not depend on it. It closes the slots of dead gates after `hub.reap_after_seconds`, with the enrolment key\n\
+    that certified their writers (`fleet.enrolment_key`). With `hub.enrolment` it certifies the writers of gates that\n\
+    have `enrolment` instead of that key.\n\
     SIGTERM ends it. Ends with 75 when another process took its place, 78 when the configuration is wrong.")]
 pub struct Args {
-    /// The configuration file
-    #[arg(long, default_value = "hub.yaml", value_name = "FILE")]
+    /// Configuration file
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "hub.yaml",
+        env = "WICKETGATE_CONFIG",
+        hide_env_values = true
+    )]
     config: PathBuf,
     /// Log JSON lines
     #[arg(long)]

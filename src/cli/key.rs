@@ -1,10 +1,12 @@
-//! `wicketgate key show | rotate | revoke`.
+//! `wicketgate ledger key show | rotate | revoke`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::fleet::{Failure, load};
-use super::{Exit, block_on, complain, say, write_new};
+use serde_json::json;
+
+use super::fleet::load;
+use super::{Exit, Failure, JsonArg, tell, write_new};
 use crate::app::fleet::{self, Keys};
 use crate::clock::SystemEntropy;
 use crate::config::{self, Config};
@@ -15,11 +17,7 @@ use crate::ledger::fleet::Fleet;
 use crate::record::fleet::{KeyRevoked, KeyRotated, KeyUse};
 use crate::record::{Base64, Draft, Text};
 
-const INVALID: u8 = 1;
-const USAGE: u8 = 64;
-const CONFIG: u8 = 78;
-
-/// Show, rotate and revoke the keys of a ledger, on the books.
+/// Show, rotate and revoke the keys of a ledger.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -36,61 +34,66 @@ enum Command {
 /// Print the fleet and enrolment keys as lines for a trust file.
 #[derive(Debug, clap::Args)]
 struct Show {
-    /// The configuration file
-    #[arg(long, value_name = "FILE")]
+    /// Configuration file
+    #[arg(short, long, value_name = "FILE", env = "WICKETGATE_CONFIG", hide_env_values = true)]
     config: PathBuf,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
-/// Let a new key take over, and say so in the fleet log with the old one.
+/// Replace a key: the old key signs the new one in the fleet log.
 ///
-/// The new key is made if the file is not there. A fleet key signs along with the new one while the
+/// If the file of the new key does not exist, it is made. The old fleet key signs beside the new one while the
 /// configuration names it as `fleet.previous_key`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  wicketgate key rotate --use fleet --new keys/fleet-2.pem --config wicketgate.yaml\n  \
-    wicketgate key rotate --use enrolment --new ssh-agent:keys/enrolment.pub --config wicketgate.yaml"
+    after_help = "Examples:\n  wicketgate ledger key rotate --use fleet --new keys/fleet-2.pem --config wicketgate.yaml\n  \
+    wicketgate ledger key rotate --use enrolment --new ssh-agent:keys/enrolment.pub --config wicketgate.yaml"
 )]
 struct Rotate {
     /// What the key signs
     #[arg(long = "use", value_enum, value_name = "USE")]
     purpose: Purpose,
-    /// The new key: a PEM file, made if it is not there, or ssh-agent:<public key file>
+    /// New key: a PEM file, which is made if it does not exist, or `ssh-agent:<public key file>`
     #[arg(long, value_name = "FILE")]
     new: PathBuf,
-    /// The public half of the old key (PEM); for evidence keys only, the others are in the configuration
+    /// Public half of the old key (PEM); for evidence keys only, because the configuration names the others
     #[arg(long, value_name = "FILE")]
     old: Option<PathBuf>,
-    /// The configuration file
-    #[arg(long, value_name = "FILE")]
+    /// Configuration file
+    #[arg(short, long, value_name = "FILE", env = "WICKETGATE_CONFIG", hide_env_values = true)]
     config: PathBuf,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
-/// Say in the fleet log that a key counts no more, or only for the first entries of a log.
+/// Revoke a key in the fleet log, for all logs or beyond the first entries of one log.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  wicketgate key revoke --use enrolment --key old.pub --log wicketgate.dev/default/local-5f0c2a9be1d37486/0/0 \\\n    \
-    --good-size 1200 --reason 'laptop stolen' --config wicketgate.yaml\n\n\
-    The boundary is a position in the log, never a time. It prints the line for trust files."
-)]
+#[command(after_help = "Examples:\n  \
+        wicketgate ledger key revoke --use enrolment --public-key old.pub --log wicketgate.dev/default/local-5f0c2a9be1d37486/0/0 \\\n    \
+        --good-size 1200 --reason 'laptop stolen' --config wicketgate.yaml\n\n\
+        The boundary is a position in the log, never a time. The command prints the line for trust files.")]
 struct Revoke {
     /// What the key signs
     #[arg(long = "use", value_enum, value_name = "USE")]
     purpose: Purpose,
-    /// Its public half (PEM)
-    #[arg(long, value_name = "FILE")]
+    /// Public key (PEM) to revoke
+    #[arg(long = "public-key", alias = "key", value_name = "FILE")]
     key: PathBuf,
-    /// The log whose first entries stay good; without one nothing of it does
+    /// Log whose first entries stay valid; if omitted, the key is revoked for all logs
     #[arg(long, value_name = "ORIGIN", requires = "good_size")]
     log: Option<Text>,
-    /// How many entries of that log stay good
+    /// How many entries of that log stay valid
     #[arg(long, value_name = "N", requires = "log")]
     good_size: Option<u64>,
-    /// Why, for the books
+    /// Why; it is recorded in the ledger
     #[arg(long, value_name = "TEXT")]
     reason: Text,
-    /// The configuration file
-    #[arg(long, value_name = "FILE")]
+    /// Configuration file
+    #[arg(short, long, value_name = "FILE", env = "WICKETGATE_CONFIG", hide_env_values = true)]
     config: PathBuf,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 /// What a key signs.
@@ -115,62 +118,52 @@ impl Purpose {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Exit {
-    let done = block_on(async {
-        match &args.command {
-            Command::Show(command) => show(command),
-            Command::Rotate(command) => rotate(command).await,
-            Command::Revoke(command) => revoke(command).await,
-        }
-    });
-    match done {
-        Ok(Ok(())) => Exit::Ok,
-        Ok(Err((code, why))) => {
-            complain(format!("error: {why}"));
-            match code {
-                INVALID => Exit::Invalid,
-                USAGE => Exit::Usage,
-                CONFIG => Exit::Config,
-                _ => Exit::Unverifiable,
-            }
-        }
-        Err(exit) => exit,
+pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
+    match &args.command {
+        Command::Show(command) => show(command)?,
+        Command::Rotate(command) => rotate(command).await?,
+        Command::Revoke(command) => revoke(command).await?,
     }
+    Ok(Exit::Ok)
 }
 
 fn system(why: impl std::fmt::Display) -> Failure {
-    (2, why.to_string())
+    (Exit::Unverifiable, why.to_string())
 }
 
 fn show(command: &Show) -> Result<(), Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(|e| (CONFIG, e))?;
+    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e))?;
     let origin = crate::ledger::fleet::origin(&fleet::tenant(&config));
     for key in std::iter::once(&keys.key).chain(&keys.previous) {
-        say(format!("fleet-key {}", vkey(&origin, &key.public())));
+        let line = format!("fleet-key {}", vkey(&origin, &key.public()));
+        tell(json!({"trust": [line]}), line);
     }
-    say(format!("enrolment-key ed25519:{}", keys.enrolment.public().base64()));
+    let line = format!("enrolment-key ed25519:{}", keys.enrolment.public().base64());
+    tell(json!({"trust": [line]}), line);
     Ok(())
 }
 
 async fn rotate(command: &Rotate) -> Result<(), Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(|e| (CONFIG, e))?;
+    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e))?;
     let old = match (command.purpose, &command.old) {
         (Purpose::Fleet, None) => keys.key.public(),
         (Purpose::Enrolment, None) => keys.enrolment.public(),
         (Purpose::Evidence, Some(old)) => public(old)?,
-        (Purpose::Evidence, None) => return Err((USAGE, "name the old key: `--old FILE`".into())),
+        (Purpose::Evidence, None) => {
+            return Err((Exit::Usage, "name the old key: `--old FILE`".into()));
+        }
         (Purpose::Fleet | Purpose::Enrolment, Some(_)) => {
             return Err((
-                USAGE,
+                Exit::Usage,
                 "`--old` is for evidence keys: this one is in the configuration".into(),
             ));
         }
     };
     let new = made(&command.new)?;
     if new.public() == old {
-        return Err((USAGE, "the new key is the old one".into()));
+        return Err((Exit::Usage, "the new key is the old one".into()));
     }
     let rotated = KeyRotated {
         new: Base64(new.public().to_bytes()),
@@ -179,6 +172,7 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
     };
     record(&config, &keys, Draft::of(rotated)).await?;
     let file = command.new.display();
+    let facts = json!({"use": command.purpose.recorded().as_str(), "old": old.base64(), "new": new.public().base64()});
     match command.purpose {
         Purpose::Fleet => {
             // A head that both signed is on the books before anybody has to know the new key.
@@ -187,20 +181,27 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
             let log = Fleet::open(parts).await.map_err(system)?;
             log.close().await.map_err(system)?;
             let before = config.fleet.key.as_deref().unwrap_or(Path::new("")).display();
-            say("the old key announced the new one, and both signed the head of the fleet log");
-            say(format!("now set fleet.key: {file}"));
-            say(format!(
-                "and fleet.previous_key: {before}, until witnesses and auditors know the new key"
-            ));
+            let signed =
+                "the old key announced the new one, and both signed the head of the fleet log";
+            tell(
+                facts,
+                format!(
+                    "{signed}\nnow set fleet.key: {file}\nand fleet.previous_key: {before}, until witnesses and auditors \
+                     know the new key"
+                ),
+            );
         }
         Purpose::Enrolment => {
-            say("the old key announced the new one in the fleet log");
-            say(format!(
-                "now set fleet.enrolment_key: {file} and restart the gates: their next epochs are certified by it"
-            ));
+            tell(
+                facts,
+                format!(
+                    "the old key announced the new one in the fleet log\nnow set fleet.enrolment_key: {file} and restart \
+                     the gates: it certifies their next epochs"
+                ),
+            );
         }
         Purpose::Evidence => {
-            say(format!("on the books; sign the next evidence with {file}"));
+            tell(facts, format!("recorded; sign the next evidence with {file}"));
         }
     }
     Ok(())
@@ -208,7 +209,7 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
 
 async fn revoke(command: &Revoke) -> Result<(), Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(|e| (CONFIG, e))?;
+    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e))?;
     let key = public(&command.key)?;
     let revoked = KeyRevoked {
         good_size: command.good_size.map(Into::into),
@@ -222,13 +223,15 @@ async fn revoke(command: &Revoke) -> Result<(), Failure> {
         (Some(log), Some(size)) => format!(" {log} {size}"),
         _ => String::new(),
     };
-    say(format!("revoked {} {}{bound}", command.purpose.recorded(), key.id()));
+    let facts = json!({"use": command.purpose.recorded().as_str(), "key_id": key.id(), "log": command.log.as_deref(),
+        "good_size": command.good_size});
+    tell(facts, format!("revoked {} {}{bound}", command.purpose.recorded(), key.id()));
     Ok(())
 }
 
 async fn record(config: &Config, keys: &Keys, draft: Draft) -> Result<(), Failure> {
     let parts = fleet::parts(config, keys).await.map_err(system)?;
-    let log = Fleet::open(parts).await.map_err(|e| (INVALID, e.to_string()))?;
+    let log = Fleet::open(parts).await.map_err(|e| (Exit::Invalid, e.to_string()))?;
     let recorded = log.record(draft).await;
     let closed = log.close().await;
     recorded.map_err(system)?;
@@ -244,13 +247,13 @@ fn made(path: &Path) -> Result<Arc<dyn Signer>, Failure> {
         public.push(".pub");
         write_new(Path::new(&public), key.public().to_pem().as_bytes()).map_err(system)?;
     }
-    signer::open(path, &config::environment).map_err(|e| (USAGE, e.to_string()))
+    signer::open(path, &config::environment).map_err(|e| (Exit::Usage, e.to_string()))
 }
 
 fn public(path: &Path) -> Result<PublicKey, Failure> {
     match PublicKey::load_all(path).as_deref() {
         Ok([key]) => Ok(*key),
-        Ok(_) => Err((USAGE, format!("`{}` holds more than one key", path.display()))),
-        Err(error) => Err((USAGE, error.to_string())),
+        Ok(_) => Err((Exit::Usage, format!("`{}` holds more than one key", path.display()))),
+        Err(error) => Err((Exit::Usage, error.to_string())),
     }
 }

@@ -1,27 +1,27 @@
-//! `wicketgate keygen`.
+//! `wicketgate config keygen`.
 
 use std::path::PathBuf;
 
-use super::{Exit, complain, create, say, write_new};
+use super::{Exit, create, fail, say, write_new};
 use crate::clock::SystemEntropy;
 use crate::crypto::keys::SecretKey;
 use crate::domain::token::Family;
 use crate::identity::token::mint;
 
-/// Make an ed25519 key pair, or a token.
+/// Make an ed25519 key pair for manifests or policy bundles, or a token.
 ///
 /// Writes the secret key (PKCS#8 PEM, mode 0600) to PATH and the public key (SPKI PEM) to PATH.pub,
 /// and prints the key id: the SHA-256 of the raw public key. With `--token`, writes a token for one agent or
 /// one operator to PATH (mode 0600) instead. Existing files are never replaced.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  wicketgate keygen --out keys/manifest.pem\n  wicketgate keygen --out keys/policy.pem --json\n  wicketgate keygen --token operator --out tokens/anna.token"
+    after_help = "Examples:\n  wicketgate config keygen --out keys/manifest.pem\n  wicketgate config keygen --out keys/policy.pem --json\n  wicketgate config keygen --token operator --out tokens/anna.token"
 )]
 pub struct Args {
-    /// Make a token for one of these: the `token_file` of a caller in `agents`, or of one of `operators`.
+    /// Make a token instead of a key pair: the `token_file` of a caller in `agents` or of an entry in `operators`.
     #[arg(long, value_enum, value_name = "FOR")]
     token: Option<Bearer>,
-    /// Where the secret key goes, or the token; the public key goes to PATH.pub.
+    /// Write the secret key, or the token, to this file; the public key goes to PATH.pub.
     #[arg(long, value_name = "PATH")]
     out: PathBuf,
     /// Print one JSON object.
@@ -32,9 +32,9 @@ pub struct Args {
 /// Who shows a token.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Bearer {
-    /// An agent, to be known as that agent.
+    /// A token that identifies an agent.
     Agent,
-    /// An operator, to do what that operator may.
+    /// A token that identifies an operator.
     Operator,
 }
 
@@ -56,15 +56,13 @@ pub fn run(args: &Args) -> Exit {
     public.push(".pub");
     let public = PathBuf::from(public);
     if public.exists() {
-        complain(format!("{}: exists and is not replaced", public.display()));
-        return Exit::Invalid;
+        return fail(Exit::Invalid, format!("{}: exists and is not replaced", public.display()));
     }
     let key = SecretKey::generate(&SystemEntropy);
     let written = key.store(&args.out).map_err(|e| e.to_string());
     if let Err(error) = written.and_then(|()| write_new(&public, key.public().to_pem().as_bytes()))
     {
-        complain(error);
-        return Exit::Invalid;
+        return fail(Exit::Invalid, error);
     }
     if args.json {
         let (secret, public) = (args.out.display().to_string(), public.display().to_string());
@@ -81,8 +79,7 @@ pub fn run(args: &Args) -> Exit {
 fn make_token(args: &Args, family: Family) -> Exit {
     let ((token, _), path) = (mint(family, &SystemEntropy), args.out.display().to_string());
     if let Err(error) = create(&args.out, token.as_bytes(), 0o600) {
-        complain(format!("{path}: {error}"));
-        return Exit::Invalid;
+        return fail(Exit::Invalid, format!("{path}: {error}"));
     }
     match args.json {
         true => say(serde_json::json!({"token": path, "for": family.as_str()}).to_string()),

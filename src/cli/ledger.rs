@@ -2,8 +2,14 @@
 
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
+
+use super::progress::Progress;
 use super::reader::{self, Source};
-use super::{Exit, archive, block_on, check, complain, prune, say, size};
+use super::{
+    Exit, Failure, JsonArg, archive, check, key, many, payload, prune, say, size, tell, wait,
+    witness,
+};
 use crate::crypto::note::Checkpoint;
 use crate::domain::canonical;
 use crate::domain::json::Json;
@@ -16,13 +22,7 @@ use crate::record::chain::HealthChanged;
 use crate::record::control::{Action, ControlApplied, ControlRefused, ControlSet};
 use crate::record::{Draft, Entry};
 
-pub(super) const INVALID: u8 = 1;
-pub(super) const UNVERIFIABLE: u8 = 2;
-pub(super) const USAGE: u8 = 64;
-const FENCED: u8 = 75;
-const CONFIG: u8 = 78;
-
-/// Read, verify and set up ledgers.
+/// Read, verify, archive and maintain ledgers, their keys and their payloads.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -32,42 +32,50 @@ pub struct Args {
 /// What to do with the ledger.
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Read every chain from its genesis and check every rule of the format
+    /// Verify every chain from its first entry against every rule of the format
     Verify(check::Verify),
     /// Print the newest entries of every chain
     Tail(Tail),
     /// Print the signed head of every chain, as a line for a trust file
     Head(Head),
-    /// Make or update roles and schema of a Postgres ledger
+    /// Create or update the roles and the schema of a Postgres ledger
     Migrate(Migrate),
-    /// Write chains as tiles: static files that prove themselves
+    /// Archive chains as tiles: static files that can be verified alone
     Archive(archive::Archive),
-    /// Drop old entries that an archive holds, with a record
+    /// Drop old entries that an archive holds, and record it
     Prune(prune::Prune),
-    /// Show what the ledger takes, and what it will take
+    /// Show the size of the ledger, and what it will need
     Size(size::Size),
     Anchor(super::fleet::Anchor),
     Recover(super::recover::Recover),
+    Key(key::Args),
+    Payload(payload::Args),
+    Witness(witness::Args),
 }
 
 /// `ledger tail`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate ledger tail --config wicketgate.yaml\n  \
+    wicketgate ledger tail --sqlite state/ledger.sqlite --number 100 --json")]
 struct Tail {
     #[command(flatten)]
     source: Source,
-    /// Entries of each chain
+    /// How many entries of each chain
     #[arg(short, long, value_name = "N", default_value_t = 10)]
     number: u32,
-    /// Only the chain of this origin
+    /// Chain to look at, by its origin; if omitted, every chain
     #[arg(long, value_name = "ORIGIN")]
     chain: Option<String>,
-    /// Print the exact stored bytes, one entry a line
+    /// Print the stored bytes of each entry, one JSON object a line
     #[arg(long)]
     json: bool,
 }
 
 /// `ledger head`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate ledger head --config wicketgate.yaml >> trust.txt")]
 struct Head {
     #[command(flatten)]
     source: Source,
@@ -78,17 +86,19 @@ struct Head {
 
 /// `ledger migrate`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate ledger migrate --admin-url-file admin.url --writer gate=default --reader auditor")]
 struct Migrate {
-    /// URL of a role that may make roles and schemas; a file keeps it out of process lists
+    /// URL of a role that may create roles and schemas; prefer a file, which no process list shows
     #[arg(long, value_name = "URL", required_unless_present = "admin_url_file")]
     admin_url: Option<String>,
-    /// File that holds the URL
+    /// File with that URL
     #[arg(long, value_name = "FILE", conflicts_with = "admin_url")]
     admin_url_file: Option<PathBuf>,
     /// A login that may write the chains of one tenant; set its password yourself
     #[arg(long, value_name = "ROLE=TENANT", value_parser = writer_login)]
     writer: Vec<(String, String)>,
-    /// A login that may give orders to the gates of one tenant (`hub`); set its password yourself
+    /// A login for a hub: it may send orders to the gates of one tenant; set its password yourself
     #[arg(long, value_name = "ROLE=TENANT", value_parser = writer_login)]
     operator: Vec<(String, String)>,
     /// A login that may read everything; set its password yourself
@@ -97,24 +107,16 @@ struct Migrate {
     /// A login that may read everything and erase payloads; set its password yourself
     #[arg(long, value_name = "ROLE")]
     eraser: Vec<String>,
+    #[command(flatten)]
+    json: JsonArg,
 }
-
-/// An exit code, and why.
-pub(super) type Failure = (u8, String);
 
 /// Runs the command.
 pub fn run(args: &Args) -> Exit {
-    match block_on(dispatch(&args.command)) {
-        Ok(Ok(code)) => exit(code),
-        Ok(Err((code, why))) => {
-            complain(format!("error: {why}"));
-            exit(code)
-        }
-        Err(exit) => exit,
-    }
+    wait(dispatch(&args.command))
 }
 
-async fn dispatch(command: &Command) -> Result<u8, Failure> {
+async fn dispatch(command: &Command) -> Result<Exit, Failure> {
     match command {
         Command::Verify(command) => check::run(command).await,
         Command::Tail(command) => tail(command).await,
@@ -125,22 +127,14 @@ async fn dispatch(command: &Command) -> Result<u8, Failure> {
         Command::Size(command) => size::run(command).await,
         Command::Anchor(command) => super::fleet::anchor(command).await,
         Command::Recover(command) => super::recover::recover(command).await,
-    }
-}
-
-const fn exit(code: u8) -> Exit {
-    match code {
-        0 => Exit::Ok,
-        INVALID => Exit::Invalid,
-        USAGE => Exit::Usage,
-        FENCED => Exit::Fenced,
-        CONFIG => Exit::Config,
-        _ => Exit::Unverifiable,
+        Command::Key(command) => key::run(command).await,
+        Command::Payload(command) => payload::run(command).await,
+        Command::Witness(command) => witness::run(command).await,
     }
 }
 
 pub(super) fn unreadable(error: impl std::fmt::Display) -> Failure {
-    (UNVERIFIABLE, error.to_string())
+    (Exit::Unverifiable, error.to_string())
 }
 
 pub(super) async fn chains(
@@ -150,18 +144,18 @@ pub(super) async fn chains(
     let mut rows = reader.chains().await.map_err(unreadable)?;
     rows.retain(|row| origin.is_none_or(|origin| row.origin == origin));
     match origin {
-        Some(origin) if rows.is_empty() => Err((USAGE, format!("no chain `{origin}`"))),
+        Some(origin) if rows.is_empty() => Err((Exit::Usage, format!("no chain `{origin}`"))),
         Some(_) | None => Ok(rows),
     }
 }
 
-async fn tail(command: &Tail) -> Result<u8, Failure> {
+async fn tail(command: &Tail) -> Result<Exit, Failure> {
     let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
     for row in chains(reader.as_ref(), command.chain.as_deref()).await? {
         let from = row.head.size.saturating_sub(u64::from(command.number));
         let rows = reader.entries(&row.chain, from, command.number).await.map_err(unreadable)?;
         if !command.json {
-            say(format!("{} ({} entries)", row.origin, row.head.size));
+            say(format!("{} ({})", row.origin, many(row.head.size, "entry")));
         }
         for entry in &rows {
             if command.json {
@@ -171,7 +165,7 @@ async fn tail(command: &Tail) -> Result<u8, Failure> {
             }
         }
     }
-    Ok(0)
+    Ok(Exit::Ok)
 }
 
 fn line(row: &EntryRow) -> String {
@@ -223,7 +217,7 @@ fn remark(draft: &Draft) -> Option<String> {
     }
     if let Some(applied) = draft.get::<ControlApplied>() {
         if let Some(standing) = &applied.standing {
-            return Some(format!("{} stops stand", standing.len()));
+            return Some(format!("{} in force", many(standing.len(), "stop")));
         }
         let order = [applied.action.as_str(), applied.target.as_str(), &applied.name];
         return Some(said(&order, applied.subject.as_deref()));
@@ -239,7 +233,7 @@ fn said(what: &[&str], by: Option<&str>) -> String {
     told.collect::<Vec<_>>().join(" ")
 }
 
-async fn head(command: &Head) -> Result<u8, Failure> {
+async fn head(command: &Head) -> Result<Exit, Failure> {
     let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
     for row in chains(reader.as_ref(), None).await? {
         if command.json {
@@ -258,11 +252,11 @@ async fn head(command: &Head) -> Result<u8, Failure> {
             say(format!("# {}: empty", row.origin));
         }
     }
-    Ok(0)
+    Ok(Exit::Ok)
 }
 
-async fn migrate(command: &Migrate) -> Result<u8, Failure> {
-    let usage = |why: String| (USAGE, why);
+async fn migrate(command: &Migrate) -> Result<Exit, Failure> {
+    let usage = |why: String| (Exit::Usage, why);
     let url = match (&command.admin_url, &command.admin_url_file) {
         (Some(url), _) => url.clone(),
         (None, Some(path)) => reader::url(path).map_err(|e| usage(e.to_string()))?,
@@ -283,14 +277,17 @@ async fn migrate(command: &Migrate) -> Result<u8, Failure> {
     for name in &command.eraser {
         logins.push(Login::Eraser { name: name.clone(), password: None });
     }
-    let done = crate::ledger::postgres::migrate(&url, &logins).await.map_err(unreadable)?;
-    say(format!("the ledger schema is at version {} (was {})", done.to, done.from));
+    let migrated = crate::ledger::postgres::migrate(&url, &logins);
+    let done = Progress::new("migrate").during(migrated).await.map_err(unreadable)?;
+    let line = format!("the ledger schema is at version {} (was {})", done.to, done.from);
+    tell(json!({"version": done.to, "was": done.from, "quiet": done.quiet}), line);
     if !done.quiet {
-        say(
+        tell(
+            Value::Null,
             "the server may log failing statements with their values: only a superuser can stop that",
         );
     }
-    Ok(0)
+    Ok(Exit::Ok)
 }
 
 fn writer_login(text: &str) -> Result<(String, String), String> {

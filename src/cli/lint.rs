@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Exit, complain, say};
+use super::{Exit, fail_all, say};
 use crate::app::lint;
 use crate::config;
 use crate::domain::canonical;
@@ -16,12 +16,12 @@ pub struct Args {
     /// The bundle's directory
     #[arg(value_name = "DIR", required_unless_present = "bundle")]
     dir: Option<PathBuf>,
-    /// The same, with its name
+    /// The bundle's directory, as an option
     #[arg(long, value_name = "DIR", conflicts_with = "dir")]
     bundle: Option<PathBuf>,
-    /// The configuration it is for: its tools, its manifests and who may approve. Without one the lints
-    /// about them are left out
-    #[arg(long, value_name = "FILE")]
+    /// Configuration file with the tools, manifests and approvers to check against. If omitted, checks that need them
+    /// are skipped
+    #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
@@ -35,8 +35,8 @@ pub fn run(args: &Args) -> Exit {
     let bundle = match Bundle::load(&dir) {
         Ok(bundle) => bundle,
         Err(errors) => {
-            errors.iter().for_each(|error| complain(error.to_string()));
-            return Exit::Invalid;
+            let wrong: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            return fail_all(Exit::Invalid, &wrong);
         }
     };
     let findings = match &args.config {
@@ -48,8 +48,7 @@ pub fn run(args: &Args) -> Exit {
         Some(file) => match configured(&bundle, file) {
             Ok(findings) => findings,
             Err(problems) => {
-                problems.iter().for_each(complain);
-                return Exit::Config;
+                return fail_all(Exit::Config, &problems);
             }
         },
     };
@@ -62,7 +61,7 @@ pub fn run(args: &Args) -> Exit {
             say(format!("    {}", finding.hint()));
         }
         if findings.is_empty() {
-            say(format!("{} {}: nothing found", bundle.name(), bundle.version()));
+            say(format!("{} {}: no finding", bundle.name(), bundle.version()));
         }
     }
     if ok { Exit::Ok } else { Exit::Invalid }

@@ -1,21 +1,21 @@
-//! `wicketgate man`: the manual, a page for each command.
+//! `wicketgate config man`: the manual, a page for each command.
 
 use std::path::PathBuf;
 
 use clap::Command;
 
-use super::{Exit, complain, programs, say_bytes, write_all};
+use super::{Exit, fail, programs, say_bytes, write_all};
 
-/// Print the manual page.
+/// Print the manual page, or write one page for each command.
 ///
 /// With `--out` the pages of `wicketgate`, of each of its commands and of `wicketgate-verify` are written there.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  wicketgate man | man -l -\n  wicketgate man --out /usr/local/share/man/man1"
+    after_help = "Examples:\n  wicketgate config man | man -l -\n  wicketgate config man --out /usr/local/share/man/man1"
 )]
 pub struct Args {
-    /// A directory for all pages, instead of the standard output for the first one
-    #[arg(long, value_name = "DIR")]
+    /// Write all pages to this directory, instead of the first one to standard output
+    #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
 }
 
@@ -23,10 +23,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Exit {
     match written(args) {
         Ok(()) => Exit::Ok,
-        Err(why) => {
-            complain(format!("error: {why}"));
-            Exit::Invalid
-        }
+        Err(why) => fail(Exit::Invalid, why),
     }
 }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
-use super::{Exit, complain, say, write_new};
+use serde_json::json;
+
+use super::{Exit, JsonArg, fail, note, say, tell, write_new};
 use crate::clock::{Clock as _, SystemClock};
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::domain::digest::Digest;
@@ -23,7 +25,7 @@ pub struct Args {
 enum Command {
     /// Write an example manifest with comments, valid for half a year.
     #[command(
-        after_help = "Example:\n  wicketgate manifest init agent.yaml --name code-review-agent"
+        after_help = "Examples:\n  wicketgate manifest init agent.yaml --name code-review-agent"
     )]
     Init {
         /// The file to write; an existing one is never replaced.
@@ -35,31 +37,33 @@ enum Command {
     },
     /// Sign a manifest; the envelope goes to FILE.sig.json and replaces an older one.
     #[command(
-        after_help = "Example:\n  wicketgate manifest sign agent.yaml --key keys/a.pem --key keys/b.pem"
+        after_help = "Examples:\n  wicketgate manifest sign agent.yaml --key keys/a.pem --key keys/b.pem"
     )]
     Sign {
         /// The manifest.
         file: PathBuf,
-        /// A secret key file; several make several signatures.
-        #[arg(long = "key", value_name = "FILE", required = true)]
+        /// Sign with this secret key (PKCS#8 PEM); repeat it for more signatures.
+        #[arg(long = "key", value_name = "KEY", required = true)]
         keys: Vec<PathBuf>,
+        #[command(flatten)]
+        json: JsonArg,
     },
     /// Check signatures, fields and validity of a manifest, and that it is not older than another.
     #[command(
-        after_help = "Examples:\n  wicketgate manifest verify agent.yaml --trust keys/a.pem.pub\n  \
-        wicketgate manifest verify agent.yaml --trust a.pub --trust b.pub --threshold 2 --json\n  \
-        wicketgate manifest verify new.yaml --previous agent.yaml --trust a.pub"
+        after_help = "Examples:\n  wicketgate manifest verify agent.yaml --public-key keys/a.pem.pub\n  \
+        wicketgate manifest verify agent.yaml --public-key a.pub --public-key b.pub --threshold 2 --json\n  \
+        wicketgate manifest verify new.yaml --previous agent.yaml --public-key a.pub"
     )]
     Verify {
         /// The manifest; its envelope is FILE.sig.json.
         file: PathBuf,
-        /// A public key file (PEM, one or several keys).
-        #[arg(long = "trust", value_name = "PUB", required = true)]
+        /// Public key file (PEM) with one or more trusted keys.
+        #[arg(long = "public-key", alias = "trust", value_name = "FILE", required = true)]
         trust: Vec<PathBuf>,
-        /// How many distinct trusted keys must have signed.
+        /// How many different trusted keys must have signed.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
         threshold: u8,
-        /// The manifest used before: refuse an older version, or the same version with other bytes.
+        /// Manifest used before: refuse an older version, or the same version with other bytes.
         #[arg(long, value_name = "FILE")]
         previous: Option<PathBuf>,
         /// Print one JSON object.
@@ -72,7 +76,7 @@ enum Command {
 pub fn run(args: &Args) -> Exit {
     match &args.command {
         Command::Init { file, name } => init(file, name),
-        Command::Sign { file, keys } => match sign(file, keys) {
+        Command::Sign { file, keys, .. } => match sign(file, keys) {
             Ok(()) => Exit::Ok,
             Err(error) => refuse(&error, false),
         },
@@ -96,7 +100,7 @@ fn refuse(error: &Error, json: bool) -> Exit {
         say(serde_json::json!({"ok": false, "code": error.code(), "errors": lines}).to_string());
     } else {
         for line in error.to_string().lines() {
-            complain(format!("{line} ({})", error.code()));
+            note(format!("{line} ({})", error.code()));
         }
     }
     match error {
@@ -134,10 +138,7 @@ fn init(file: &Path, name: &str) -> Exit {
             say(format!("wrote {0}; next: wicketgate manifest sign {0} --key KEY", file.display()));
             Exit::Ok
         }
-        Err(error) => {
-            complain(error);
-            Exit::Invalid
-        }
+        Err(error) => fail(Exit::Invalid, error),
     }
 }
 
@@ -155,9 +156,10 @@ fn sign(file: &Path, keys: &[PathBuf]) -> Result<(), Error> {
     let aside = beside.with_extension("json.new");
     std::fs::write(&aside, envelope).map_err(failed(&aside))?;
     std::fs::rename(&aside, &beside).map_err(failed(&beside))?;
-    say(format!("wrote {}", beside.display()));
+    tell(json!({"wrote": beside}), format!("wrote {}", beside.display()));
     for key in keys {
-        say(format!("signed by {}", key.public().id()));
+        let id = key.public().id();
+        tell(json!({"signers": [id]}), format!("signed by {id}"));
     }
     Ok(())
 }

@@ -9,9 +9,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 mod amend;
+mod api;
 mod approval;
 mod archive;
 mod break_glass;
@@ -21,7 +23,6 @@ mod completions;
 mod config;
 mod control;
 mod doctor;
-mod door;
 mod evidence;
 mod fleet;
 mod health;
@@ -35,9 +36,10 @@ mod man;
 mod manifest;
 mod mcp;
 mod observed;
-mod office;
+mod output;
 mod payload;
 mod policy;
+mod progress;
 mod prune;
 mod quickstart;
 pub mod reader;
@@ -49,7 +51,10 @@ mod serve;
 mod size;
 mod suggest;
 mod tools;
+mod version;
 mod witness;
+
+use output::{JsonArg, fail, fail_all, fail_as, many, note, say, say_bytes, tell};
 
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +71,39 @@ pub enum Exit {
     Fenced,
     /// 78: the configuration is wrong.
     Config,
+}
+
+impl Exit {
+    /// Its name in an error of `--json`.
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Invalid => "invalid",
+            Self::Unverifiable => "unverifiable",
+            Self::Usage => "usage",
+            Self::Fenced => "fenced",
+            Self::Config => "config",
+        }
+    }
+
+    /// What to do next, where that follows from the code alone.
+    const fn hint(self) -> Option<&'static str> {
+        match self {
+            Self::Usage => Some("run the same command with `--help`"),
+            Self::Config => Some("correct the file, then run `wicketgate config check`"),
+            Self::Fenced => Some("stop the other process, or use another state directory"),
+            Self::Ok | Self::Invalid | Self::Unverifiable => None,
+        }
+    }
+
+    /// The worse of two results: invalid is worse than unverifiable, which is worse than fine.
+    const fn worst(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Invalid, _) | (_, Self::Invalid) => Self::Invalid,
+            (Self::Ok, other) => other,
+            (worst, _) => worst,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -95,60 +133,95 @@ struct Cli {
     command: Command,
 }
 
-// A new command: one variant here, one arm in `run`.
+// A new command: one variant here, one arm in `run`. At most twelve groups are shown, those of daily use first.
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Watch one agent's calls being allowed, denied, held, recorded and proven, on this machine alone.
+    /// Watch a gate allow, deny, hold, record and prove the calls of one agent, on this machine alone.
     Quickstart(quickstart::Args),
-    /// The tools that the quickstart starts.
+    Init(init::Args),
+    Serve(serve::Args),
+    Run(rollback::Args),
+    Approval(approval::Args),
+    Control(control::Args),
+    Manifest(manifest::Args),
+    /// Check, test, sign, propose and activate policy bundles.
+    Policy(policy::PolicyArgs),
+    Tools(tools::Args),
+    Evidence(evidence::Args),
+    Ledger(ledger::Args),
+    Config(config::Args),
+    Version(version::Args),
+    /// Print the help of a command.
+    Help {
+        /// The command: one name per level; without one, all commands
+        command: Vec<OsString>,
+    },
+    /// Serve the tools of the quickstart.
     #[command(hide = true)]
     QuickstartTools,
-    /// Run the gate: everything on the call path, until a signal.
-    Serve(serve::Args),
-    /// Answer the operators of a tenant, in front of its Postgres ledger.
-    Hub(hub::Args),
-    /// Ask a gate or a hub whether it is ready, and why not.
-    Health(health::Args),
-    /// Make an ed25519 key pair for signing manifests or policy bundles.
-    Keygen(keygen::Args),
-    /// Show, rotate and revoke the keys of a ledger, on the books.
-    Key(key::Args),
-    /// Write, sign and verify agent manifests.
-    Manifest(manifest::Args),
-    /// Check, sign and try policy bundles.
-    Policy(policy::PolicyArgs),
-    /// Check and show the configuration.
-    Config(config::Args),
-    /// Look at every tool, and sign what those of MCP servers are.
-    Tools(tools::Args),
-    /// Export runs as evidence, and verify such evidence offline.
-    Evidence(evidence::Args),
-    /// Read, verify and set up ledgers.
-    Ledger(ledger::Args),
-    /// Look back at a run: put back what it wrote to files.
-    Run(rollback::Args),
-    /// Run an agent again on what was recorded, and say where it does something else.
-    Replay(replay::Args),
-    /// List, erase and expire what calls carried, and hold it against both.
-    Payload(payload::Args),
-    /// See held calls, and approve or refuse them with an SSH key.
-    Approval(approval::Args),
-    /// Stop agents, runs, tools, manifests and keys, and reinstate them.
-    Control(control::Args),
-    /// Let calls of one agent go without an approver for a short time, on the word of several key holders.
-    BreakGlass(break_glass::Args),
-    /// Run as the agent: try to get past the gate, and tell the gate what worked.
-    Doctor(doctor::Args),
-    /// Cosign heads of other people's logs.
-    Witness(witness::Args),
-    /// Govern the servers of an MCP client: from its configuration to a signed one of our own.
-    Init(init::Args),
-    /// Be an MCP server on standard input and output, in front of the gate.
-    Mcp(mcp::Args),
-    /// Print what bash, zsh or fish complete of this command line.
-    Completions(completions::Args),
-    /// Print the manual page, or write one for each command.
-    Man(man::Args),
+}
+
+/// Commands that stood at the top level once, and the group each is in now. Clients, charts and scripts still
+/// call them there.
+pub const MOVED: [(&str, &str); 12] = [
+    ("hub", "serve"),
+    ("mcp", "serve"),
+    ("health", "control"),
+    ("break-glass", "control"),
+    ("replay", "run"),
+    ("keygen", "config"),
+    ("doctor", "config"),
+    ("completions", "config"),
+    ("man", "config"),
+    ("key", "ledger"),
+    ("payload", "ledger"),
+    ("witness", "ledger"),
+];
+
+/// Puts the group before a command that was moved into it, so that clap knows each command by one name only.
+fn regrouped(mut args: Vec<OsString>) -> Vec<OsString> {
+    let first = args.get(1);
+    let group = MOVED.iter().find(|(name, _)| first.is_some_and(|first| first == name));
+    if let Some((_, group)) = group {
+        args.insert(1, group.into());
+    }
+    args
+}
+
+/// Variables that give a required option which the command line lacks. Options with a default have theirs in clap;
+/// these are in a group or exclude another option, where clap takes a variable for a second choice.
+const VARIABLES: [(&str, &str); 2] =
+    [("--config", "WICKETGATE_CONFIG"), ("--token-file", "WICKETGATE_TOKEN_FILE")];
+
+/// The command line with the missing options that a variable gives, if there are any.
+fn completed(mut args: Vec<OsString>, error: &clap::Error) -> Option<Vec<OsString>> {
+    let missing = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing))
+            if error.kind() == ErrorKind::MissingRequiredArgument =>
+        {
+            missing
+        }
+        Some(_) | None => return None,
+    };
+    let lacks = |option: &str| missing.iter().any(|arg| arg.contains(&format!("{option} <")));
+    let given =
+        VARIABLES.into_iter().filter(|(option, _)| lacks(option)).filter_map(|(option, name)| {
+            let value = crate::config::environment(name).filter(|value| !value.is_empty())?;
+            Some(OsString::from(format!("{option}={value}")))
+        });
+    let given: Vec<OsString> = given.collect();
+    // Right behind the command's own name: what follows may end in a command line of another program.
+    let (mut command, mut at) = (&Cli::command(), 1);
+    while let Some(below) = args.get(at).and_then(|name| command.find_subcommand(name)) {
+        (command, at) = (below, at.saturating_add(1));
+    }
+    let any = !given.is_empty();
+    args.splice(at..at, given);
+    any.then_some(args)
+}
+
+fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
+    Cli::command().try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m))
 }
 
 /// Runs the command line `args` (the program's name first).
@@ -159,43 +232,48 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(end) = crate::tool::sandbox::role(&args) {
         return end;
     }
-    let parsed = Cli::command().try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m));
+    execute(args).into()
+}
+
+fn execute(args: Vec<OsString>) -> Exit {
+    let args = regrouped(args);
+    if args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json") {
+        output::be_json();
+    }
+    let parsed = parse(&args).or_else(|error| match completed(args, &error) {
+        Some(args) => parse(&args),
+        None => Err(error),
+    });
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => {
-            // Nobody is left to tell if the terminal is gone.
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() };
-        }
+        Err(error) => return output::refuse(&error),
     };
-    match cli.command {
+    let end = dispatch(cli.command);
+    output::finish();
+    end
+}
+
+fn dispatch(command: Command) -> Exit {
+    match command {
         Command::Quickstart(args) => quickstart::run(&args),
         Command::QuickstartTools => quickstart::tools::serve(),
-        Command::Keygen(args) => keygen::run(&args),
-        Command::Key(args) => key::run(&args),
-        Command::Manifest(args) => manifest::run(&args),
-        Command::Config(args) => config::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(&args),
-        Command::Hub(args) => hub::run(&args),
-        Command::Health(args) => health::run(&args),
-        Command::Tools(args) => tools::run(&args),
-        Command::Policy(args) => return policy::run(&args),
-        Command::Evidence(args) => evidence::run(&args),
-        Command::Ledger(args) => ledger::run(&args),
         Command::Run(args) => rollback::run(&args),
-        Command::Replay(args) => replay::run(&args),
-        Command::Payload(args) => payload::run(&args),
         Command::Approval(args) => approval::run(&args),
         Command::Control(args) => control::run(&args),
-        Command::BreakGlass(args) => break_glass::run(&args),
-        Command::Doctor(args) => doctor::run(&args),
-        Command::Witness(args) => witness::run(&args),
-        Command::Init(args) => init::run(&args),
-        Command::Mcp(args) => mcp::run(&args),
-        Command::Completions(args) => completions::run(&args),
-        Command::Man(args) => man::run(&args),
+        Command::Manifest(args) => manifest::run(&args),
+        Command::Policy(args) => policy::run(&args),
+        Command::Tools(args) => tools::run(&args),
+        Command::Evidence(args) => evidence::run(&args),
+        Command::Ledger(args) => ledger::run(&args),
+        Command::Config(args) => config::run(&args),
+        Command::Version(args) => version::run(&args),
+        Command::Help { command } => {
+            let help = ["wicketgate".into()].into_iter().chain(command).chain(["--help".into()]);
+            execute(help.collect())
+        }
     }
-    .into()
 }
 
 /// The command trees of the programs of a release, for manual pages, completions and the reference.
@@ -203,35 +281,28 @@ pub fn programs() -> [clap::Command; 2] {
     [Cli::command(), crate::evidence::command::Program::command()]
 }
 
-/// Runs one asynchronous command to its end.
+/// How a command fails: with which exit code, and why.
+type Failure = (Exit, String);
+
+/// Runs an asynchronous command to its end, and prints why if it fails.
+fn wait(work: impl Future<Output = Result<Exit, Failure>>) -> Exit {
+    block_on(work).map_or_else(|exit| exit, ended)
+}
+
+/// Prints why a command fails, if it does.
+fn ended(done: Result<Exit, Failure>) -> Exit {
+    done.unwrap_or_else(|(exit, why)| fail(exit, why))
+}
+
+/// Runs an asynchronous part of a command to its end.
 fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Exit> {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => Ok(runtime.block_on(work)),
-        Err(error) => {
-            complain(format!("error: no runtime: {error}"));
-            Err(Exit::Unverifiable)
-        }
+        Err(error) => Err(fail(Exit::Unverifiable, format!("no runtime: {error}"))),
     }
 }
 
-/// Prints a line of the result.
-fn say(line: impl AsRef<str>) {
-    // A closed pipe (`| head`) is no reason to fail.
-    let _ = writeln!(std::io::stdout(), "{}", line.as_ref());
-}
-
-/// Prints a result that has its own line ends.
-fn say_bytes(bytes: &[u8]) {
-    // As above.
-    let _ = std::io::stdout().write_all(bytes);
-}
-
-/// Prints what went wrong.
-fn complain(line: impl AsRef<str>) {
-    let _ = writeln!(std::io::stderr(), "{}", line.as_ref());
-}
-
-/// Writes a file that must not exist yet, for whoever the user's mask lets read it.
+/// Writes a file that must not exist yet, readable for those the umask allows.
 fn write_new(path: &Path, bytes: &[u8]) -> Result<(), String> {
     create(path, bytes, 0o666).map_err(|e| format!("{}: {e}", path.display()))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::reader::{self, Source};
-use super::{Exit, block_on, complain, say};
+use super::{Exit, block_on, fail, many, note, say};
 use crate::clock::{Clock as _, SystemClock};
 use crate::domain::canonical;
 use crate::domain::decision::Verdict;
@@ -22,13 +22,15 @@ const EXAMPLES: usize = 3;
 
 /// `policy observed`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate policy observed --config wicketgate.yaml --since 7d")]
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// Only this run
+    /// Run to look at; if omitted, every run
     #[arg(long, value_name = "ID", value_parser = super::evidence::run_id)]
     run: Option<RunId>,
-    /// Only what was decided since this time (`2026-11-20T00:00:00Z`) or for so long (`90m`, `24h`, `7d`)
+    /// Only decisions since this time (`2026-11-20T00:00:00Z`), or of the last `90m`, `24h` or `7d`
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<Since>,
     /// Print one JSON object
@@ -207,11 +209,12 @@ impl Report {
     fn print(&self) {
         let Self { decided, denied, held, .. } = self;
         if *denied == 0 && *held == 0 {
-            say(format!("{decided} calls were decided, and every decision was enforced"));
+            say(format!("{} decided, and every decision was enforced", many(decided, "call")));
             return;
         }
         say(format!(
-            "of {decided} calls, enforcement would have refused {denied} and held {held} that ran"
+            "of {}, enforcement would have denied {denied} and held {held} that ran",
+            many(decided, "call")
         ));
         for ((rule, tool, verdict), found) in self.sorted() {
             let Found { message, count, first, last, examples } = found;
@@ -241,8 +244,7 @@ pub fn run(args: &Args) -> Exit {
     let report = match block_on(read(args)) {
         Ok(Ok(report)) => report,
         Ok(Err((exit, why))) => {
-            complain(format!("error: {why}"));
-            return exit;
+            return fail(exit, why);
         }
         Err(exit) => return exit,
     };
@@ -252,9 +254,9 @@ pub fn run(args: &Args) -> Exit {
         report.print();
     }
     if report.unread > 0 {
-        complain(format!(
-            "{} entries could not be read: see `wicketgate ledger verify`",
-            report.unread
+        note(format!(
+            "{} could not be read: see `wicketgate ledger verify`",
+            many(report.unread, "entry")
         ));
     }
     Exit::Ok

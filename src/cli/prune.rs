@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::archive::{code, trusted};
 use super::bucket::BucketArgs;
-use super::ledger::{Failure, INVALID, UNVERIFIABLE, USAGE, chains, unreadable};
+use super::ledger::{chains, unreadable};
+use super::progress::Progress;
 use super::reader::{self, Place, Source};
 use super::recorder::{FleetArgs, Recording};
-use super::{complain, say};
+use super::{Exit, Failure, JsonArg, many, note, tell};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config;
 use crate::domain::digest::Digest;
@@ -25,53 +28,58 @@ const FLOOR_DAYS: u32 = 183;
 
 /// `ledger prune`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate ledger prune --config wicketgate.yaml --chain wicketgate.dev/default/local-5f0c2a9be1d37486/0/0 \\\n    \
+    --before 2026-01-31 --archive archive --by ops@example.com --dry-run")]
 pub struct Prune {
     #[command(flatten)]
     source: Source,
-    /// The chain's origin
+    /// Chain to prune, by its origin
     #[arg(long, value_name = "ORIGIN")]
     chain: String,
-    /// Entries before this one, down to a full tile of 256
+    /// Drop entries below this number, rounded down to a full tile of 256
     #[arg(long, value_name = "SEQ", required_unless_present = "before")]
     below: Option<Seq>,
-    /// Entries written before this day, as 2026-01-31
+    /// Drop entries written before this day, such as 2026-01-31
     #[arg(long, value_name = "DATE", conflicts_with = "below")]
     before: Option<String>,
-    /// What `ledger archive` wrote, a directory or a place in an object store (`s3://bucket/prefix`); it
-    /// is checked before anything goes
+    /// Archive made by `ledger archive`: a directory, or the URL of an object store (`s3://bucket/prefix`); it is
+    /// verified before entries are dropped
     #[arg(long, value_name = "DIR|URL")]
     archive: PathBuf,
     #[command(flatten)]
     bucket: BucketArgs,
-    /// Who decided it, for the record
+    /// Who decided it, as recorded in the fleet log
     #[arg(long, value_name = "WHO")]
     by: String,
-    /// Days that headers are kept; 183 at least
+    /// How many days headers are kept, at least 183
     #[arg(long, value_name = "DAYS", default_value_t = 730)]
     keep_days: u32,
-    /// File with the URL of a Postgres login that may prune (`ledger_eraser`)
+    /// File with the URL of a Postgres login that may read and erase (`ledger migrate --eraser`)
     #[arg(long, value_name = "FILE")]
     eraser_url_file: Option<PathBuf>,
-    /// Trust roots: keys that may have certified writers beside the chain's own
+    /// Trust roots: further keys that may certify writers, beside the chain's own
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
-    /// Only say what would go
+    /// Only print what would be dropped
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     fleet: FleetArgs,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 /// Checks everything, records the pruning, and then drops the rows.
-pub(super) async fn run(command: &Prune) -> Result<u8, Failure> {
+pub(super) async fn run(command: &Prune) -> Result<Exit, Failure> {
     if command.keep_days < FLOOR_DAYS {
         let why = format!("headers are kept for {FLOOR_DAYS} days at least");
-        return Err((USAGE, why));
+        return Err((Exit::Usage, why));
     }
     let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
     let reader = reader.as_ref();
     let rows = chains(reader, Some(&command.chain)).await?;
-    let row = rows.first().ok_or_else(|| (USAGE, format!("no chain `{}`", command.chain)))?;
+    let row = rows.first().ok_or_else(|| (Exit::Usage, format!("no chain `{}`", command.chain)))?;
     let keep = i64::from(command.keep_days).saturating_mul(86_400_000);
     let youngest = Timestamp::from_millis(SystemClock::new().now().millis().saturating_sub(keep));
     let asked = Asked {
@@ -83,41 +91,50 @@ pub(super) async fn run(command: &Prune) -> Result<u8, Failure> {
     let shelf = command.bucket.of_chain(&command.archive, &row.chain)?;
     let trusted = trusted(command.trust.as_deref())?;
     let range = (plan.from, plan.to);
-    let head = archive::holds(reader, row, &trusted, shelf.as_ref(), range)
+    let held = archive::holds(reader, row, &trusted, shelf.as_ref(), range);
+    let head = Progress::new("checking the archive")
+        .during(held)
         .await
         .map_err(|e| (code(&e), format!("the archive: {e}")))?;
-    say(format!(
+    let facts =
+        json!({"origin": row.origin, "from": plan.from, "to": plan.to, "root": head.root.hex()});
+    let line = format!(
         "{}: entries {} to {} are in the archive, under root {} of the signed log",
         row.origin,
         plan.from,
         plan.to.saturating_sub(1),
         head.root
-    ));
+    );
+    tell(facts, line);
     if command.dry_run {
-        say("nothing was dropped: dry run");
-        return Ok(0);
+        tell(json!({"dropped": 0}), "dry run: no entry was dropped");
+        return Ok(Exit::Ok);
     }
     // Who may drop is found before anything is recorded.
     let pruner = pruner(command).await?;
     let recorded = record(command, (reader, row), &plan, head.root).await?;
-    let dropped = pruner.prune(&recorded).await.map_err(unreadable)?;
-    say(format!(
-        "{dropped} entries dropped, as entry {} of the fleet log records; the first is now {}",
-        recorded.entry, plan.to
-    ));
-    Ok(0)
+    let dropped =
+        Progress::new("pruning").during(pruner.prune(&recorded)).await.map_err(unreadable)?;
+    let line = format!(
+        "{} dropped, as entry {} of the fleet log records; the first is now {}",
+        many(dropped, "entry"),
+        recorded.entry,
+        plan.to
+    );
+    tell(json!({"dropped": dropped, "entry": recorded.entry}), line);
+    Ok(Exit::Ok)
 }
 
 fn refused(error: pruning::Error) -> Failure {
     match error {
-        pruning::Error::Store(error) => (UNVERIFIABLE, error.to_string()),
-        pruning::Error::Refused(why) => (INVALID, why),
+        pruning::Error::Store(error) => (Exit::Unverifiable, error.to_string()),
+        pruning::Error::Refused(why) => (Exit::Invalid, why),
     }
 }
 
 fn day(text: &str) -> Result<Timestamp, Failure> {
     let parsed = Timestamp::parse(&format!("{text}T00:00:00.000Z"));
-    parsed.ok_or_else(|| (USAGE, format!("`{text}` is no day as 2026-01-31")))
+    parsed.ok_or_else(|| (Exit::Usage, format!("`{text}` is no day as 2026-01-31")))
 }
 
 /// Puts the pruning into the fleet log, unless an earlier try did and was interrupted.
@@ -130,7 +147,7 @@ async fn record(
     let mut pruning =
         Pruning { chain: row.chain, fleet: row.chain, entry: 0, from: plan.from, to: plan.to };
     if let Some((fleet, entry)) = plan.recorded {
-        complain("an earlier pruning was recorded and not ended: it is ended now");
+        note("an earlier pruning was recorded but did not finish: it is finished now");
         (pruning.fleet, pruning.entry) = (fleet, entry);
         return Ok(pruning);
     }
@@ -138,7 +155,8 @@ async fn record(
         tenant: command.fleet.tenant.clone().or_else(|| Some(row.tenant.clone())),
         ..command.fleet.clone()
     };
-    let recording = Recording::prepare(&command.source, &fleet).await.map_err(|e| (USAGE, e))?;
+    let recording =
+        Recording::prepare(&command.source, &fleet).await.map_err(|e| (Exit::Usage, e))?;
     let fleet = recording.open().await.map_err(unreadable)?;
     // WHY: the archive may have been read for minutes, and nobody else writes the fleet log from here on.
     let recorded = match pruning::still_free(reader, row, plan).await.map_err(refused) {
@@ -159,7 +177,7 @@ async fn pruner(command: &Prune) -> Result<Arc<dyn Pruner>, Failure> {
     let sqlite = match command.source.place() {
         Some(Place::Sqlite(path)) => Some(path.to_owned()),
         Some(Place::Config(path)) => {
-            let config = reader::configuration(path).map_err(|why| (USAGE, why))?;
+            let config = reader::configuration(path).map_err(|why| (Exit::Usage, why))?;
             match config.ledger {
                 config::Ledger::Sqlite(ledger) => Some(ledger.path),
                 config::Ledger::Postgres(_) => None,
@@ -171,9 +189,11 @@ async fn pruner(command: &Prune) -> Result<Arc<dyn Pruner>, Failure> {
         return Ok(Arc::new(Later(path)));
     }
     let file = command.eraser_url_file.as_ref();
-    let file = file
-        .ok_or((USAGE, "Postgres: name a login that may prune (`--eraser-url-file`)".to_owned()))?;
-    let url = reader::url(file).map_err(|e| (USAGE, e.to_string()))?;
+    let file = file.ok_or((
+        Exit::Usage,
+        "Postgres: name a login that may prune (`--eraser-url-file`)".to_owned(),
+    ))?;
+    let url = reader::url(file).map_err(|e| (Exit::Usage, e.to_string()))?;
     Ok(Arc::new(PostgresPruner::connect(&url).await.map_err(unreadable)?))
 }
 

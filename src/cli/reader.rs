@@ -12,8 +12,9 @@ use crate::ledger::store::LedgerReader;
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub struct Source {
-    /// Read the ledger that this configuration file names; Postgres as `hub.reader_url_file` says, if it is set
-    #[arg(long, value_name = "FILE")]
+    /// Configuration file that names the ledger; Postgres is read with `hub.reader_url_file` if that is set
+    /// [env: WICKETGATE_CONFIG]
+    #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Read this SQLite ledger
     #[arg(long, value_name = "PATH")]

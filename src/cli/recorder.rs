@@ -17,13 +17,13 @@ use crate::ledger::store::LedgerStore;
 /// With what the fleet log is written, where the configuration does not say it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
 pub struct FleetArgs {
-    /// The fleet key, which signs the fleet log: a PKCS#8 PEM file of mode 0600
+    /// Fleet key, which signs the fleet log: a PKCS#8 PEM file of mode 0600
     #[arg(long, value_name = "FILE")]
     pub fleet_key: Option<PathBuf>,
-    /// The enrolment key, which certifies the fleet key: a PKCS#8 PEM file of mode 0600
+    /// Enrolment key, which certifies the fleet key: a PKCS#8 PEM file of mode 0600
     #[arg(long, value_name = "FILE")]
     pub enrolment_key: Option<PathBuf>,
-    /// Whose chains and fleet log; with `--config`, the configuration's
+    /// Tenant of the chains and the fleet log; if omitted, the tenant of the configuration
     #[arg(long, value_name = "NAME")]
     pub tenant: Option<String>,
 }

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::fleet::{Failure, load};
-use super::say;
+use serde_json::json;
+
+use super::fleet::load;
+use super::{Exit, Failure, JsonArg, note, tell};
 use crate::app::fleet::{self, Keys};
 use crate::clock::{Entropy, SystemClock, SystemEntropy};
 use crate::config::{self, Config};
@@ -20,30 +22,28 @@ use crate::ledger::writer_key::LogKeys;
 use crate::record::chain::{ChainGenesis, Continues};
 use crate::record::{Draft, Text};
 
-const INVALID: u8 = 1;
-const UNVERIFIABLE: u8 = 2;
-const FENCED: u8 = 75;
-const CONFIG: u8 = 78;
-
-/// Say what a ledger that was set back has lost, and go on with the loss on the books.
+/// Report what a restored ledger has lost, and continue with the loss recorded.
 ///
-/// Without `--accept-loss` nothing is changed. With it the slot's log is retired and the next one,
-/// `<n+1>`, is begun: its first entry says what is lost, and so does the fleet log. The old log stays
-/// readable and never gets another head. Stop the gate first.
+/// Without `--accept-loss` nothing changes. With it, the log of the slot is retired and the next one, `<n+1>`,
+/// begins: its first entry and the fleet log record the loss. The old log stays readable and gets no further head.
+/// Stop the gate first.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  wicketgate ledger recover --config wicketgate.yaml\n  \
+#[command(after_help = "Examples:\n  \
+    wicketgate ledger recover --config wicketgate.yaml\n  \
     wicketgate ledger recover --config wicketgate.yaml --accept-loss --reason 'disk failed, backup of Monday'\n\n\
-    Ends with 0 when the loss is on the books, with 1 when nothing is lost or nothing was accepted.")]
+    Ends with 0 when the loss is recorded, with 1 when nothing is lost or the loss was not accepted.")]
 pub struct Recover {
-    /// The configuration file
-    #[arg(long, value_name = "FILE")]
+    /// Configuration file
+    #[arg(short, long, value_name = "FILE", env = "WICKETGATE_CONFIG", hide_env_values = true)]
     config: PathBuf,
-    /// Retire the log that lost entries and begin the next one
+    /// Retire the log that lost entries, and begin the next one
     #[arg(long, requires = "reason")]
     accept_loss: bool,
-    /// Why, for the books
+    /// Why; it is recorded in the ledger
     #[arg(long, value_name = "TEXT")]
     reason: Option<Text>,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 /// What belongs to the slot of this machine.
@@ -59,23 +59,23 @@ struct Slot {
 }
 
 fn system(why: impl std::fmt::Display) -> Failure {
-    (UNVERIFIABLE, why.to_string())
+    (Exit::Unverifiable, why.to_string())
 }
 
 fn failed(error: Error) -> Failure {
     match error {
-        Error::Store(StoreError::Conflict(why)) => (FENCED, why),
+        Error::Store(StoreError::Conflict(why)) => (Exit::Fenced, why),
         Error::Store(error) => system(error),
         Error::Other(why) => system(why),
     }
 }
 
 /// Runs it.
-pub(super) async fn recover(command: &Recover) -> Result<u8, Failure> {
+pub(super) async fn recover(command: &Recover) -> Result<Exit, Failure> {
     let config = load(&command.config)?;
     let (clock, entropy) = (SystemClock::new(), SystemEntropy);
     let slot = slot(&config, &entropy).await?;
-    let sights = fleet::sights(&config).map_err(|e| (CONFIG, e))?;
+    let sights = fleet::sights(&config).map_err(|e| (Exit::Config, e))?;
     let outside = (config.fleet.anchor_file.as_deref(), sights.as_slice());
     let writer = who();
     let desk = Desk {
@@ -112,7 +112,7 @@ pub(super) async fn recover(command: &Recover) -> Result<u8, Failure> {
     let log_lost = log_found.as_ref().and_then(|found| found.lost.clone().or(found.fleet.clone()));
     let lost = found.lost.clone().or_else(|| presumed(&found, log_lost.as_ref()));
     for one in lost.iter().chain(&log_lost) {
-        say(format!("lost: {one}"));
+        tell(json!({"lost": [one.to_string()]}), format!("lost: {one}"));
     }
     let any = lost.is_some() || log_lost.is_some();
     let reason = command.reason.as_deref().filter(|_| command.accept_loss && any);
@@ -121,12 +121,12 @@ pub(super) async fn recover(command: &Recover) -> Result<u8, Failure> {
         if let (Some(desk), Some(found)) = (&log_desk, &log_found) {
             give_back(desk, found).await;
         }
-        say(if any {
-            "nothing was changed; `--accept-loss --reason TEXT` puts the loss on the books"
-        } else {
-            "nothing is lost: nothing was changed"
-        });
-        return Ok(INVALID);
+        let line = match any {
+            true => "the ledger was not changed; `--accept-loss --reason TEXT` records the loss",
+            false => "no entry is lost; the ledger was not changed",
+        };
+        tell(json!({"changed": false}), line);
+        return Ok(Exit::Invalid);
     };
     if let (Some(log), Some(desk), Some(found)) = (&log, &log_desk, &log_found) {
         go_on(desk, found, log_lost.as_ref(), (&writer, &log.memory)).await?;
@@ -139,7 +139,7 @@ pub(super) async fn recover(command: &Recover) -> Result<u8, Failure> {
         .filter_map(|(found, lost)| Some(retired(found?, lost?, (reason, writer.as_str()))));
     write_down(&config, keys.as_ref(), drafts.collect()).await?;
     go_on(&desk, &found, lost.as_ref(), (&writer, &slot.memory)).await?;
-    Ok(0)
+    Ok(Exit::Ok)
 }
 
 /// Begins the next log of a slot that lost entries; gives back one that did not.
@@ -155,7 +155,8 @@ async fn go_on(
     };
     let name = desk.restart(found, lost, by).await.map_err(failed)?;
     aside(memory)?;
-    say(format!("retired {}, begun {name}: its first entry says what is lost", lost.log));
+    let line = format!("retired {}, began {name}: its first entry records the loss", lost.log);
+    tell(json!({"changed": true, "retired": [lost.log], "begun": [name]}), line);
     Ok(())
 }
 
@@ -166,7 +167,7 @@ async fn write_down(
     drafts: Vec<Draft>,
 ) -> Result<(), Failure> {
     let Some(keys) = keys else {
-        say("the configuration has no `fleet.key`: only the new log itself says what is lost");
+        note("the configuration has no `fleet.key`: only the new log itself records the loss");
         return Ok(());
     };
     let parts = fleet::parts(config, keys).await.map_err(system)?;
@@ -181,8 +182,10 @@ async fn write_down(
 fn keys(config: &Config, found: &Examined) -> Result<Option<Keys>, Failure> {
     match (&config.fleet.key, &found.fleet) {
         (None, None) => Ok(None),
-        (None, Some(lost)) => Err((CONFIG, format!("{lost}; going on with it needs `fleet.key`"))),
-        (Some(_), _) => Keys::of(config).map(Some).map_err(|e| (CONFIG, e)),
+        (None, Some(lost)) => {
+            Err((Exit::Config, format!("{lost}; going on with it needs `fleet.key`")))
+        }
+        (Some(_), _) => Keys::of(config).map(Some).map_err(|e| (Exit::Config, e)),
     }
 }
 
@@ -206,7 +209,7 @@ fn presumed(found: &Examined, fleet: Option<&Lost>) -> Option<Lost> {
         seen: (head.size, Some(found.root)),
         here: head.size,
         forked: false,
-        by: "nobody who remembers".to_owned(),
+        by: "no record".to_owned(),
     })
 }
 
@@ -240,10 +243,10 @@ impl FleetDesk {
 
 async fn slot(config: &Config, entropy: &dyn Entropy) -> Result<Slot, Failure> {
     let enrolment = signer::open(&fleet::enrolment_key(config), &config::environment);
-    let enrolment = enrolment.map_err(|e| (CONFIG, e.to_string()))?;
+    let enrolment = enrolment.map_err(|e| (Exit::Config, e.to_string()))?;
     let lease = LeaseFile::at(config.state.join("lease"));
     let taken = |e: StoreError| match e {
-        StoreError::Conflict(why) => (FENCED, why),
+        StoreError::Conflict(why) => (Exit::Fenced, why),
         other @ (StoreError::Unavailable(_)
         | StoreError::Full(_)
         | StoreError::Unknown(_)
@@ -302,8 +305,8 @@ pub(super) fn told(genesis: &crate::record::Entry) -> Option<String> {
     let what = if from < to {
         format!("entries {from} to {} of `{log}` are lost", to.saturating_sub(1))
     } else {
-        format!("`{log}` lost entries after the first {from}, nobody knows how many")
+        format!("`{log}` lost entries after the first {from}; how many is unknown")
     };
     let kind = if is_fleet(log) { "a fleet log" } else { "a log" };
-    Some(format!("loss: it goes on with {kind} that was set back: {what}, accepted by {}", by))
+    Some(format!("loss: it continues {kind} that was restored: {what}, accepted by {by}"))
 }

@@ -2,21 +2,38 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Exit, complain, config};
+use super::{Exit, config, fail, fail_all, hub, mcp};
 use crate::app::{self, Ended};
 use crate::config::Config;
 
-/// Run the gate.
+/// Run the gate, a hub, or an MCP server over stdio.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  wicketgate serve --config wicketgate.yaml\n\n\
-    SIGTERM drains and ends with 0, a second one ends at once. The configuration and what it names\n\
-    are read again when they change, and on SIGHUP; what needs a restart is refused and said.\n\
-    Ends with 75 when another process took its place, 78 when the configuration is wrong.")]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  \
+        wicketgate serve --config wicketgate.yaml\n  \
+        wicketgate serve hub --config hub.yaml\n  \
+        wicketgate serve mcp --config wicketgate.yaml\n\n\
+        Without a command, `serve` runs the gate. SIGTERM drains it and ends it with 0; a second SIGTERM ends it at once.\n\
+        The configuration and its files are read again when they change, and on SIGHUP; a change that needs a restart is\n\
+        refused and logged.\n\
+        Ends with 75 when another process took its place, 78 when the configuration is wrong."
+)]
 pub struct Args {
-    /// The configuration file.
-    #[arg(long, default_value = "wicketgate.yaml")]
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Configuration file.
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "wicketgate.yaml",
+        env = "WICKETGATE_CONFIG",
+        hide_env_values = true
+    )]
     config: PathBuf,
-    /// Start although the clock is more than a day behind the newest entry of the ledger: once, after the clock was wrong and has been set right.
+    /// Start although the clock is more than a day behind the newest entry of the ledger. Use it once, after you
+    /// corrected a wrong clock.
     #[arg(long)]
     accept_clock_step: bool,
     /// Log JSON lines.
@@ -27,13 +44,24 @@ pub struct Args {
     parent: Option<u32>,
 }
 
+/// What else is served.
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    Hub(hub::Args),
+    Mcp(mcp::Args),
+}
+
 /// Runs it.
 pub fn run(args: &Args) -> Exit {
+    match &args.command {
+        Some(Command::Hub(args)) => return hub::run(args),
+        Some(Command::Mcp(args)) => return mcp::run(args),
+        None => {}
+    }
     if let Some(parent) = args.parent
         && let Err(why) = end_with(parent)
     {
-        complain(format!("error: {why}"));
-        return Exit::Invalid;
+        return fail(Exit::Invalid, why);
     }
     let accept_clock_step = args.accept_clock_step;
     let with = |config| Config { accept_clock_step, ..config };
@@ -45,26 +73,16 @@ pub(super) fn process(file: &Path, run: impl FnOnce(Config) -> Result<Ended, app
     let config = match config::load(file) {
         Ok(config) => config,
         Err(problems) => {
-            problems.iter().for_each(complain);
-            return Exit::Config;
+            return fail_all(Exit::Config, &problems);
         }
     };
     match run(config) {
         Ok(Ended::Stopped) => Exit::Ok,
         Ok(Ended::Fenced) => Exit::Fenced,
         Ok(Ended::Broken) => Exit::Invalid,
-        Err(app::Error::Config(problems)) => {
-            problems.iter().for_each(complain);
-            Exit::Config
-        }
-        Err(error @ app::Error::Taken(_)) => {
-            complain(format!("error: {error}"));
-            Exit::Fenced
-        }
-        Err(error @ app::Error::System(_)) => {
-            complain(format!("error: {error}"));
-            Exit::Invalid
-        }
+        Err(app::Error::Config(problems)) => fail_all(Exit::Config, &problems),
+        Err(error @ app::Error::Taken(_)) => fail(Exit::Fenced, error),
+        Err(error @ app::Error::System(_)) => fail(Exit::Invalid, error),
     }
 }
 

@@ -1,8 +1,8 @@
 //! `wicketgate ledger size`: what the ledger takes, measured in the ledger that is given.
 
-use super::ledger::{Failure, chains, unreadable};
+use super::ledger::{chains, unreadable};
 use super::reader::{self, Source};
-use super::say;
+use super::{Exit, Failure, say};
 use crate::crypto::tiles::{self, WIDTH};
 use crate::domain::canonical;
 use crate::domain::json::Json;
@@ -17,6 +17,8 @@ const PAGE: u32 = 1000;
 
 /// `ledger size`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate ledger size --config wicketgate.yaml")]
 pub struct Size {
     #[command(flatten)]
     source: Source,
@@ -46,7 +48,7 @@ struct Line {
 }
 
 /// Counts and prints.
-pub(super) async fn run(command: &Size) -> Result<u8, Failure> {
+pub(super) async fn run(command: &Size) -> Result<Exit, Failure> {
     let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
     let volumes = reader.volumes().await.map_err(unreadable)?;
     let mut counted = Counted::default();
@@ -61,7 +63,7 @@ pub(super) async fn run(command: &Size) -> Result<u8, Failure> {
     } else {
         print(&lines, &counted, whole);
     }
-    Ok(0)
+    Ok(Exit::Ok)
 }
 
 fn line(volume: &Volume) -> Line {

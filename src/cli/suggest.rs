@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::reader::{self, Source};
-use super::{Exit, block_on, complain, say};
+use super::{Exit, Failure, block_on, fail, many, note, say};
 use crate::domain::canonical;
 use crate::domain::commitment::opens;
 use crate::domain::decision::{Reason, Verdict};
@@ -28,25 +28,25 @@ const RULES: &str = "agent/suggested.rego";
 
 /// `policy suggest`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate policy suggest --config wicketgate.yaml\n  \
+    wicketgate policy suggest --config wicketgate.yaml --run RUN --out policy")]
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// The run; without, the one that was opened last and asked for something
+    /// Run to learn from; if omitted, the newest run that made a call
     #[arg(long, value_name = "ID", value_parser = super::evidence::run_id)]
     run: Option<RunId>,
-    /// Also allow what was refused
+    /// Also allow the calls that were denied
     #[arg(long)]
     include_denied: bool,
-    /// Leave out calls that a rule spoke against while its layer only observed: without this they count, because they
-    /// ran
+    /// Leave out the calls that a rule of an observing layer would have denied
     #[arg(long, conflicts_with = "include_denied")]
     leave_observed: bool,
-    /// Write a bundle directory instead of printing the rules; it may not exist, or has to be empty
-    #[arg(long, value_name = "DIR")]
+    /// Write a bundle to this directory instead of printing the rules; it must not exist or be empty
+    #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
 }
-
-type Failure = (Exit, String);
 
 /// One call of the run, as its entries tell it.
 struct Call {
@@ -75,10 +75,7 @@ pub fn run(args: &Args) -> Exit {
     let done = block_on(study(args)).map(|studied| studied.and_then(|study| finish(args, &study)));
     match done {
         Ok(Ok(())) => Exit::Ok,
-        Ok(Err((exit, why))) => {
-            complain(format!("error: {why}"));
-            exit
-        }
+        Ok(Err((exit, why))) => fail(exit, why),
         Err(exit) => exit,
     }
 }
@@ -241,7 +238,9 @@ fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
     let invalid = |why: String| (Exit::Invalid, why);
     if study.seen.is_empty() {
         left_out(study);
-        return Err(invalid("there is nothing to allow: no call of this run counts".to_owned()));
+        return Err(invalid(
+            "every call of this run was denied by a rule; try `--include-denied`".to_owned(),
+        ));
     }
     let run = study.run.as_ref().map(ToString::to_string).unwrap_or_default();
     let about = format!("run {run} of agent {}", study.agent);
@@ -275,21 +274,24 @@ fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
         Some(dir) => write(dir, &files)?,
         None => say(text.trim_end()),
     }
-    complain(format!(
-        "tested: the inputs of {} calls of run {run}, and these rules allow every one",
-        study.seen.len()
+    note(format!(
+        "tested: these rules allow the inputs of {} of run {run}",
+        many(study.seen.len(), "call")
     ));
     said(study, &text);
     if !study.refused.is_empty() {
         let stay = study.refused.len().saturating_sub(open.len());
-        complain(format!("tested: of {} refused calls, {stay} stay refused", study.refused.len()));
+        note(format!(
+            "tested: of {}, {stay} stay denied",
+            many(study.refused.len(), "denied call")
+        ));
     }
     if !open.is_empty() {
-        complain(format!("note: they look like calls that were allowed: {}", open.join(", ")));
+        note(format!("note: these denied calls look like allowed ones: {}", open.join(", ")));
     }
     if let Some(dir) = &args.out {
         let dir = dir.display();
-        complain(format!(
+        note(format!(
             "wrote {dir}: rules of the agent layer; `org/`, `team/` and `data/` are yours to add"
         ));
     }
@@ -302,31 +304,32 @@ const TOLD_MAX: usize = 20;
 /// What the rules do not allow, and why.
 fn left_out(study: &Study) {
     for Left { call, tool, why } in study.left.iter().take(TOLD_MAX) {
-        complain(format!("left out: {call} of {tool}: {why}"));
+        note(format!("left out: {call} of {tool}: {why}"));
     }
     let more = study.left.len().saturating_sub(TOLD_MAX);
     if more > 0 {
-        complain(format!("left out: {more} more, which the comments of the rules name"));
+        note(format!("left out: {more} more; the comments of the rules name them"));
     }
 }
 
 /// What whoever signs these rules should know of how they came to be.
 fn said(study: &Study, text: &str) {
     for (call, rule) in study.observed.iter().take(TOLD_MAX) {
-        complain(format!(
-            "note: {call} counts, and would have been refused by {rule}, which only observed (--leave-observed)"
+        note(format!(
+            "note: {call} is allowed; {rule} would have denied it, but only observed (--leave-observed leaves it out)"
         ));
     }
     let more = study.observed.len().saturating_sub(TOLD_MAX);
     if more > 0 {
-        complain(format!("note: so do {more} more"));
+        note(format!("note: and {more} more"));
     }
     left_out(study);
     let open = text.lines().filter(|line| line.trim_start().starts_with('#'));
     let open = open.filter(|line| line.contains("not constrained")).count();
     if open > 0 {
-        complain(format!(
-            "note: {open} values are not constrained; the comments of the rules say which"
+        note(format!(
+            "note: {} not constrained; the comments of the rules name them",
+            many(open, "value")
         ));
     }
 }

@@ -1,4 +1,4 @@
-//! `wicketgate witness keygen | serve`.
+//! `wicketgate ledger witness keygen | serve`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{Exit, block_on, complain, say, write_new};
+use super::{Exit, Failure, say, write_new};
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::crypto::keys::SecretKey;
 use crate::crypto::note::{VerifierKey, is_name};
@@ -16,7 +16,7 @@ use crate::telemetry::trace;
 use crate::witness::server::{self, Witness};
 use crate::witness::state::{Error, Store, read_logs};
 
-/// Cosign heads of other people's logs, so that none of them can be rewritten unseen.
+/// Cosign the heads of other logs, so that a rewrite of one of them is detected.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -25,22 +25,22 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Make the key of a witness, and print what its users have to know of it
+    /// Make the key of a witness, and print the line for trust files
     Keygen(Keygen),
     /// Run a witness, until a signal
     Serve(Serve),
 }
 
-/// Make the key of a witness.
+/// Make the key of a witness, and print the line for trust files.
 ///
 /// Writes the secret key (PKCS#8 PEM, mode 0600) to PATH and the public key (SPKI PEM) to PATH.pub, and
 /// prints the verifier key for trust files (`witness-key`). Existing files are never replaced.
 #[derive(Debug, clap::Args)]
 struct Keygen {
-    /// Name of the witness: a URL without a scheme that is yours, as `witness.example/1`
+    /// Name of the witness: a URL of yours without its scheme, such as `witness.example/1`
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: String,
-    /// Where the secret key goes; the public key goes to PATH.pub
+    /// Write the secret key to this file; the public key goes to PATH.pub
     #[arg(long, value_name = "PATH")]
     out: PathBuf,
     /// Print one JSON object
@@ -50,31 +50,29 @@ struct Keygen {
 
 /// Run a witness.
 ///
-/// It remembers the newest head of each log it cosigned, and cosigns a head only if it extends that.
-/// It sees heads and proofs, nothing of what a log is about.
+/// It keeps the newest head of each log that it cosigned, and cosigns a head only if it extends that one. It receives
+/// heads and proofs, but no entries.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  wicketgate witness serve --name witness.example/1 --key witness.pem \
-    --logs logs.txt --state /var/lib/witness\n\n\
-    SIGTERM and SIGINT end it with 0. It ends with 75 when another witness uses the state directory, and\n\
-    with 78 when the list of logs, the key or what it remembered is not in order: restore the state from\n\
-    where it was, a witness that forgets would cosign a fork."
-)]
+#[command(after_help = "Examples:\n  \
+        wicketgate ledger witness serve --name witness.example/1 --key witness.pem --logs logs.txt --state /var/lib/witness\n\n\
+        SIGTERM and SIGINT end it with 0. Ends with 75 when another witness uses the state directory, and with 78 when the\n\
+        list of logs, the key or the state is damaged. Then restore the latest state: a witness with an older state would\n\
+        cosign a fork.")]
 struct Serve {
-    /// Name of the witness, as given to keygen
+    /// Name of the witness, as given to `keygen`
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: String,
-    /// Its secret key: a PKCS#8 PEM file of mode 0600
-    #[arg(long, value_name = "FILE")]
+    /// Sign with this key of the witness: a PKCS#8 PEM file of mode 0600
+    #[arg(long, value_name = "KEY")]
     key: PathBuf,
-    /// The logs it cosigns: one verifier key (`name+hash+key`) a line
+    /// Logs to cosign: one verifier key (`name+hash+key`) a line
     #[arg(long, value_name = "FILE")]
     logs: PathBuf,
-    /// Where it remembers; made if it is not there
+    /// State directory with the newest head of each log; it is made if it does not exist
     #[arg(long, value_name = "DIR")]
     state: PathBuf,
-    /// Where it listens, without TLS: give it a proxy that ends TLS, or a network of its own
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7302")]
+    /// Address to listen on, without TLS: put a proxy with TLS in front of it, or use a private network
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7302")]
     listen: SocketAddr,
     /// Log JSON lines
     #[arg(long)]
@@ -93,71 +91,47 @@ fn name(text: &str) -> Result<String, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Exit {
+pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
     match &args.command {
         Command::Keygen(command) => keygen(command),
-        Command::Serve(command) => serve(command),
+        Command::Serve(command) => serve(command).await,
     }
+    .map(|()| Exit::Ok)
 }
 
-fn keygen(command: &Keygen) -> Exit {
+fn keygen(command: &Keygen) -> Result<(), Failure> {
+    let failed = |why: String| (Exit::Invalid, why);
     let mut public = command.out.clone().into_os_string();
     public.push(".pub");
     let public = PathBuf::from(public);
     if public.exists() {
-        complain(format!("error: {}: exists and is not replaced", public.display()));
-        return Exit::Invalid;
+        return Err(failed(format!("{}: exists and is not replaced", public.display())));
     }
     let key = SecretKey::generate(&SystemEntropy);
-    let written = key.store(&command.out).map_err(|e| e.to_string());
-    if let Err(error) = written.and_then(|()| write_new(&public, key.public().to_pem().as_bytes()))
-    {
-        complain(format!("error: {error}"));
-        return Exit::Invalid;
-    }
+    key.store(&command.out).map_err(|e| failed(e.to_string()))?;
+    write_new(&public, key.public().to_pem().as_bytes()).map_err(failed)?;
     let vkey = VerifierKey::witness(&command.name, key.public()).to_string();
     let (secret, public) = (command.out.display().to_string(), public.display().to_string());
     if command.json {
-        let told = serde_json::json!({"vkey": vkey, "secret": secret, "public": public});
-        say(told.to_string());
+        let made = serde_json::json!({"vkey": vkey, "secret": secret, "public": public});
+        say(made.to_string());
     } else {
         say(format!("secret key    {secret}"));
         say(format!("public key    {public}"));
         say(format!("verifier key  {vkey}"));
     }
-    Exit::Ok
+    Ok(())
 }
 
-fn serve(command: &Serve) -> Exit {
-    if let Some(Err(why)) = command.parent.map(super::serve::end_with) {
-        complain(format!("error: {why}"));
-        return Exit::Invalid;
-    }
-    let _logging = match trace::init("info", command.json, None) {
-        Ok(guard) => guard,
-        Err(error) => {
-            complain(format!("error: {error}"));
-            return Exit::Config;
-        }
-    };
-    let witness = match open(command) {
-        Ok(witness) => witness,
-        Err((exit, why)) => {
-            complain(format!("error: {why}"));
-            return exit;
-        }
-    };
-    match block_on(listen(witness, command.listen)) {
-        Ok(Ok(())) => Exit::Ok,
-        Ok(Err(why)) => {
-            complain(format!("error: {why}"));
-            Exit::Invalid
-        }
-        Err(exit) => exit,
-    }
+async fn serve(command: &Serve) -> Result<(), Failure> {
+    command.parent.map_or(Ok(()), super::serve::end_with).map_err(|why| (Exit::Invalid, why))?;
+    let logging = trace::init("info", command.json, None);
+    let _logging = logging.map_err(|e| (Exit::Config, e.to_string()))?;
+    let witness = open(command)?;
+    listen(witness, command.listen).await.map_err(|why| (Exit::Invalid, why))
 }
 
-fn open(command: &Serve) -> Result<Witness, (Exit, String)> {
+fn open(command: &Serve) -> Result<Witness, Failure> {
     let key = SecretKey::load(&command.key).map_err(|e| (Exit::Config, e.to_string()))?;
     let exit = |error: Error| match &error {
         Error::Taken(_) => (Exit::Fenced, error.to_string()),

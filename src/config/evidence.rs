@@ -57,7 +57,8 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
         None => SecretKey::load(key).map(|key| key.public()),
     };
     if let Err(error) = read {
-        let hint = if key.exists() { "" } else { " (`wicketgate keygen --out FILE` makes one)" };
+        let hint =
+            if key.exists() { "" } else { " (`wicketgate config keygen --out FILE` makes one)" };
         wrong.push((at("key"), format!("{error}{hint}")));
     }
     if config.pointer("/fleet/key").is_none_or(Value::is_null) {

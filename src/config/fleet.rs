@@ -56,7 +56,7 @@ pub struct Witness {
     /// URL that heads are submitted to.
     #[schemars(with = "WebAddress")]
     pub url: String,
-    /// Verifier key of the witness, as `wicketgate witness keygen` prints it.
+    /// Verifier key of the witness, as `wicketgate ledger witness keygen` prints it.
     #[schemars(length(min = 1, max = 4096))]
     pub key: String,
     /// Authorities for https (PEM) instead of the public ones.
@@ -103,8 +103,11 @@ pub(super) fn check(fleet: &Value) -> Vec<(String, String)> {
             None => SecretKey::load(file).map(|key| key.public()),
         };
         if let Err(error) = read {
-            let hint =
-                if file.exists() { "" } else { " (`wicketgate keygen --out FILE` makes one)" };
+            let hint = if file.exists() {
+                ""
+            } else {
+                " (`wicketgate config keygen --out FILE` makes one)"
+            };
             add(name, format!("{error}{hint}"));
         }
     }
@@ -123,7 +126,10 @@ pub(super) fn check(fleet: &Value) -> Vec<(String, String)> {
         match VerifierKey::parse(&witness.key) {
             Err(error) => add(&at, format!("no verifier key: {error}")),
             Ok(key) if key.algorithm != Algorithm::Cosignature => {
-                add(&at, "a key of a log, not of a witness (`wicketgate witness keygen`)".into());
+                add(
+                    &at,
+                    "a key of a log, not of a witness (`wicketgate ledger witness keygen`)".into(),
+                );
             }
             Ok(key) if seen.iter().any(|other| other.key == key.key) => {
                 add(&at, "the same key as of a witness before: it counts once".into());

@@ -24,10 +24,10 @@ impl Default for SelfTest {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
-    /// The gate records what `wicketgate doctor` finds. Nothing depends on it.
+    /// The gate records what `wicketgate config doctor` finds. Nothing depends on it.
     #[default]
     Advisory,
-    /// Without a fresh `wicketgate doctor` of the agent that found no way out, the gate is not ready and denies the
+    /// Without a fresh `wicketgate config doctor` of the agent that found no way out, the gate is not ready and denies the
     /// agent's calls.
     Enforced,
 }
@@ -36,7 +36,7 @@ pub enum Isolation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Posture {
-    /// Seconds for which the findings of `wicketgate doctor` hold.
+    /// Seconds for which the findings of `wicketgate config doctor` hold.
     #[schemars(range(min = 2, max = 86_400))]
     pub stale_after_seconds: u64,
 }

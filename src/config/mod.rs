@@ -88,7 +88,7 @@ pub struct Config {
     /// Who may approve held calls, and how the gate announces them.
     #[serde(default)]
     pub approvals: operators::Approvals,
-    /// Settings of `wicketgate hub` alone.
+    /// Settings of `wicketgate serve hub` alone.
     #[serde(default)]
     pub hub: hub::Hub,
     /// The hub that certifies this sidecar's writer. Without this section the sidecar has an enrolment key of its own.

@@ -106,7 +106,7 @@ pub fn unheard(config: &super::Config) -> Option<String> {
     let sidecar = config.hub.reader_url_file.is_none();
     let postgres = matches!(config.ledger, super::Ledger::Postgres(_));
     (postgres && sidecar && !config.operators.is_empty()).then(|| {
-        "`operators` are not asked here: on Postgres `wicketgate hub` answers them, so give them to the \
+        "`operators` are not asked here: on Postgres `wicketgate serve hub` answers them, so give them to the \
          hub's configuration"
             .to_owned()
     })

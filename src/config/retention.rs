@@ -17,7 +17,7 @@ use crate::ledger::vault::{self, Vault};
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Encryption {
-    /// A file of mode 0600 that holds the key of newly stored payloads (`wicketgate payload keygen`).
+    /// A file of mode 0600 that holds the key of newly stored payloads (`wicketgate ledger payload keygen`).
     #[schemars(with = "FilePath")]
     pub key_file: PathBuf,
     /// Files of keys that payloads were stored under before. These keys only decrypt.
@@ -30,7 +30,7 @@ pub struct Encryption {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
-    /// How long payloads stay before `wicketgate payload expire` erases them, by role. Default: 30 days for each role.
+    /// How long payloads stay before `wicketgate ledger payload expire` erases them, by role. Default: 30 days for each role.
     #[schemars(with = "Terms")]
     pub payloads: BTreeMap<String, String>,
     /// How long backups of the ledger are kept. Receipts of erasures state it.

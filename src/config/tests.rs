@@ -309,6 +309,10 @@ fn fields(schema: &Value, path: &str, all: &mut Vec<String>, bare: &mut Vec<Stri
         if text.len() < 10 || !text.ends_with('.') {
             bare.push(path.clone());
         }
+        for shown in field["examples"].as_array().into_iter().flatten().chain(field.get("default"))
+        {
+            assert!(jsonschema::is_valid(field, shown), "{path}: {shown}");
+        }
         all.push(path.clone());
         fields(field, &path, all, bare);
     }

@@ -24,7 +24,9 @@ use crate::domain::id::RunId;
     version,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "Exit codes: 0 valid, 1 invalid, 2 unverifiable or below the level, 64 usage."
+    after_help = "Examples:\n  wicketgate-verify evidence --trust trust.txt\n  \
+    wicketgate-verify evidence.zip --trust trust.txt --level 3 --json\n\n\
+    Exit codes: 0 valid, 1 invalid, 2 unverifiable or below the level, 64 usage."
 )]
 pub struct Program {
     /// What its command line says.
@@ -71,10 +73,10 @@ fn usage(why: impl std::fmt::Display) -> End {
 /// What to verify, and against what.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Your trust roots: keys, approved policies, heads you noted (see `wicketgate evidence guide`)
+    /// Trust roots: keys, approved policies, and heads that you pinned (see `wicketgate evidence guide`)
     #[arg(long, value_name = "FILE")]
     trust: PathBuf,
-    /// The run the bundle has to be about
+    /// Run that the bundle must be about
     #[arg(long, value_name = "ID", value_parser = run_id)]
     run: Option<RunId>,
     /// Exit with 2 below this level: 0 files, 1 in the log, 2 extends a pinned head, 3 witnessed, 4 stamped

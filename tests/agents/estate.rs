@@ -172,7 +172,7 @@ impl Estate {
         Gate { process, tcp, socket: self.path("s/agent.sock") }
     }
 
-    /// `wicketgate mcp` as a desktop client would start it, on the view of one server or of all.
+    /// `wicketgate serve mcp` as a desktop client would start it, on the view of one server or of all.
     pub fn bridge(&self, server: Option<&str>) -> Vec<String> {
         let config = self.path("wicketgate.yaml").display().to_string();
         let mut words = vec![GATE.to_owned(), "mcp".to_owned(), "--config".to_owned(), config];

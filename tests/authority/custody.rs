@@ -321,14 +321,17 @@ async fn what_is_erased_is_gone_once_and_its_receipt_can_be_had_again() {
     // Without `--yes` nothing happens.
     let dry = ["payload", "erase", "--basis", "b", "--run", &desk.agent.run];
     let (exit, said) = desk.asks("otto", &dry);
-    assert!(exit == Some(0) && said.contains("nothing was: add `--yes`"), "{said}");
+    assert!(exit == Some(0) && said.contains("nothing was erased: add `--yes`"), "{said}");
     assert_eq!((count(), desk.recorded(Kind::PayloadErased).await), (before, vec![]));
     let first = dir.join("first.receipt").display().to_string();
     let (exit, said) = desk.erases("otto", &["--request", "ticket 9", "--receipt", &first]);
     assert!(exit == Some(0) && said.contains(&format!("{before} payloads erased")), "{said}");
     assert_eq!(count(), 0);
     let (exit, said) = desk.erases("otto", &["--receipt", "none.receipt"]);
-    assert!(exit == Some(0) && said.contains("no receipt: nothing new was recorded"), "{said}");
+    assert!(
+        exit == Some(0) && said.contains("no receipt, because nothing new was recorded"),
+        "{said}"
+    );
     assert_eq!(desk.recorded(Kind::PayloadErased).await.len(), 1, "twice is once");
     let (_, _, all) = ask(&desk, "vera", "GET /v1/erasures", &json!({})).await;
     assert_eq!(all["erasures"].as_array().map(Vec::len), Some(1), "{all}");
@@ -439,7 +442,7 @@ async fn a_hub_exports_every_chain_of_its_tenant_and_erases_with_a_role_of_its_o
     let receipt = home.path("erased.receipt").display().to_string();
     let (exit, said) =
         people.orders("otto", &hub.url(), &[&erase[..], &["--receipt", &receipt]].concat());
-    assert!(exit == Some(0) && said.contains("payloads erased"), "{said}");
+    assert!(exit == Some(0) && said.contains(" erased with the salts"), "{said}");
     let keys = ["--key", "evidence.pem.pub", "--fleet-key", "fleet.pem.pub"];
     run(&dir, &[&["payload", "receipt", &receipt][..], &keys].concat());
     let (exit, said) = take("after.zip");

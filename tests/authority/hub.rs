@@ -90,7 +90,7 @@ impl Hub {
 
     pub fn url(&self) -> String {
         let said = self.said();
-        let line = said.lines().find(|line| line.contains("operators look here")).unwrap();
+        let line = said.lines().find(|line| line.contains("operator API listening")).unwrap();
         let at = &line[line.find("127.0.0.1:").unwrap()..];
         let end = at.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
         let scheme = if line.contains("tls=true") { "https" } else { "http" };
@@ -179,7 +179,7 @@ async fn operators_of_a_sidecar_on_postgres_are_said_to_be_unheard_and_the_hub_i
     let mut sidecar = estate.serve().await;
     let said = sidecar.said();
     assert!(
-        said.contains("WARN") && said.contains("on Postgres `wicketgate hub` answers"),
+        said.contains("WARN") && said.contains("on Postgres `wicketgate serve hub` answers"),
         "{said}"
     );
     sidecar.stop().await;

@@ -15,11 +15,11 @@ async fn an_order_for_what_no_gate_knows_is_never_success_and_names_what_is_near
     let wrong = [
         ("agent", "test-agnet", "did you mean `test-agent`?"),
         ("agent", "Test-Agent", "did you mean `test-agent`?"),
-        ("agent", "another", "NOTHING OF THIS NAME"),
+        ("agent", "another", "NO GATE KNOWS THIS NAME"),
         ("tool", "work.doo", "did you mean `work.do`?"),
-        ("tool", "payments.refund", "NOTHING OF THIS NAME"),
-        ("run", other, "NOTHING OF THIS NAME"),
-        ("manifest", digest.as_str(), "NOTHING OF THIS NAME"),
+        ("tool", "payments.refund", "NO GATE KNOWS THIS NAME"),
+        ("run", other, "NO GATE KNOWS THIS NAME"),
+        ("manifest", digest.as_str(), "NO GATE KNOWS THIS NAME"),
     ];
     for action in ["kill", "suspend", "revoke"] {
         for (kind, name, said) in wrong {

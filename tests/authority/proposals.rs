@@ -56,7 +56,7 @@ async fn who_proposes_arguments_never_approves_them_whatever_the_policy_says_of_
         place.hold(&call).await;
         let (exit, said) = place.proposes("ada", "ada", &call, arguments);
         assert_eq!(exit, Some(0), "{said}");
-        assert!(said.contains(&format!("asked again as `{new}`, held")), "{said}");
+        assert!(said.contains(&format!("proposed as call `{new}`, held")), "{said}");
         assert_eq!(place.tool.count(), u32::try_from(n).unwrap(), "nothing ran yet");
         let (exit, told) = place.says("ada", "approve", &new);
         assert_eq!((exit, done(&told).1.as_str()), (Some(1), "approval.self"), "{told}");
@@ -96,7 +96,7 @@ async fn only_an_approvers_own_signature_proposes() {
     for (who, key) in [("ada", "mallory"), ("mallory", "mallory"), ("grace", "otto")] {
         let (exit, said) = place.proposes(who, key, "c", r#"{"n":2}"#);
         assert_eq!(exit, Some(1), "{said}");
-        assert!(said.contains("DID NOT OBEY"), "{said}");
+        assert!(said.contains("NOT APPLIED"), "{said}");
     }
     // By the key, not by the token it was sent with: ada's word is ada's whoever carries it.
     let (exit, said) = place.proposes("grace", "ada", "c", r#"{"n":3}"#);

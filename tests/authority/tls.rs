@@ -262,7 +262,7 @@ async fn the_sidecars_own_listener_speaks_both_http_versions_over_tls_and_answer
     let agent = sidecar.open().await;
     let kill = ["control", "kill", "agent", "test-agent", "--reason", "loops"];
     let (exit, said) = house.types(&house.ca, "otto", &url, &kill);
-    assert!(exit == Some(0) && said.contains("1 runs ended"), "{said}");
+    assert!(exit == Some(0) && said.contains("1 run ended"), "{said}");
     assert_eq!(agent.call("work.do", "a", "{}").await.unwrap_err().code, "run.sealed");
     sidecar.stop().await;
 }

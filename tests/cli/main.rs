@@ -13,6 +13,7 @@
 mod ca;
 mod config;
 mod desk;
+mod groups;
 mod manifest;
 #[path = "../support/private.rs"]
 mod private;
@@ -60,7 +61,7 @@ fn a_wrong_command_line_ends_with_64_and_help_with_0() {
     desk.run(&["keygen"]).ends(64).says("--out");
     desk.run(&["no-such-command"]).ends(64);
     desk.run(&[]).ends(64).says("Usage");
-    desk.run(&["manifest", "verify", "agent.yaml"]).ends(64).says("--trust");
+    desk.run(&["manifest", "verify", "agent.yaml"]).ends(64).says("--public-key");
     desk.run(&["manifest", "verify", "a", "--trust", "b", "--threshold", "0"]).ends(64);
     for args in [&["--help"][..], &["manifest", "verify", "--help"], &["config", "check", "--help"]]
     {

@@ -269,7 +269,7 @@ fn for_people_it_is_a_table_with_what_to_do() {
         &*format!("{}    http://127.0.0.1:1: ", row("web.plain", "http", "unreached")),
         "\n      do: start it, or let this machine through to its port\n",
         &*row("books", "sql", "ready"),
-        "\n1 of 2 tools have nothing against them\n",
+        "\n1 of 2 tools ready\n",
     ] {
         assert!(shown.out.contains(part), "`{part}` is not in:\n{}", shown.out);
     }

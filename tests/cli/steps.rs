@@ -67,7 +67,7 @@ fn a_gate_that_does_not_answer_and_an_answer_that_is_no_gates_are_told_apart() {
         let page = "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
         stream.write_all(page.as_bytes()).unwrap();
     });
-    fails(&desk, &["health", "--url", &url], 2, &[&url, "404", "as no gate does"]);
+    fails(&desk, &["health", "--url", &url], 2, &[&url, "404", "is not a gate"]);
     answering.join().unwrap();
 }
 

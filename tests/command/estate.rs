@@ -189,7 +189,7 @@ impl Estate {
     pub fn serve_as(&self, command: Command) -> Gate {
         let process = Process::start(command);
         let operator = process.hear("the operator's address", |line| {
-            line.contains("operators look here").then(|| port(line)).flatten()
+            line.contains("operator API listening").then(|| port(line)).flatten()
         });
         process.hear("that it is ready", |line| line.contains("ready=true").then_some(()));
         Gate { process, socket: self.path("s/agent.sock"), operator }

@@ -247,6 +247,6 @@ fn a_token_that_was_cut_or_is_of_another_kind_is_refused_with_what_to_do() {
     let (ok, said) = check(&near(&good));
     assert!(!ok && said.contains("its checksum is wrong"), "{said}");
     let (ok, said) = check(&other);
-    assert!(!ok && said.contains("wicketgate keygen --token operator"), "{said}");
+    assert!(!ok && said.contains("wicketgate config keygen --token operator"), "{said}");
     assert!(!said.contains(&other[4..20]), "{said}");
 }

@@ -150,7 +150,7 @@ fn furnish(dir: &Path) -> Vec<String> {
     let copied = run("cp", &["-r", policies.to_str().unwrap(), "policies"], dir.parent().unwrap());
     assert!(copied.status.success());
     commands(dir.parent().unwrap(), &block("mkdir -p gate/keys && cd gate"));
-    let secret = "wicketgate keygen --out fleet.pem\n\
+    let secret = "wicketgate config keygen --out fleet.pem\n\
                   echo 'fleet: {key: /run/secrets/wicketgate/fleet.pem}' >> wicketgate.yaml";
     commands(dir, secret);
     // The agents of these tests speak MCP, which claims no model.
@@ -292,7 +292,7 @@ async fn on_a_read_only_root_without_tmp_two_thousand_calls_an_export_a_verify_a
     let given = furnish(&files);
     commands(
         &files,
-        "wicketgate keygen --out evidence.pem\n\
+        "wicketgate config keygen --out evidence.pem\n\
         echo 'evidence: {key: /run/secrets/wicketgate/evidence.pem}' >> wicketgate.yaml\n\
         echo 'limits: {denials_max: null}' >> wicketgate.yaml",
     );

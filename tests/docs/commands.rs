@@ -233,7 +233,7 @@ fn a_command_that_is_wrong_is_found() {
     assert_eq!(loose("wicketgate policy sign --key"), Vec::<String>::new());
     assert_eq!(loose("cargo run -- quickstart --no-such-flag").len(), 1);
     assert_eq!(loose("wicketgate no-such-command").len(), 1);
-    assert_eq!(loose("wicketgate mcp wrap -- node --of-another"), Vec::<String>::new());
+    assert_eq!(loose("wicketgate serve mcp wrap -- node --of-another"), Vec::<String>::new());
     assert_eq!(
         split("a 'b c' \"d\\\"e\" | f > g; h"),
         [

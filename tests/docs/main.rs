@@ -14,6 +14,7 @@
 
 mod commands;
 mod document;
+mod flags;
 mod guarantees;
 mod links;
 mod output;

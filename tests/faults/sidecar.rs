@@ -290,7 +290,7 @@ impl Sidecar {
 
     fn operator(&self) -> Option<String> {
         let said = self.said();
-        let line = said.lines().find(|line| line.contains("operators look here"))?;
+        let line = said.lines().find(|line| line.contains("operator API listening"))?;
         let at = line.find("127.0.0.1:")?;
         let digits = &line[at..];
         let end = digits.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'));

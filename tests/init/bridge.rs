@@ -1,4 +1,4 @@
-//! `wicketgate mcp` between a client and a gate that is there already.
+//! `wicketgate serve mcp` between a client and a gate that is there already.
 
 use serde_json::{Value, json};
 

@@ -33,7 +33,7 @@ fn a_clients_servers_are_governed_and_only_its_commands_change() {
     let before = two_servers(&desk).to_string();
     desk.write(".mcp.json", &before);
     let ran = desk.run(&["init", "--from", ".mcp.json", "--write"]).ends(0);
-    assert!(ran.out.contains("Notes (here `notes`): stdio, 3 tools; 2 only read"), "{}", ran.out);
+    assert!(ran.out.contains("Notes (here `notes`): stdio, 3 tools; 2 read-only"), "{}", ran.out);
     assert!(ran.out.contains("loud: stdio, 4 tools"), "{}", ran.out);
     let kept = desk.read(".mcp.json.before-wicketgate");
     assert_eq!(kept, before.replace(SECRET, "<taken out by wicketgate init>"));
@@ -146,7 +146,7 @@ fn a_server_that_cannot_be_governed_is_left_out_or_stops_everything() {
     let (exe, entry) = (env!("CARGO_BIN_EXE_wicketgate"), &report["client_entries"]);
     assert_eq!(entry["mcpServers"]["good"]["command"], exe);
     desk.write("mcp.json", &entry.to_string());
-    desk.run(&["init", "--from", "mcp.json", "--dir", "b"]).ends(1).says("wicketgate already");
+    desk.run(&["init", "--from", "mcp.json", "--dir", "b"]).ends(1).says("already uses wicketgate");
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn the_three_commands_of_the_readme_work_for_a_server_without_annotations() {
 
     let config = ["--config", "wicketgate/wicketgate.yaml"];
     let observed = desk.run(&[&["policy", "observed"][..], &config].concat()).ends(0);
-    assert!(observed.out.contains("would have refused 2"), "{}", observed.out);
+    assert!(observed.out.contains("would have denied 2"), "{}", observed.out);
     let suggest = [&["policy", "suggest"][..], &config].concat();
     let rules = desk.run(&suggest).ends(0);
     for tool in ["notes.read_note", "notes.write_note"] {

@@ -1,4 +1,4 @@
-//! `wicketgate mcp wrap -- CMD`: one command, no configuration.
+//! `wicketgate serve mcp wrap -- CMD`: one command, no configuration.
 
 use serde_json::{Value, json};
 

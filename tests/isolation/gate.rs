@@ -54,7 +54,7 @@ fn a_report_counts_for_the_caller_who_was_asked_and_once() {
     world::run("gate::a_report_counts_for_the_caller_who_was_asked_and_once", || {
         let mut world = World::begin(|_| {});
         let missing = world.call().unwrap_err();
-        assert!(missing.message.contains("no `wicketgate doctor` yet"), "{missing:?}");
+        assert!(missing.message.contains("no `wicketgate config doctor` yet"), "{missing:?}");
         assert_eq!(nonce(&world, STRANGER).unwrap_err().code, "identity.missing");
         let given = nonce(&world, AGENT).unwrap();
         let forged = report(&world, STRANGER, given.clone(), clean(&world)).unwrap_err();

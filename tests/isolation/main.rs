@@ -1,4 +1,4 @@
-//! Where agents run: `wicketgate doctor` as the agent, in network namespaces with listeners that count, and a gate
+//! Where agents run: `wicketgate config doctor` as the agent, in network namespaces with listeners that count, and a gate
 //! that believes an opening.
 //!
 //! Which test holds which row of the attack corpus on isolation: ISO-001, 002, 007, 010: `topologies::under_uid_rules…`; ISO-012, 014,

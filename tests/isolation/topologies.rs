@@ -166,7 +166,7 @@ fn a_doctor_that_found_no_gate_asks_again_soon_and_its_agent_is_told_what_is_mis
             let refused = world.call().err();
             if let Some(refused) = refused {
                 assert_eq!(refused.detail, "isolation.missing");
-                assert!(refused.message.contains("wicketgate doctor"), "{refused:?}");
+                assert!(refused.message.contains("wicketgate config doctor"), "{refused:?}");
             }
             world.ready();
             world.call().unwrap();

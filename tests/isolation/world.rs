@@ -141,7 +141,7 @@ impl World {
     }
 
     fn door(&self) -> Option<()> {
-        self.sidecar.said().contains("operators look here").then_some(())
+        self.sidecar.said().contains("operator API listening").then_some(())
     }
 
     /// Waits until the gate is not ready for a reason that contains this.

@@ -152,7 +152,7 @@ async fn a_signed_result_holds_for_its_bundle_its_list_and_its_ledger_and_for_no
     let fine = verify(&[&all.concat()[..], &["--json"]].concat()).ends(0).json();
     assert_eq!(fine["predicate"]["result"]["flips"], 5);
     assert_eq!(fine["predicate"]["ledger"].as_array().unwrap().len(), 1);
-    assert!(verify(&trust).ends(0).out.contains("7 decisions judged, 5 flip"));
+    assert!(verify(&trust).ends(0).out.contains("7 decisions evaluated, 5 changed"));
     verify(&["--trust", "manifest.pub"]).ends(1);
     let other = verify(&[&trust[..], &["--bundle", "old"]].concat()).ends(1);
     assert!(other.err.contains("it is about bundle"), "{}", other.err);

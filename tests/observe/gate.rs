@@ -190,7 +190,7 @@ impl Gate {
             stderr.lines().map_while(Result::ok).for_each(|l| drop(tell.send(l)));
         });
         self.said = Some(said);
-        let line = self.logged(|line| line.contains("operators look here"));
+        let line = self.logged(|line| line.contains("operator API listening"));
         let at = line.find("127.0.0.1:").unwrap();
         let end = line[at..].find(|c: char| !c.is_ascii_digit() && !".:".contains(c));
         self.operator = line[at..][..end.unwrap_or(line.len() - at)].to_owned();

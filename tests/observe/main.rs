@@ -163,7 +163,7 @@ fn reported(gate: &Gate, run: &str) {
     assert_eq!(observed(&["--since", "1h"]), all);
     assert_eq!(observed(&["--since", "2099-01-01T00:00:00Z"])["decided"], 0);
     let text = gate.run(&["policy", "observed", "--sqlite", "state/ledger.sqlite"]).ok().out;
-    assert!(text.contains("of 7 calls, enforcement would have refused 2 and held 1"), "{text}");
+    assert!(text.contains("of 7 calls, enforcement would have denied 2 and held 1"), "{text}");
     assert!(text.contains("agent/main.rego:5: more than nine"), "{text}");
 }
 

@@ -73,7 +73,7 @@ async fn suggested_rules_allow_what_the_run_did_and_little_else() {
         assert!(printed.out.contains(part), "`{part}` is not in\n{}", printed.out);
     }
     assert!(printed.err.contains("the inputs of 4 calls of run"), "{}", printed.err);
-    assert!(printed.err.contains("of 2 refused calls, 2 stay refused"), "{}", printed.err);
+    assert!(printed.err.contains("of 2 denied calls, 2 stay denied"), "{}", printed.err);
 
     gate.run(&[&args[..], &["--out", "suggested"]].concat()).ok();
     let checked = gate.run(&["policy", "check", "suggested", "--json"]).ok().json();
@@ -137,9 +137,9 @@ async fn what_ran_unenforced_counts_and_is_named_and_what_was_refused_is_allowed
     assert!(printed.out.contains("\"secret.txt\""), "{}", printed.out);
     for part in [
         "the inputs of 5 calls of run",
-        "note: read-s counts, and would have been refused by wicketgate.agent.deny agent/main.rego:3",
+        "note: read-s is allowed; wicketgate.agent.deny agent/main.rego:3 would have denied it",
         "left out: do-3 of work.do: deny by wicketgate.team.deny team/main.rego:3",
-        "of 1 refused calls, 1 stay refused",
+        "of 1 denied call, 1 stay denied",
     ] {
         assert!(printed.err.contains(part), "`{part}` is not in {}", printed.err);
     }
@@ -154,7 +154,7 @@ async fn what_ran_unenforced_counts_and_is_named_and_what_was_refused_is_allowed
     empty.call("work.do", "x", r#"{"never":true}"#).await.unwrap_err();
     let args = ["policy", "suggest", "--config", "wicketgate.yaml", "--run", &empty.run];
     let refused = gate.run(&args).ends(1);
-    assert!(refused.err.contains("nothing to allow"), "{}", refused.err);
+    assert!(refused.err.contains("every call of this run was denied by a rule"), "{}", refused.err);
     assert!(refused.err.contains("left out: x of work.do: deny by"), "{}", refused.err);
     let unknown = "01234567-89ab-4cde-8f01-23456789abcd";
     gate.run(&["policy", "suggest", "--config", "wicketgate.yaml", "--run", unknown]).ends(64);

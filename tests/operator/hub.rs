@@ -85,7 +85,9 @@ impl Hub {
         let mut seen = String::new();
         let mut url = None;
         for line in lines.by_ref().map_while(Result::ok) {
-            if let Some(at) = line.find("127.0.0.1:").filter(|_| line.contains("operators look")) {
+            if let Some(at) =
+                line.find("127.0.0.1:").filter(|_| line.contains("operator API listening"))
+            {
                 let address =
                     line[at..].chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c));
                 url = Some(format!("http://{}", address.collect::<String>()));
@@ -115,7 +117,10 @@ async fn the_hub_takes_orders_for_a_tenant_and_records_them_in_a_chain_of_its_ow
     let kill = ["control", "kill", "agent", "a", "--reason", "loops"];
     let (code, said) = hub.command("otto", &kill);
     assert_eq!(code, Some(1), "no gate is there: {said}");
-    assert!(said.contains("recorded as entry") && said.contains("NO GATE HAS OBEYED"), "{said}");
+    assert!(
+        said.contains("recorded as entry") && said.contains("NO GATE HAS APPLIED IT"),
+        "{said}"
+    );
     let (code, said) = hub.command("vera", &["control", "list"]);
     assert!(code == Some(0) && said.contains("otto  kill agent a  loops"), "{said}");
     assert_eq!(hub.command("vera", &kill).0, Some(1));

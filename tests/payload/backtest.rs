@@ -51,7 +51,7 @@ async fn what_was_erased_or_never_kept_is_counted_and_named_and_never_called_unc
     let gone = "the input was erased or has expired";
     assert_eq!(left(&found), [(incognito, 1), (gone, 3)], "{found}");
     let shown = desk.ask(&[&["policy", "backtest", "--bundle", "new"], &CONFIG[..]].concat());
-    assert!(shown.out.contains("NOT JUDGED") && shown.out.contains(gone), "{shown:?}");
+    assert!(shown.out.contains("NOT EVALUATED") && shown.out.contains(gone), "{shown:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

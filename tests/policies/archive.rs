@@ -21,7 +21,7 @@ fn a_new_bundle_loads_is_clean_and_passes_its_own_tests_with_every_rule_fired() 
     let (code, out, err) = policy(&["test", at, "--coverage-min", "100"]);
     assert!(code == 0 && out.contains("(100 %)"), "{out}{err}");
     let (code, out, err) = policy(&["lint", "--bundle", at]);
-    assert!(code == 0 && out.contains("nothing found"), "{out}{err}");
+    assert!(code == 0 && out.contains("no finding"), "{out}{err}");
     let (code, out, _) = policy(&["mutate", at, "--except", "input.findings"]);
     assert!(code == 0 && out.ends_with(", 0 new allows\n"), "{out}");
     let (code, _, err) = policy(&["init", at]);

@@ -61,7 +61,7 @@ fn the_ledger_it_leaves_can_be_verified_and_read() {
     let ledger = ["--sqlite", "demo/state/ledger.sqlite"];
     let on = |args: &[&str]| stage.play(&[args, &ledger].concat());
     let said = on(&["ledger", "verify", "--trust", "demo/auditor/trust.txt"]).ends(0).out;
-    assert!(said.contains("VALID") && said.contains("1 runs sealed, 0 open"), "{said}");
+    assert!(said.contains("VALID") && said.contains("1 run sealed, 0 open"), "{said}");
     // Whom nobody trusts, nobody vouches for.
     on(&["ledger", "verify"]).ends(2);
     let tail = on(&["ledger", "tail", "-n", "100"]).ends(0).out;

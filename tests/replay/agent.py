@@ -3,7 +3,7 @@
     agent.py '[[["look.up", {"name": "a"}]], …]'
 
 One list of calls a round; the calls of a round are made side by side. A text is a command that runs between rounds. Where the gate is comes from the environment,
-as `wicketgate replay` sets it: WICKETGATE_MCP_URL and WICKETGATE_TOKEN.
+as `wicketgate run replay` sets it: WICKETGATE_MCP_URL and WICKETGATE_TOKEN.
 """
 
 import http.client

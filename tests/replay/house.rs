@@ -258,7 +258,7 @@ impl House {
             line.contains("agents connect here").then(|| address(line)).flatten()
         });
         let operators = process.hear("the address for operators", |line| {
-            line.contains("operators look here").then(|| address(line)).flatten()
+            line.contains("operator API listening").then(|| address(line)).flatten()
         });
         process.hear("that it is ready", |line| line.contains("ready=true").then_some(()));
         Gate { process, tcp, operators }

@@ -57,7 +57,7 @@ fn an_agent_opens_a_run_that_goes_on_from_a_recording_it_names() {
     assert!(is[3].contains("\"number\":4") && is[3].contains("eve"), "{came}");
     assert!(is[4].starts_with("refused call again policy.denied"), "{came}");
     assert_eq!(house.tool.came(), 4);
-    // The same opening on the books as that of `wicketgate replay --fork-at`.
+    // The same opening on the books as that of `wicketgate run replay --fork-at`.
     let entries = house.entries();
     let opened = entries.iter().rfind(|entry| entry["kind"] == "run.opened").unwrap();
     let origin = &opened["data"]["replay"];

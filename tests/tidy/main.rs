@@ -13,6 +13,7 @@
 )]
 
 mod dependencies;
+mod glossary;
 mod layers;
 mod shape;
 mod source;
@@ -23,7 +24,8 @@ use source::Source;
 /// A rule: what is wrong with these files, one sentence each.
 type Rule = fn(&[Source]) -> Vec<String>;
 
-const RULES: [(&str, Rule); 14] = [
+const RULES: [(&str, Rule); 15] = [
+    ("glossary", glossary::private_words),
     ("layers", layers::order),
     ("faces without stores", layers::stores),
     ("confined words", words::confined),

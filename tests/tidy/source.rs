@@ -67,6 +67,22 @@ impl Source {
     }
 }
 
+/// What a text in quotes says, without the line breaks that the compiler leaves out.
+pub fn quotes(text: &str) -> Vec<(usize, String)> {
+    let chars: Vec<char> = text.chars().collect();
+    let (mut found, mut at, mut line) = (Vec::new(), 0, 1);
+    while at < chars.len() {
+        let end = literal_or_comment(&chars, at).max(at + 1);
+        let part: String = chars[at..end].iter().collect();
+        if part.starts_with(['"', 'r']) && end > at + 1 {
+            found.push((line, part.replace("\\\n", "")));
+        }
+        line += part.matches('\n').count();
+        at = end;
+    }
+    found
+}
+
 /// The line of a byte, from 1.
 pub fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1

@@ -361,7 +361,7 @@ pub fn read_token_of(family: Family, path: &Path) -> Result<zeroize::Zeroizing<S
     match token::family(&token).filter(|other| *other != family) {
         None => Ok(token),
         Some(other) => Err(format!(
-            "the token in `{}` is one of kind `{other}`: make one with `wicketgate keygen --token {family} --out FILE`",
+            "the token in `{}` is one of kind `{other}`: make one with `wicketgate config keygen --token {family} --out FILE`",
             path.display(),
             other = other.as_str(),
             family = family.as_str(),

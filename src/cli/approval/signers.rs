@@ -2,37 +2,37 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 use crate::approval::Approvers;
 use crate::approval::approvers::Purpose;
-use crate::cli::{Exit, complain, say};
+use crate::cli::{Exit, JsonArg, fail, tell};
 use crate::crypto::keys::SecretKey;
 
 /// A list and who signs it.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Each line of the list is one key, as OpenSSH's allowed_signers has it, with the roles where OpenSSH has a comment:\n  \
-    anna@example.com namespaces=\"wicketgate-approval\" ssh-ed25519 AAAA... roles=approver,treasury\n\n\
-    A line before the first key says which list it is. One that follows has a higher version: an older list, or other\n\
-    people under the same version, are refused by every gate that knew this one. `expires` may be left out:\n  \
-    # wicketgate: version=2 expires=20270101Z\n\n\
-    Example:\n  wicketgate approval sign-approvers allowed_signers --key keys/approvers.pem"
-)]
+#[command(after_help = "Examples:\n  \
+        wicketgate approval sign-approvers allowed_signers --key keys/approvers.pem\n\n\
+        Each line of the list is one key in the form of OpenSSH's allowed_signers, with roles in place of the comment:\n  \
+        anna@example.com namespaces=\"wicketgate-approval\" ssh-ed25519 AAAA... roles=approver,treasury\n\n\
+        A line before the first key gives the version of the list; `expires` is optional. A gate that has loaded a version\n\
+        refuses an older one, and refuses other content under the same version:\n  \
+        # wicketgate: version=2 expires=20270101Z")]
 pub(super) struct Sign {
-    /// The list; its envelope is written as FILE.sig.json
+    /// The list; the signature is written to FILE.sig.json
     file: PathBuf,
-    /// A private key file (PKCS#8 PEM); repeat for several signatures
+    /// Sign with this secret key (PKCS#8 PEM); repeat it for more signatures
     #[arg(long = "key", value_name = "KEY", required = true)]
     keys: Vec<PathBuf>,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 /// Signs it.
 pub(super) fn run(args: &Sign) -> Exit {
     match sign(Purpose::Approval, &args.file, &args.keys) {
         Ok(()) => Exit::Ok,
-        Err(why) => {
-            complain(format!("error: {why}"));
-            Exit::Invalid
-        }
+        Err(why) => fail(Exit::Invalid, why),
     }
 }
 
@@ -51,9 +51,10 @@ pub(in crate::cli) fn sign(purpose: Purpose, file: &Path, keys: &[PathBuf]) -> R
     let aside = beside.with_extension("json.new");
     std::fs::write(&aside, envelope).map_err(|e| at(&aside, &e))?;
     std::fs::rename(&aside, &beside).map_err(|e| at(&beside, &e))?;
-    say(format!("wrote {}", beside.display()));
+    tell(json!({"wrote": beside}), format!("wrote {}", beside.display()));
     for key in keys {
-        say(format!("signed by {}", key.public().id()));
+        let id = key.public().id();
+        tell(json!({"signers": [id]}), format!("signed by {id}"));
     }
     Ok(())
 }

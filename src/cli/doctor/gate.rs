@@ -49,19 +49,19 @@ pub struct Behind {
 /// How the gate is asked.
 #[derive(clap::Args, Debug)]
 pub struct Way {
-    /// The agent's socket: ask the gate what to test, and tell it what was found
+    /// Agent socket of the gate: ask it what to test, and report the result to it
     #[arg(long, value_name = "FILE")]
     socket: Option<PathBuf>,
-    /// A gate in another pod instead, by mutual TLS: the address its name stands for is where it is looked for
+    /// URL of a gate in another pod, over mutual TLS; its name resolves to the address to test
     #[arg(long, value_name = "URL", conflicts_with = "socket", requires_all = ["ca", "cert", "cert_key"])]
     gate: Option<String>,
-    /// The authorities of that gate's certificate (PEM)
+    /// Trust these certificate authorities (PEM) for that gate
     #[arg(long, value_name = "FILE", requires = "gate")]
     ca: Option<PathBuf>,
-    /// The agent's certificate (PEM)
+    /// Certificate of the agent (PEM)
     #[arg(long, value_name = "FILE", requires = "gate")]
     cert: Option<PathBuf>,
-    /// The private key of the agent's certificate (PEM): a file of mode 0600
+    /// Private key of the certificate (PEM): a file of mode 0600
     #[arg(long, value_name = "FILE", requires = "gate")]
     cert_key: Option<PathBuf>,
 }
@@ -178,7 +178,8 @@ impl Gate {
             probes: probes.collect(),
         };
         let told = self.client.report_posture(request).await;
-        let told = told.map_err(|status| format!("the gate was not told: {}", said(&status)))?;
+        let told =
+            told.map_err(|status| format!("the gate did not take the report: {}", said(&status)))?;
         let told = told.into_inner();
         Ok((told.reasons, told.receipt.map(|receipt| receipt.seq).unwrap_or_default()))
     }

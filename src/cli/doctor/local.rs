@@ -11,6 +11,7 @@ use rustix::thread::UnshareFlags;
 
 use super::gate::Surroundings;
 use super::targets::TOKENS;
+use crate::cli::many;
 use crate::enforce::posture::Probe;
 use crate::record::chain::Attempt;
 use crate::record::decided::clip;
@@ -178,7 +179,7 @@ fn files(around: &Surroundings) -> Vec<Probe> {
     });
     let open: Vec<Probe> = open.take(FILES_NAMED_MAX).collect();
     if open.is_empty() {
-        let count = format!("{} paths", around.paths.len());
+        let count = many(around.paths.len(), "path");
         return vec![probe("gate.files", &count, (Attempt::Blocked, "cannot be changed".into()))];
     }
     open

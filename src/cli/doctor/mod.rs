@@ -1,4 +1,4 @@
-//! `wicketgate doctor`: run as the agent, it tries to get past the gate.
+//! `wicketgate config doctor`: run as the agent, it tries to get past the gate.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Exit, block_on, complain, say};
+use super::{Exit, block_on, fail, note, say};
 use crate::enforce::posture::Probe;
 use crate::record::chain::Attempt;
 
@@ -18,34 +18,34 @@ mod targets;
 use gate::Gate;
 use targets::Target;
 
-/// Run as the agent: try to get past the gate, and tell the gate what worked.
+/// Run as the agent: try to bypass the gate, and report the result to it.
 #[derive(clap::Args, Debug)]
 #[command(after_help = concat!(
-    "Example:\n  wicketgate doctor --socket /run/wicketgate/agent.sock\n",
-    "  wicketgate doctor --gate https://wicketgate.agents.svc:7302 --ca ca.crt --cert tls.crt --cert-key tls.key\n\n",
-    "Run it as the agent runs: with its uid, in its network and mount namespaces, without privileges. Each attempt\n",
-    "takes at most 1 s, is one handshake or packet, and carries no data (DNS: a question for the root's name servers).\n",
-    "Silence counts as blocked; a host that refuses a connection was reached, and counts as open. Of what stands behind\n",
-    "the gate (tools, databases, models, its ledger and hub, as the gate names them) silence counts only if the gate\n",
-    "itself gets there, and cannot be told if it does not.\n\n",
+    "Examples:\n  wicketgate config doctor --socket /run/wicketgate/agent.sock\n",
+    "  wicketgate config doctor --gate https://wicketgate.agents.svc:7302 --ca ca.crt --cert tls.crt --cert-key tls.key\n\n",
+    "Run it like the agent: with its uid, in its network and mount namespaces, without privileges. Each attempt takes\n",
+    "at most 1 s, is one handshake or packet, and carries no data (DNS: a question for the root's name servers).\n",
+    "No answer means blocked; a refused connection reached the host and means open. For the servers behind the gate\n",
+    "(tools, databases, models, ledger and hub, as the gate names them) no answer means blocked only if the gate itself\n",
+    "reaches the server; otherwise the result is unknown.\n\n",
     "Tried: TCP to 93.184.216.34, 1.1.1.1, 10.0.0.1, 10.96.0.1, 172.16.0.1, 192.168.0.1, 2606:4700:4700::1111 and\n",
     "fd00::1, port 443; metadata at 169.254.169.254 (also as ::ffff:169.254.169.254), 169.254.170.2, 100.100.100.200,\n",
     "168.63.129.16 and fd00:ec2::254, port 80; DNS at the configured resolvers, 8.8.8.8, 1.1.1.1 and\n",
     "2001:4860:4860::8888; ICMP echo to 1.1.1.1; raw and packet sockets; sockets of Docker, containerd, CRI-O and\n",
     "Podman; the operators' address, answering at the gate's addresses, /proc of the gate, changing its files;\n",
     "service account tokens; capabilities, set-uid programs, new namespaces; kernel keys of others.\n\n",
-    "Exit codes: 0 everything is blocked, 1 something is open, 2 something cannot be told.",
+    "Exit codes: 0 everything is blocked, 1 something is open, 2 something is unknown.",
 ))]
 pub struct Args {
     #[command(flatten)]
     way: gate::Way,
-    /// Try this too: `tcp:ADDRESS:PORT`, `udp:ADDRESS:PORT` or `unix:FILE`; may be repeated
+    /// Also test this target: `tcp:ADDRESS:PORT`, `udp:ADDRESS:PORT` or `unix:FILE`; repeat it for more
     #[arg(long = "target", value_name = "TARGET")]
     targets: Vec<Target>,
-    /// Print JSON
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Do it again after this many seconds, until a signal
+    /// Repeat after this many seconds, until a signal
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     every: Option<u64>,
     /// Only try to make a user namespace: ends with 0 if that works
@@ -78,8 +78,7 @@ async fn again_and_again(args: &Args, every: Duration) -> Exit {
         match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
             (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
             (Err(why), _) | (_, Err(why)) => {
-                complain(format!("error: {why}"));
-                return Exit::Unverifiable;
+                return fail(Exit::Unverifiable, why);
             }
         };
     let mut pause = PAUSE;
@@ -95,7 +94,7 @@ async fn again_and_again(args: &Args, every: Duration) -> Exit {
                 } else {
                     let soon = pause.min(every);
                     pause = pause.saturating_mul(2);
-                    complain(format!("again in {} s", soon.as_secs()));
+                    note(format!("again in {} s", soon.as_secs()));
                     soon
                 };
                 tokio::time::sleep(wait).await;
@@ -116,8 +115,7 @@ async fn once(args: &Args) -> Once {
     let mut gate = match args.way.ask().await {
         Ok(gate) => gate,
         Err(why) => {
-            complain(format!("error: {why}"));
-            return Once { exit: Exit::Unverifiable, heard: false };
+            return Once { exit: fail(Exit::Unverifiable, why), heard: false };
         }
     };
     let surroundings = gate.as_ref().map(Gate::surroundings);
@@ -159,13 +157,15 @@ fn print(probes: &[Probe], told: Option<&Told>) {
     let [blocked, open, unknown] = [Attempt::Blocked, Attempt::Open, Attempt::Unknown].map(count);
     say(format!("{blocked} blocked, {open} open, {unknown} unknown"));
     match told {
-        None => say("no gate was told: --socket or --gate"),
+        None => say("no gate has the report: name one with --socket or --gate"),
         Some(Ok((reasons, seq))) => {
             let passed = if reasons.is_empty() { "passed" } else { "failed" };
             say(format!("the gate recorded it as entry {seq}: {passed}"));
             reasons.iter().for_each(|why| say(format!("  {why}")));
         }
-        Some(Err(why)) => complain(format!("error: {why}")),
+        Some(Err(why)) => {
+            fail(Exit::Unverifiable, why);
+        }
     }
 }
 
@@ -186,7 +186,7 @@ fn shown(probes: &[Probe], told: Option<&Told>) -> Value {
 /// Whether a user namespace can be made: a process with threads, as this one, is never allowed to.
 fn namespaces() -> Result<bool, String> {
     let mut child = Command::new("/proc/self/exe");
-    child.args(["doctor", "--try-namespace"]).stdin(Stdio::null()).stdout(Stdio::null());
+    child.args(["config", "doctor", "--try-namespace"]).stdin(Stdio::null()).stdout(Stdio::null());
     let ended = child.stderr(Stdio::null()).status().map_err(|e| e.to_string())?;
     match ended.code() {
         Some(0) => Ok(true),

@@ -231,6 +231,6 @@ async fn take(address: SocketAddr) -> Found {
     match tokio::time::timeout(WITHIN, served).await {
         Ok(Ok(_)) => (Attempt::Open, "this uid can answer here while the gate does not".to_owned()),
         Ok(Err(error)) => by_error(&error),
-        Err(_late) => (Attempt::Blocked, "this uid can answer nobody here".to_owned()),
+        Err(_late) => (Attempt::Blocked, "this uid cannot answer here".to_owned()),
     }
 }

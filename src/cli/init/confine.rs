@@ -20,9 +20,9 @@ use crate::tool::sandbox::Levels;
 /// Whether servers that are programs start in a sandbox.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// In S2, or in what `--allow` names.
+    /// In S2, or in the level that `--allow` names.
     Auto,
-    /// No: every one of them is started without, and `level: none` is written.
+    /// Without a sandbox; `level: none` is written to the configuration.
     None,
 }
 
@@ -135,7 +135,7 @@ impl Confined {
         let (read, write) = (list(&grants.read), list(&grants.write));
         let said = if said.is_empty() { said } else { format!(" ({said})") };
         let reach = match (grants.network, grants.hosts.as_slice()) {
-            (true, _) => "whatever this host reaches".to_owned(),
+            (true, _) => "all that this host reaches".to_owned(),
             (false, []) => "nothing".to_owned(),
             (false, hosts) => hosts.join(", "),
         };
@@ -154,8 +154,8 @@ impl Confined {
         };
         let s1 = if *level == Level::S1 { String::new() } else { format!("`{name}:s1`, ") };
         format!(
-            "; it was started in {} and has what its command line names and nothing more: if you know what it \
-             lacks and trust it with that, name it with --allow: {network}`{name}:read=PATH`, \
+            "; it was started in {} with access only to what its command line names: if you know what it \
+             lacks and trust it with that, add it with --allow: {network}`{name}:read=PATH`, \
              `{name}:write=PATH`, {s1}or, without a sandbox, `{name}:unsandboxed`",
             level.as_str()
         )
@@ -209,7 +209,7 @@ impl Terms<'_> {
         }
         if grants.network && !grants.hosts.is_empty() {
             return Err(format!(
-                "`{name}:network` reaches every host, so `{name}:host=` means nothing; give one of them"
+                "`{name}:network` reaches every host, so `{name}:host=` has no effect; give one of them"
             ));
         }
         let level = if allowed.contains(&&Allow::S1) { Level::S1 } else { Level::S2 };
@@ -228,7 +228,7 @@ pub fn available<'a>(drafts: impl IntoIterator<Item = &'a Draft>) -> Result<(), 
         let Some((level, _)) = &draft.confined.inside else { continue };
         levels.check(*level).map_err(|why| {
             format!(
-                "{why}. No server is started outside of a sandbox unless you say so: `--allow NAME:s1` or \
+                "{why}. No server is started outside of a sandbox unless you ask for it: `--allow NAME:s1` or \
                  `--allow NAME:unsandboxed` for one, `--sandbox none` for all"
             )
         })?;

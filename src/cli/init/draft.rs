@@ -68,7 +68,7 @@ impl Draft {
         let mut drawer =
             Drawer { name, around, secrets: Vec::new(), withheld: Vec::new(), notes: Vec::new() };
         if !entry.ignored.is_empty() {
-            drawer.notes.push(format!("means nothing here: {}", entry.ignored.join(", ")));
+            drawer.notes.push(format!("has no meaning here: {}", entry.ignored.join(", ")));
         }
         let reach = match &entry.reach {
             Reach::Stdio { command, args, env, cwd } => {
@@ -132,8 +132,8 @@ impl Drawer<'_> {
             let text = self.plain(&format!("args[{i}]"), arg)?;
             if looks_secret(&text) {
                 let note = format!(
-                    "args[{i}] looks like a credential; it stands in wicketgate.yaml as it stood in \
-                     your file: give it by a variable if the server can"
+                    "args[{i}] looks like a credential; it is now in wicketgate.yaml as it was in \
+                     your file: pass it by a variable if the server can"
                 );
                 self.notes.push(note);
                 self.withheld.push(Zeroizing::new(text.clone()));
@@ -260,7 +260,7 @@ impl Drawer<'_> {
         if value.asked || self.is_reference(&value) {
             self.withheld.push(Zeroizing::new(value.text.to_string()));
             self.notes.push(format!(
-                "{field} holds a credential; it stands in wicketgate.yaml: give it by a variable if \
+                "{field} holds a credential; it is now in wicketgate.yaml: pass it by a variable if \
                  the server can"
             ));
         }

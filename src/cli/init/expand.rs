@@ -114,7 +114,7 @@ pub fn expand(text: &str, around: &Surroundings<'_>) -> Result<Expanded, String>
                 asked = true;
                 let value = around.inputs.get(id).ok_or_else(|| {
                     format!(
-                        "`${{input:{id}}}` is asked of a person: write the value into a file that only \
+                        "VS Code asks a person for `${{input:{id}}}`: write the value into a file that only \
                          you can read and add `--input {id}=FILE`"
                     )
                 })?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-use super::{Exit, block_on, complain};
+use super::{Exit, block_on, fail_all};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config;
 
@@ -35,7 +35,7 @@ use report::Report;
 use shape::{Reach, Source};
 use snippet::Way;
 
-/// Govern the servers of an MCP client.
+/// Put a gate in front of the servers of an MCP client.
 ///
 /// Reads the configuration of Claude Desktop, Claude Code, Cursor or VS Code, starts every server in it
 /// once to see what it offers, and writes everything a gate needs into a directory: keys, configuration,
@@ -45,49 +45,49 @@ use snippet::Way;
 /// policy observes: what it would deny still runs and is recorded. The org layer is enforced: it denies
 /// arguments that name files of secrets or metadata addresses.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  wicketgate init --from .mcp.json\n  \
+#[command(after_help = "Examples:\n  \
+    wicketgate init --from .mcp.json\n  \
     wicketgate init --from .vscode/mcp.json --input github_token=pat.txt --write\n  \
     wicketgate init --from .mcp.json --allow github:host=api.github.com --write\n\n\
     Values that look like credentials go into files of mode 0600 and never into wicketgate.yaml.\n\
-    Nothing is written unless everything is; a directory that is there is never replaced.\n\
+    Either everything is written or nothing is; an existing directory is never replaced.\n\
     Ends with 0, or with 1 if nothing was written.")]
 pub struct Args {
-    /// The client's configuration: `mcpServers` (Claude, Cursor) or `servers` (VS Code).
+    /// Configuration file of the client: `mcpServers` (Claude, Cursor) or `servers` (VS Code).
     #[arg(long, value_name = "FILE")]
     from: PathBuf,
-    /// The directory to write.
+    /// Directory to write; it must not exist.
     #[arg(long, value_name = "DIR", default_value = "wicketgate")]
     dir: PathBuf,
     /// The agent's name: [a-z0-9-]{1,63}.
-    #[arg(long, value_name = "AGENT", default_value = "desktop", value_parser = agent_name)]
+    #[arg(long, value_name = "NAME", default_value = "desktop", value_parser = agent_name)]
     name: String,
     /// Days during which the agent layer of the policy observes.
     #[arg(long, value_name = "DAYS", default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=30))]
     observe_days: u16,
-    /// A value that VS Code asks a person for, from a file.
+    /// Value of an input that VS Code asks for, read from a file.
     #[arg(long = "input", value_name = "ID=FILE", value_parser = input)]
     inputs: Vec<(String, PathBuf)>,
-    /// Seconds one server gets to start and answer.
+    /// Seconds that a server has to start and answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
     probe_seconds: u64,
     /// Whether servers that are programs start in a sandbox.
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     sandbox: Choice,
-    /// What one server gets beyond what its command line names: `host=HOST[:PORT]` (through a proxy of the gate),
-    /// `network` (whatever this host reaches), `read=PATH`, `write=PATH`, `s1` (no namespaces) or `unsandboxed`. May be
-    /// given several times.
+    /// Access of one server beyond its command line: `host=HOST[:PORT]` (through a proxy of the gate), `network` (all
+    /// that this host reaches), `read=PATH`, `write=PATH`, `s1` (no namespaces) or `unsandboxed`; repeat it for more.
     #[arg(long, value_name = "NAME:WHAT", value_parser = Allow::parse_for)]
     allow: Vec<(String, Allow)>,
-    /// Sign texts of servers with characters that a reader does not see (tags, bidirectional controls, escapes, …).
+    /// Accept texts with invisible characters (tags, bidirectional controls, escapes, …).
     #[arg(long)]
     accept_hidden: bool,
     /// Write nothing if one server cannot be governed.
     #[arg(long)]
     strict: bool,
-    /// Serve clients over HTTP on this loopback address too, and print that form of the client's entries.
+    /// Also serve clients over HTTP on this loopback address, and print the client's entries in that form.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7300", value_parser = loopback)]
     http: Option<SocketAddr>,
-    /// Change the client's file; as it was, without its credentials, it stays beside it as FILE.before-wicketgate.
+    /// Change the client's file; the original without its credentials is kept as FILE.before-wicketgate.
     #[arg(long)]
     write: bool,
     /// Print one JSON object.
@@ -121,10 +121,7 @@ pub fn run(args: &Args) -> Exit {
             report.print(args.json);
             Exit::Ok
         }
-        Ok(Err(problems)) => {
-            problems.iter().for_each(complain);
-            Exit::Invalid
-        }
+        Ok(Err(problems)) => fail_all(Exit::Invalid, &problems),
         Err(exit) => exit,
     }
 }
@@ -184,10 +181,12 @@ fn not_governed_yet(source: &Source) -> Result<(), String> {
     for entry in &source.entries {
         let Reach::Stdio { command, args, .. } = &entry.reach else { continue };
         let is_ours = Path::new(command).file_name().is_some_and(|name| name == "wicketgate");
-        if is_ours && args.first().is_some_and(|arg| arg == "mcp") {
+        // Entries that an earlier `init` wrote call it by its name at the top level.
+        let serves =
+            args.first().filter(|first| *first == "serve").map_or(args.first(), |_| args.get(1));
+        if is_ours && serves.is_some_and(|arg| arg == "mcp") {
             return Err(format!(
-                "`{}`: `{}` goes through wicketgate already; what it was, without credentials, stands in `{}`, if --write \
-                 made it so",
+                "`{}`: `{}` already uses wicketgate; if --write changed it, the original without credentials is in `{}`",
                 source.file.display(),
                 entry.name,
                 snippet::backup(&source.file).display()

@@ -81,7 +81,7 @@ pub fn check(draft: &Draft, base: &Path, forbidden: &[PathBuf]) -> Result<Arc<Se
             all.iter().map(|e| e.to_string().replace("servers[0].", "")).collect();
         lines.join("; ")
     })?;
-    servers.into_iter().next().ok_or_else(|| "nothing came of it".to_owned())
+    servers.into_iter().next().ok_or_else(|| "it gave no answer".to_owned())
 }
 
 /// Starts every one of these at the same time and asks what it offers; then ends them all.
@@ -132,7 +132,7 @@ async fn ask(
     let (locked, left_out) = LockedServer::of(server, &shown);
     if locked.tools.is_empty() && locked.methods.is_empty() {
         let why = left_out.first().map(|tool| format!(": {}: {}", tool.tool, tool.why));
-        return Err(format!("offers nothing that can be governed{}", why.unwrap_or_default()));
+        return Err(format!("offers no tool that can be governed{}", why.unwrap_or_default()));
     }
     let mut unfit = probed.left_out;
     unfit.extend(left_out.iter().map(|tool| format!("{}: {}", tool.tool, tool.why)));

@@ -8,7 +8,7 @@ use super::furnish::Plan;
 use super::probe::{Governed, LeftOut};
 use super::shape::Source;
 use super::snippet::{self, TOKEN_VARIABLE, Way};
-use crate::cli::{complain, say};
+use crate::cli::{many, note, say};
 
 /// Everything that was done.
 pub struct Report {
@@ -63,12 +63,12 @@ impl Report {
     /// Says it.
     pub fn print(&self, json: bool) {
         for one in &self.governed {
-            for note in one.draft.notes.iter().chain(&one.left_out) {
-                complain(format!("{}: note: {note}", one.draft.client_name));
+            for remark in one.draft.notes.iter().chain(&one.left_out) {
+                note(format!("{}: note: {remark}", one.draft.client_name));
             }
         }
         for one in &self.left_out {
-            complain(format!("{}: left out: {}", one.client_name, one.why));
+            note(format!("{}: left out: {}", one.client_name, one.why));
         }
         if json {
             say(self.value().to_string());
@@ -83,11 +83,11 @@ impl Report {
         say(format!("{dir}/"));
         let until = self.until.split('T').next().unwrap_or_default();
         for (name, what) in [
-            ("wicketgate.yaml", format!("{} servers", self.governed.len())),
+            ("wicketgate.yaml", many(self.governed.len(), "server")),
             ("agent.yaml", "what the agent may use, signed".to_owned()),
             ("tools.lock", "what the servers showed, signed".to_owned()),
             ("policy/org", "enforced: protected files, metadata addresses".to_owned()),
-            ("policy/agent", format!("observes until {until}, then denies what nobody reviewed")),
+            ("policy/agent", format!("observes until {until}, then denies tools without a review")),
             (
                 "keys/",
                 "manifest, policy, lock, evidence, fleet: keep them from the agent".to_owned(),
@@ -106,10 +106,12 @@ impl Report {
                 format!(" (here `{}`)", one.draft.name)
             };
             let more = one.locked.methods.len();
-            let more = if more > 0 { format!(", {more} other methods") } else { String::new() };
+            let more =
+                if more > 0 { format!(", {}", many(more, "other method")) } else { String::new() };
             say(format!(
-                "{}{renamed}: {kind}, {tools} tools{more}; {reads} only read, it says",
-                one.draft.client_name
+                "{}{renamed}: {kind}, {}{more}; {reads} read-only by its own description",
+                one.draft.client_name,
+                many(tools, "tool")
             ));
             if kind == "stdio" {
                 say(format!("  {}", one.draft.confined.told()));
@@ -118,7 +120,7 @@ impl Report {
         say("");
         match &self.kept {
             Some(kept) => say(format!(
-                "{} goes through the gate now; as it was, without credentials: {}",
+                "{} now uses the gate; the original without credentials: {}",
                 self.file.display(),
                 kept.display()
             )),

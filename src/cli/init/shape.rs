@@ -199,7 +199,7 @@ impl Reading<'_> {
                 self.shown
             )),
             (Some((_, one, _)), Some((_, other, value))) => {
-                let why = format!("`{}` is there too: which one counts?", one.join("."));
+                let why = format!("`{}` is there, too: keep one of them", one.join("."));
                 Err(self.error(value, &other.join("."), &why))
             }
         }
@@ -303,7 +303,11 @@ impl Reading<'_> {
                 Some(Reach::Http { url, headers: headers.unwrap_or_default() })
             }
             (_, Some(_), Some(_)) => {
-                wrong.push(self.error(object, label, "`command` and `url`: which one counts?"));
+                wrong.push(self.error(
+                    object,
+                    label,
+                    "`command` and `url` are both set: keep one of them",
+                ));
                 None
             }
             (false, ..) => {

@@ -34,7 +34,7 @@ fn entry(way: &Way, shape: Shape, server: &str) -> CstInputValue {
     CstInputValue::Object(match way {
         Way::Command { exe, config } => {
             let config = config.display().to_string();
-            let args = ["mcp", "--config", &config, "--server", server];
+            let args = ["serve", "mcp", "--config", &config, "--server", server];
             let args = args.map(CstInputValue::from).to_vec();
             let kind = (shape == Shape::VsCode).then(|| member("type", "stdio".into()));
             let command = member("command", exe.display().to_string().into());
@@ -202,7 +202,7 @@ mod tests {
         let way = Way::Command { exe: "/bin/w \"q\"".into(), config: "/g/w.yaml".into() };
         let servers = [("a b".to_owned(), "a-b".to_owned())];
         let new = "{\n      \"type\": \"stdio\",\n      \"command\": \"/bin/w \\\"q\\\"\",\n      \
-                   \"args\": [\"mcp\", \"--config\", \"/g/w.yaml\", \"--server\", \"a-b\"]\n    }";
+                   \"args\": [\"serve\", \"mcp\", \"--config\", \"/g/w.yaml\", \"--server\", \"a-b\"]\n    }";
         let expected = text.replace("{\"command\": \"x\"}", new);
         assert_eq!(rewritten(&way, &source, &servers).unwrap(), expected);
         let alone = file(&way, &source, &servers);

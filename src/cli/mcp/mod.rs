@@ -1,4 +1,4 @@
-//! `wicketgate mcp`: MCP on standard input and output, for clients that start their servers.
+//! `wicketgate serve mcp`: MCP on standard input and output, for clients that start their servers.
 //!
 //! A thin bridge: every line is one HTTP request at the gate's agent socket, every event one line back.
 //! What is decided is decided behind the socket. If nothing answers there, the gate is started and
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{Exit, complain, config};
+use super::{Exit, config, fail, fail_all};
 use crate::app;
 use crate::clock::{SystemEntropy, random16};
 use crate::config::Config;
@@ -28,29 +28,38 @@ use client::{Client, Paths};
 use exchange::Gate;
 use host::Host;
 
-/// Be an MCP server on standard input and output, in front of the gate.
+/// Serve MCP over stdio and forward calls to the gate.
 ///
 /// For desktop clients that start their servers as programs. Messages pass through the gate of the
 /// configuration: one that runs already, or one that is started here and ends with this process.
 #[derive(clap::Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  wicketgate mcp --config wicketgate/wicketgate.yaml\n  \
-    wicketgate mcp --config wicketgate/wicketgate.yaml --server github\n\n\
-    Standard output carries MCP and nothing else; logs go to standard error.\n\
-    Ends with 0 when its input ends, 78 when the configuration is wrong, 75 when another gate has the ledger."
+    after_help = "Examples:\n  \
+        wicketgate serve mcp --config wicketgate/wicketgate.yaml\n  \
+        wicketgate serve mcp --config wicketgate/wicketgate.yaml --server github\n\n\
+        If no gate runs with this configuration, one is started and ends with this process.\n\
+        Standard output carries MCP only; logs go to standard error.\n\
+        Ends with 0 when its input ends, 78 when the configuration is wrong, 75 when another gate has the ledger."
 )]
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The configuration file.
-    #[arg(long, default_value = "wicketgate.yaml", value_name = "FILE")]
+    /// Configuration file.
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "wicketgate.yaml",
+        env = "WICKETGATE_CONFIG",
+        hide_env_values = true
+    )]
     config: PathBuf,
-    /// Show the tools of this server only, under their own names.
+    /// Offer only the tools of this server, under their own names.
     #[arg(long, value_name = "NAME", value_parser = server_name)]
     server: Option<String>,
-    /// Continue, or open, the run of this name; without it every session is a run of its own.
-    #[arg(long, value_name = "NAME", value_parser = run_name)]
+    /// Continue or open the run of this name; if omitted, each session opens a run.
+    #[arg(long = "run-name", alias = "run", value_name = "NAME", value_parser = run_name)]
     run: Option<String>,
 }
 
@@ -87,8 +96,7 @@ pub fn run(args: &Args) -> Exit {
     let config = match config::load(&args.config) {
         Ok(config) => config,
         Err(problems) => {
-            problems.iter().for_each(complain);
-            return Exit::Config;
+            return fail_all(Exit::Config, &problems);
         }
     };
     serve(config, args.server.as_deref(), args.run.as_deref()).0
@@ -98,20 +106,16 @@ pub fn run(args: &Args) -> Exit {
 /// call was denied because its tool is not as it was signed.
 fn serve(config: Config, server: Option<&str>, run: Option<&str>) -> (Exit, bool) {
     let Some(socket) = config.listen.socket.clone() else {
-        complain("listen.socket is off: there is nothing to bridge to");
-        return (Exit::Config, false);
+        let why = "`listen.socket` is off: set it, so that this process can reach the gate";
+        return (fail(Exit::Config, why), false);
     };
     let named = |config: &Config, name: &str| {
         config.servers.iter().any(|server| server.get("name").is_some_and(|own| own == name))
     };
     if let Some(name) = server.filter(|name| !named(&config, name)) {
-        complain(format!("servers: there is no server `{name}`"));
-        return (Exit::Config, false);
+        return (fail(Exit::Config, format!("there is no server `{name}` in `servers`")), false);
     }
-    let failed = |error: &dyn std::fmt::Display| {
-        complain(format!("error: {error}"));
-        (Exit::Unverifiable, false)
-    };
+    let failed = |error: &dyn std::fmt::Display| (fail(Exit::Unverifiable, error), false);
     let guard = match app::log(&config, false) {
         Ok(guard) => guard,
         Err(error) => return failed(&error),
@@ -134,8 +138,7 @@ async fn bridge(config: Config, gate: Gate, paths: Paths, drifted: Arc<AtomicBoo
     let mut stop = match Stop::install() {
         Ok(stop) => stop,
         Err(error) => {
-            complain(format!("error: {error}"));
-            return Exit::Unverifiable;
+            return fail(Exit::Unverifiable, error);
         }
     };
     let host = Arc::new(Host::new(config));
@@ -145,8 +148,7 @@ async fn bridge(config: Config, gate: Gate, paths: Paths, drifted: Arc<AtomicBoo
         ensured = host.ensure(&gate) => ensured,
     };
     if let Err(none) = ensured {
-        complain(format!("error: {none}"));
-        return none.exit;
+        return fail(none.exit, none);
     }
     let (out, written) = lines::outgoing();
     let client = Client::new(gate, Arc::clone(&host), paths, out, drifted);

@@ -1,4 +1,4 @@
-//! `wicketgate mcp wrap`: one command governs one server, with no configuration by hand.
+//! `wicketgate serve mcp wrap`: one command governs one server, with no configuration by hand.
 //!
 //! The first start makes in the state directory what `init` makes for a client's file, for this one
 //! server; every later start with the same command line uses it again.
@@ -16,7 +16,7 @@ use crate::cli::init::furnish::{self, Keys, Plan, Stage};
 use crate::cli::init::probe::{self, Governed};
 use crate::cli::init::shape::{Entry, Reach};
 use crate::cli::init::text;
-use crate::cli::{Exit, block_on, complain, config as configuration, observed};
+use crate::cli::{Exit, block_on, config as configuration, fail_all, many, note, observed};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config, Ledger};
 use crate::domain::canonical;
@@ -30,7 +30,7 @@ use crate::policy::bundle::Bundle;
 const SOON: Duration = Duration::from_secs(3 * 86_400);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Govern one MCP server that is started by a command.
+/// Put a gate in front of one MCP server that a command starts.
 ///
 /// Stands where the server's own command stood in a client. The first start makes keys, starts the
 /// server once, signs what it shows, and grants all of it to this user; the agent layer of the policy
@@ -38,43 +38,44 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// server starts in a sandbox (S2) without a network, this first time too, and gets more only by --allow. Later
 /// starts of the same command line in the same directory use the same files.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Examples:\n  wicketgate mcp wrap -- node server.js /tmp\n  wicketgate mcp wrap --allow unsandboxed -- npx -y @modelcontextprotocol/server-filesystem /tmp\n  \
-    wicketgate mcp wrap --env GITHUB_TOKEN -- github-mcp-server stdio\n\n\
-    The server gets HOME, LANG, LOGNAME, PATH, SHELL, TERM, TMPDIR, USER and what --env names.\n\
-    Tools that change after they were signed are denied until --relock; --relock starts the server and\n\
-    signs what it shows now.\n\
-    Observing ends on its day and is never renewed silently: --observe-days signs a new end, at most 30\n\
-    days ahead. From its end on, tools nobody reviewed are denied.\n\
-    At the end one line on standard error says what would have been denied."
-)]
+#[command(after_help = "Examples:\n  \
+        wicketgate serve mcp wrap -- node server.js /tmp\n  \
+        wicketgate serve mcp wrap --allow unsandboxed -- npx -y @modelcontextprotocol/server-filesystem /tmp\n  \
+        wicketgate serve mcp wrap --env GITHUB_TOKEN -- github-mcp-server stdio\n\n\
+        The server gets HOME, LANG, LOGNAME, PATH, SHELL, TERM, TMPDIR, USER and the variables of --env.\n\
+        A tool that changes after it was signed is denied until --relock, which starts the server and signs the tools\n\
+        that it offers now.\n\
+        Observing ends on its day and is never renewed silently: --observe-days signs a new end, at most 30 days ahead.\n\
+        After that day, tools without a review are denied.\n\
+        At the end one line on standard error lists what would have been denied.")]
 pub struct Args {
-    /// Where everything is kept; default $XDG_STATE_HOME/wicketgate, else ~/.local/state/wicketgate.
+    /// State directory; if omitted, $XDG_STATE_HOME/wicketgate or ~/.local/state/wicketgate.
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// What the server is called in entries: [a-z0-9_-]{1,32}. Default: made from the command line.
+    /// Name of the server in entries: [a-z0-9_-]{1,32}; if omitted, made from the command line.
     #[arg(long, value_name = "NAME", value_parser = super::server_name)]
     name: Option<String>,
-    /// A variable of this process that the server gets too; credentials by reference, never copied.
+    /// Environment variable to pass to the server; credentials are passed by reference, never copied.
     #[arg(long = "env", value_name = "NAME")]
     env: Vec<String>,
-    /// Days from now during which the agent layer observes: 14 at first. Given again, it is signed anew.
+    /// Days from now during which the agent layer observes; 14 at the first start. A later use signs a new end.
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=30))]
     observe_days: Option<u16>,
-    /// Sign what the server shows now.
+    /// Sign the tools that the server offers now.
     #[arg(long)]
     relock: bool,
-    /// Whether the server starts in a sandbox: looked at when it is signed, at the first start and with --relock.
+    /// Whether the server starts in a sandbox; read at the first start and with --relock.
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     sandbox: Choice,
-    /// What it gets beyond what its command line names: `host=HOST[:PORT]` (through a proxy of the gate), `network`
-    /// (whatever this host reaches), `read=PATH`, `write=PATH`, `s1` (no namespaces) or `unsandboxed`. Looked at when it is signed. May be given several times.
+    /// Access of the server beyond its command line: `host=HOST[:PORT]` (through a proxy of the gate), `network` (all
+    /// that this host reaches), `read=PATH`, `write=PATH`, `s1` (no namespaces) or `unsandboxed`; repeat it for more.
+    /// Read at the first start and with --relock.
     #[arg(long, value_name = "WHAT", value_parser = allow)]
     allow: Vec<Allow>,
-    /// Sign texts with characters that a reader does not see (tags, bidirectional controls, escapes, …).
+    /// Accept texts with invisible characters (tags, bidirectional controls, escapes, …).
     #[arg(long)]
     accept_hidden: bool,
-    /// Seconds the server gets to start and answer.
+    /// Seconds that a server has to start and answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
     probe_seconds: u64,
     /// The server's command and its arguments.
@@ -103,7 +104,7 @@ fn allow(text: &str) -> Result<Allow, String> {
 pub fn run(args: &Args) -> Exit {
     let began = SystemClock::new().now();
     let failed = |why: String| {
-        complain(format!("wicketgate: error: {why}"));
+        note(format!("wicketgate: error: {why}"));
         Exit::Invalid
     };
     let wrapped = match Wrapped::of(args) {
@@ -119,24 +120,23 @@ pub fn run(args: &Args) -> Exit {
     let config = match configuration::load(&file) {
         Ok(config) => config,
         Err(problems) => {
-            problems.iter().for_each(complain);
-            return Exit::Config;
+            return fail_all(Exit::Config, &problems);
         }
     };
     wrapped.say_until();
     let ledger = ledger(&config);
     let (exit, drifted) = super::serve(config, Some(&wrapped.name), None);
     if drifted {
-        complain(
-            "wicketgate: the server's tools are not as they were signed and some were denied; \
-             look at them, then start once with --relock",
+        note(
+            "wicketgate: tools of the server differ from the signed ones, and some were denied; \
+             check them, then start once with --relock",
         );
     }
     if exit == Exit::Ok
         && let Some(ledger) = ledger
         && let Ok(Ok(line)) = block_on(observed::line(&ledger, began))
     {
-        complain(format!(
+        note(format!(
             "wicketgate: {line}; ledger {}; wicketgate policy observed --config {}",
             ledger.display(),
             file.display()
@@ -206,7 +206,7 @@ impl Wrapped {
         Plan {
             agent: "wrapped".to_owned(),
             uid: rustix::process::getuid().as_raw(),
-            from: "`wicketgate mcp wrap`".to_owned(),
+            from: "`wicketgate serve mcp wrap`".to_owned(),
             now: SystemClock::new().now(),
             observe: DAY.saturating_mul(observe_days.into()),
             http: None,
@@ -230,9 +230,10 @@ impl Wrapped {
         match stage.finish() {
             Ok(dir) => {
                 let tools: usize = governed.iter().map(|one| one.locked.tools.len()).sum();
-                complain(format!(
-                    "wicketgate: `{}` is governed from now on: {tools} tools signed in {}",
+                note(format!(
+                    "wicketgate: `{}` is governed from now on: {} signed in {}",
                     self.name,
+                    many(tools, "tool"),
                     dir.display()
                 ));
                 Ok(())
@@ -249,8 +250,8 @@ impl Wrapped {
     }
 
     async fn probed(&self, mut draft: Draft, base: &Path) -> Result<Vec<Governed>, String> {
-        for note in &draft.notes {
-            complain(format!("wicketgate: note: {note}"));
+        for remark in &draft.notes {
+            note(format!("wicketgate: note: {remark}"));
         }
         let terms = Terms { choice: self.sandbox, allowed: &self.allowed, base };
         terms.confine(&mut draft)?;
@@ -262,10 +263,10 @@ impl Wrapped {
             return Err(format!("the server cannot be governed: {}", silent.why));
         }
         for tool in governed.iter().flat_map(|one| &one.left_out) {
-            complain(format!("wicketgate: note: {tool}"));
+            note(format!("wicketgate: note: {tool}"));
         }
         for one in &governed {
-            complain(format!("wicketgate: `{}` {}", self.name, one.draft.confined.told()));
+            note(format!("wicketgate: `{}` {}", self.name, one.draft.confined.told()));
         }
         Ok(governed)
     }
@@ -279,7 +280,7 @@ impl Wrapped {
             replace(&self.dir.join(name), &bytes)?;
         }
         furnish::tried(&self.dir)?;
-        complain(format!("wicketgate: what `{}` shows now is signed", self.name));
+        note(format!("wicketgate: the tools that `{}` offers now are signed", self.name));
         Ok(())
     }
 
@@ -314,11 +315,11 @@ impl Wrapped {
             bundle.meta().enforcement.observing(now).into_iter().map(|(_, until)| until).min();
         match until {
             Some(until) if until > now.plus(SOON) => {}
-            Some(until) => complain(format!(
-                "wicketgate: the policy observes until {until} and denies what nobody reviewed from then \
-                 on; --observe-days signs a new end"
+            Some(until) => note(format!(
+                "wicketgate: the policy observes until {until} and denies tools without a review \
+                 after that; --observe-days signs a new end"
             )),
-            None => complain(format!(
+            None => note(format!(
                 "wicketgate: the policy is enforced: tools that are neither read-only nor in {} are denied",
                 self.dir.join("policy/data/reviewed.json").display()
             )),

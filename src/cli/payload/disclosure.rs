@@ -10,14 +10,13 @@ use crate::ledger::vault::Vault;
 /// What to disclose, of payloads that are disclosed at all.
 #[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
 pub struct Disclosure {
-    /// Hide these members of payloads of this role, such as `args:iban,note`
+    /// Hide these members in payloads of this role, such as `args:iban,note`
     #[arg(long, value_name = "ROLE:MEMBER,…")]
     redact: Vec<String>,
-    /// Open only these members of payloads of this role, such as `result:status`
+    /// Disclose only these members in payloads of this role, such as `result:status`
     #[arg(long, value_name = "ROLE:MEMBER,…")]
     disclose: Vec<String>,
-    /// The key payloads are encrypted with; several times for older ones; with `--config`, the
-    /// configuration's
+    /// Key that encrypts the stored payloads; repeat it for older keys. If omitted, the keys of the configuration
     #[arg(long, value_name = "FILE")]
     encryption_key: Vec<PathBuf>,
 }
@@ -31,7 +30,7 @@ impl Disclosure {
         Redactions::parse(&self.redact, &self.disclose)
     }
 
-    /// What was said, as an office is asked for it.
+    /// The choice, as the request to the operator API names it.
     #[must_use]
     pub fn asked(&self) -> serde_json::Value {
         serde_json::json!({"redact": self.redact, "disclose": self.disclose})

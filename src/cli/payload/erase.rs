@@ -1,17 +1,18 @@
-//! Erasing: first on the books, then from the store.
+//! Erasing: first on the ledger, then from the store.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::books::{Books, refused, tenant, unreadable};
+use super::access::{Ledger, refused, tenant, unreadable};
 use super::order::{Wish, brought_or, signed_by};
 use super::{After, Erase, Expire, Failure};
 use crate::approval::order::{Statement, Word};
+use crate::cli::api::Api;
+use crate::cli::api::remote;
 use crate::cli::approval::sign;
-use crate::cli::door::Desk;
 use crate::cli::recorder::{FleetArgs, Recording};
-use crate::cli::{Exit, office, say, write_new};
+use crate::cli::{Exit, many, tell, write_new};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::Config;
 use crate::crypto::keys::SecretKey;
@@ -30,18 +31,18 @@ struct Done {
 }
 
 pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
-    if let Some(desk) = command.away.desk() {
-        return erase_away(command, &desk).await;
+    if let Some(api) = command.remote.api() {
+        return erase_remote(command, &api).await;
     }
     command.after.signed()?;
-    let books = Books::open(&command.access).await?;
-    let tenant = tenant(command.fleet.tenant.as_ref(), books.config.as_ref());
-    let shelf = books.shelf(&tenant);
+    let ledger = Ledger::open(&command.access).await?;
+    let tenant = tenant(command.fleet.tenant.as_ref(), ledger.config.as_ref());
+    let shelf = ledger.shelf(&tenant);
     if command.resume {
         let deleted = shelf.sweep().await.map_err(|e| refused(&e))?;
         // WHY: rows that are gone already leave nothing to look for, so the file is made anew.
         let after = After { vacuum: true, ..command.after.clone() };
-        return finish(&books, &after, &Done { deleted, ..Done::default() }).await;
+        return finish(&ledger, &after, &Done { deleted, ..Done::default() }).await;
     }
     let brought = command.signing.brought()?;
     if command.signing.statement {
@@ -52,31 +53,34 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
     let found = shelf.find(&asked).await.map_err(|e| refused(&e))?;
     if !found.absent.is_empty() {
         let absent = found.absent.len();
-        say(format!("{absent} payloads are not stored: erased before, or never kept"));
+        let line = format!("{} not stored: erased before, or never kept", many(absent, "payload"));
+        tell(json!({"absent": absent}), line);
     }
     let records = shelf.records().await.map_err(|e| refused(&e))?;
     shelf.refuse_held(&records, &found.wanted).await.map_err(|e| refused(&e))?;
     if !command.yes {
-        say(format!("{} payloads would be erased; nothing was: add `--yes`", found.count()));
+        let count = found.count();
+        let line = format!("{} to erase; nothing was erased: add `--yes`", many(count, "payload"));
+        tell(json!({"payloads": count, "erased": 0}), line);
         return Ok(Exit::Ok);
     }
     let statement = brought_or(brought, wish(command).beside(shelf.reader, &tenant)).await?;
     let place = command.access.source.sqlite.as_deref();
     let order = command
         .signing
-        .give((&tenant, &statement, Word::Erase), books.config.as_ref(), place)
+        .give((&tenant, &statement, Word::Erase), ledger.config.as_ref(), place)
         .await?;
     let by = signed_by(&order);
     let (wanted, signer) = ((&found.wanted, asked.run.as_ref()), order.by().subject.as_str());
     shelf.refuse_part(&records, wanted, (&[signer], &by)).await.map_err(|e| refused(&e))?;
     let grounds = Grounds {
         by,
-        backups_expire_by: backups(&command.after, books.config.as_ref()),
+        backups_expire_by: backups(&command.after, ledger.config.as_ref()),
         warrant: Warrant::Order(order),
     };
     let recording = prepare(&command.access.source, &command.fleet).await?;
     let done = recorded(&shelf, recording, &found.wanted, &grounds).await?;
-    finish(&books, &command.after, &done).await
+    finish(&ledger, &command.after, &done).await
 }
 
 /// What the options ask for.
@@ -96,8 +100,8 @@ fn wish(command: &Erase) -> Wish {
     }
 }
 
-/// Has an office do it, which has the keys and knows who asks.
-async fn erase_away(command: &Erase, desk: &Desk) -> Result<Exit, Failure> {
+/// Erases over the operator API: the hub or gate has the keys and authenticates the operator.
+async fn erase_remote(command: &Erase, api: &Api) -> Result<Exit, Failure> {
     let Erase { after, access, fleet, signing, .. } = command;
     let theirs = [
         ("`--eraser-url-file`", access.eraser_url_file.is_some()),
@@ -105,19 +109,19 @@ async fn erase_away(command: &Erase, desk: &Desk) -> Result<Exit, Failure> {
         ("`--key`", after.key.is_some()),
         ("`--backups`", after.backups.is_some()),
     ];
-    command.away.alone(&theirs).map_err(|why| (Exit::Usage, why))?;
+    command.remote.excludes(&theirs).map_err(|why| (Exit::Usage, why))?;
     let brought = signing.brought()?;
     let mut body = if signing.statement {
-        return Ok(sign::printed(&wish(command).away(desk).await?.bytes()));
+        return Ok(sign::printed(&wish(command).over_api(api).await?.bytes()));
     } else if command.yes {
-        signing.body(&brought_or(brought, wish(command).away(desk)).await?)?
+        signing.body(&brought_or(brought, wish(command).over_api(api)).await?)?
     } else {
         dry(&asked(command, brought.as_ref())?)
     };
     if let Some(members) = body.as_object_mut() {
         members.insert("vacuum".into(), after.vacuum.into());
     }
-    office::erase(desk, &body, after.receipt.as_deref()).await
+    remote::erase(api, &body, after.receipt.as_deref()).await
 }
 
 /// The payloads that the options mean, or the order that was brought.
@@ -132,7 +136,7 @@ fn asked(command: &Erase, brought: Option<&Statement>) -> Result<Asked, Failure>
     }
 }
 
-/// What asks an office only what would be erased.
+/// The request that only lists what would be erased.
 fn dry(asked: &Asked) -> Value {
     let mut body = json!({"dry_run": true});
     let commitments: Vec<String> = asked.commitments.iter().map(Digest::hex).collect();
@@ -150,11 +154,11 @@ fn dry(asked: &Asked) -> Value {
 
 pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
     command.after.signed()?;
-    let books = Books::open(&command.access).await?;
-    let tenant = tenant(command.fleet.tenant.as_ref(), books.config.as_ref());
-    let shelf = books.shelf(&tenant);
+    let ledger = Ledger::open(&command.access).await?;
+    let tenant = tenant(command.fleet.tenant.as_ref(), ledger.config.as_ref());
+    let shelf = ledger.shelf(&tenant);
     let mut clocks: Clocks =
-        books.config.as_ref().map(|config| config.retention.clocks()).unwrap_or_default();
+        ledger.config.as_ref().map(|config| config.retention.clocks()).unwrap_or_default();
     clocks.0.extend(command.keep.iter().cloned());
     let now = SystemClock::new().now();
     let mut wanted = Wanted::new();
@@ -166,30 +170,31 @@ pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
     let records = shelf.records().await.map_err(|e| refused(&e))?;
     let mut held = 0_usize;
     for (chain, list) in &mut wanted {
-        let Some(row) = books.chains.get(chain) else { continue };
-        let holds = records.held(books.reader.as_ref(), row, list).await.map_err(unreadable)?;
+        let Some(row) = ledger.chains.get(chain) else { continue };
+        let holds = records.held(ledger.reader.as_ref(), row, list).await.map_err(unreadable)?;
         let before = list.len();
         list.retain(|c| !holds.contains_key(c));
         held = held.saturating_add(before.saturating_sub(list.len()));
     }
     wanted.retain(|_, list| !list.is_empty());
     let due: usize = wanted.values().map(BTreeSet::len).sum();
-    say(format!("{due} payloads are due, {held} more are due and held"));
+    let line = format!("{} due, {held} more on legal hold", many(due, "payload"));
+    tell(json!({"due": due, "held": held}), line);
     if command.dry_run {
         return Ok(Exit::Ok);
     }
     if wanted.is_empty() {
         let deleted = shelf.sweep().await.map_err(|e| refused(&e))?;
-        return finish(&books, &command.after, &Done { deleted, ..Done::default() }).await;
+        return finish(&ledger, &command.after, &Done { deleted, ..Done::default() }).await;
     }
     let grounds = Grounds {
         by: command.by.clone(),
-        backups_expire_by: backups(&command.after, books.config.as_ref()),
+        backups_expire_by: backups(&command.after, ledger.config.as_ref()),
         warrant: Warrant::Clock(clocks),
     };
     let recording = prepare(&command.access.source, &command.fleet).await?;
     let done = recorded(&shelf, recording, &wanted, &grounds).await?;
-    finish(&books, &command.after, &done).await
+    finish(&ledger, &command.after, &done).await
 }
 
 async fn prepare(
@@ -223,30 +228,33 @@ fn backups(after: &After, config: Option<&Config>) -> crate::domain::time::Times
 }
 
 /// Cleans the store's files, says what was done, and writes the receipt.
-async fn finish(books: &Books, after: &After, done: &Done) -> Result<Exit, Failure> {
-    let residue = books.keeper.scrub(after.vacuum).await.map_err(unreadable)?;
-    say(format!("{} payloads erased with their salts", done.deleted));
+async fn finish(ledger: &Ledger, after: &After, done: &Done) -> Result<Exit, Failure> {
+    let residue = ledger.keeper.scrub(after.vacuum).await.map_err(unreadable)?;
     let word = residue.as_str();
+    let line = format!("{} erased with the salts", many(done.deleted, "payload"));
+    tell(json!({"erased": done.deleted, "residue": word}), line);
     match residue {
         Residue::None => {}
-        Residue::Some => say(
-            "the log beside the database file may still hold the bytes, because somebody is reading: run `payload erase --resume` later",
+        Residue::Some => tell(
+            Value::Null,
+            "the log beside the database file may still hold the bytes, because a reader keeps it open: run `wicketgate ledger payload erase --resume` later",
         ),
-        Residue::Unknown => say(
+        Residue::Unknown => tell(
+            Value::Null,
             "the database keeps deleted rows until VACUUM, and its write-ahead log and replicas until they are recycled",
         ),
     }
     if let (Some(path), Some(key)) = (&after.receipt, &after.key) {
         if done.recorded.seqs.is_empty() {
-            say("no receipt: nothing new was recorded");
+            tell(json!({"receipt": null}), "no receipt, because nothing new was recorded");
         } else {
             let key = SecretKey::load(key).map_err(|e| (Exit::Usage, e.to_string()))?;
-            let told = Told { deleted: done.deleted, residue: word, store: books.store };
+            let told = Told { deleted: done.deleted, residue: word, store: ledger.store };
             let Recorded { fleet, seqs } = &done.recorded;
-            let made = receipt::make(books.reader.as_ref(), fleet, seqs, &told, &key);
+            let made = receipt::make(ledger.reader.as_ref(), fleet, seqs, &told, &key);
             let made = made.await.map_err(unreadable)?;
             write_new(path, &made).map_err(|why| (Exit::Usage, why))?;
-            say(format!("receipt {}", path.display()));
+            tell(json!({"receipt": path}), format!("receipt {}", path.display()));
         }
     }
     Ok(if residue == Residue::Some { Exit::Unverifiable } else { Exit::Ok })

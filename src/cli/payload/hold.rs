@@ -2,24 +2,25 @@
 
 use serde_json::{Value, json};
 
-use super::books::{configuration, refused, unreadable};
+use super::access::{configuration, refused, unreadable};
 use super::order::{Wish, brought_or, signed_by};
 use super::{About, Failure, Hold, Release};
 use crate::approval::order::Word;
+use crate::cli::api::remote::{self, RemoteArgs};
 use crate::cli::approval::sign;
 use crate::cli::reader::{self, Source};
 use crate::cli::recorder::{FleetArgs, Recording};
-use crate::cli::{Exit, office, say};
+use crate::cli::{Exit, tell};
 use crate::domain::id::RunId;
 use crate::evidence::erasure::{Change, HoldOn, HoldSet, log_of, set_hold};
 use crate::ledger::store::LedgerReader;
 
 pub async fn place(command: &Hold) -> Result<Exit, Failure> {
-    let Hold { about: About { source, away, fleet, run, log }, reason, by } = command;
+    let Hold { about: About { source, remote: over, fleet, run, log }, reason, by, .. } = command;
     let on = on(run.as_ref(), log.as_ref())?;
-    if let Some(desk) = away.desk() {
-        beside_nothing(away, fleet)?;
-        return office::hold(&desk, &asked(&on, reason)).await;
+    if let Some(api) = over.api() {
+        beside_nothing(over, fleet)?;
+        return remote::hold(&api, &asked(&on, reason)).await;
     }
     let change = Change::Place(reason.clone());
     let by = by.as_deref().unwrap_or_default();
@@ -31,24 +32,25 @@ pub async fn place(command: &Hold) -> Result<Exit, Failure> {
 }
 
 pub async fn release(command: &Release) -> Result<Exit, Failure> {
-    let Release { about: About { source, away, fleet, run, log }, reason, signing } = command;
+    let Release { about: About { source, remote: over, fleet, run, log }, reason, signing, .. } =
+        command;
     let brought = signing.brought()?;
     let on = match &brought {
         Some(said) => HoldOn::of(said).map_err(|e| refused(&e))?,
         None => on(run.as_ref(), log.as_ref())?,
     };
     let wish = wish(&on, reason.clone().unwrap_or_default());
-    if let Some(desk) = away.desk() {
-        beside_nothing(away, fleet)?;
-        let statement = brought_or(brought, wish.away(&desk)).await?;
+    if let Some(api) = over.api() {
+        beside_nothing(over, fleet)?;
+        let statement = brought_or(brought, wish.over_api(&api)).await?;
         if signing.statement {
             return Ok(sign::printed(&statement.bytes()));
         }
-        return office::hold(&desk, &signing.body(&statement)?).await;
+        return remote::hold(&api, &signing.body(&statement)?).await;
     }
     let config = configuration(source).map_err(|why| (Exit::Usage, why))?;
     let reader = reader::open_reader(source).await.map_err(unreadable)?;
-    let tenant = super::books::tenant(fleet.tenant.as_ref(), config.as_ref());
+    let tenant = super::access::tenant(fleet.tenant.as_ref(), config.as_ref());
     // What is not there is said before anybody signs.
     log_of(reader.as_ref(), &tenant, &on).await.map_err(|e| refused(&e))?;
     let statement = brought_or(brought, wish.beside(reader.as_ref(), &tenant)).await?;
@@ -71,7 +73,7 @@ fn on(run: Option<&RunId>, log: Option<&String>) -> Result<HoldOn, Failure> {
     }
 }
 
-/// What asks an office for a hold.
+/// The request for a hold.
 fn asked(on: &HoldOn, reason: &str) -> Value {
     match on {
         HoldOn::Log(log) => json!({"log": log, "reason": reason}),
@@ -88,10 +90,10 @@ fn wish(on: &HoldOn, reason: String) -> Wish {
     Wish { order: Word::Release, target, name, role, payloads, request, reason }
 }
 
-/// An office has keys of its own.
-fn beside_nothing(away: &office::Away, fleet: &FleetArgs) -> Result<(), Failure> {
+/// Over the operator API the hub or gate uses its own keys.
+fn beside_nothing(over: &RemoteArgs, fleet: &FleetArgs) -> Result<(), Failure> {
     let theirs = [("the fleet's options", *fleet != FleetArgs::default())];
-    away.alone(&theirs).map_err(|why| (Exit::Usage, why))
+    over.excludes(&theirs).map_err(|why| (Exit::Usage, why))
 }
 
 async fn prepare(source: &Source, fleet: &FleetArgs) -> Result<Recording, Failure> {
@@ -111,10 +113,16 @@ async fn record(
     let origin = fleet.origin().to_owned();
     fleet.close().await.map_err(unreadable)?;
     match done.map_err(|e| refused(&e))? {
-        HoldSet::Already(now) => say(format!("already held: {now}")),
+        HoldSet::Already(now) => {
+            tell(
+                json!({"state": "already held", "hold": now.to_string()}),
+                format!("already held: {now}"),
+            );
+        }
         HoldSet::Recorded(receipt) => {
             let did = if matches!(change.0, Change::Place(_)) { "held" } else { "released" };
-            say(format!("{did}: {on} (entry {} of {origin})", receipt.seq));
+            let line = format!("{did}: {on} (entry {} of {origin})", receipt.seq);
+            tell(json!({"state": did, "entry": receipt.seq, "log": origin}), line);
         }
     }
     Ok(Exit::Ok)

@@ -2,34 +2,34 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::books::{Books, refused, tenant, unreadable};
+use super::access::{Ledger, refused, tenant, unreadable};
 use super::{Failure, List};
-use crate::cli::{Exit, say};
+use crate::cli::{Exit, many, say};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::ledger::retention::{Hold, commitments_of};
 
 pub async fn run(command: &List) -> Result<Exit, Failure> {
-    let books = Books::open(&command.access).await?;
-    let tenant = tenant(None, books.config.as_ref());
-    let shelf = books.shelf(&tenant);
+    let ledger = Ledger::open(&command.access).await?;
+    let tenant = tenant(None, ledger.config.as_ref());
+    let shelf = ledger.shelf(&tenant);
     let records = shelf.records().await.map_err(|e| refused(&e))?;
     let mut kept = shelf.kept().await.map_err(|e| refused(&e))?;
     if let Some(run) = &command.run {
-        let chain = books.reader.find_run(run).await.map_err(unreadable)?;
+        let chain = ledger.reader.find_run(run).await.map_err(unreadable)?;
         let chain = chain.ok_or_else(|| (Exit::Invalid, format!("no run {run}")))?;
         let of_run =
-            commitments_of(books.reader.as_ref(), &chain, run).await.map_err(unreadable)?;
+            commitments_of(ledger.reader.as_ref(), &chain, run).await.map_err(unreadable)?;
         let of_run: BTreeSet<Digest> = of_run.into_iter().map(|(c, _)| c).collect();
         kept.retain(|(_, kept)| of_run.contains(&kept.commitment));
     }
     let asked: BTreeSet<Digest> = kept.iter().map(|(_, kept)| kept.commitment).collect();
     let mut held: BTreeMap<Digest, Hold> = BTreeMap::new();
-    for chain in books.chains.values() {
+    for chain in ledger.chains.values() {
         let mine = kept.iter().filter(|(row, _)| row.chain == chain.chain);
         let mine = mine.map(|(_, kept)| kept.commitment).collect();
-        held.extend(records.held(books.reader.as_ref(), chain, &mine).await.map_err(unreadable)?);
+        held.extend(records.held(ledger.reader.as_ref(), chain, &mine).await.map_err(unreadable)?);
     }
     held.retain(|c, _| asked.contains(c));
     for (chain, kept) in &kept {
@@ -55,7 +55,7 @@ pub async fn run(command: &List) -> Result<Exit, Failure> {
         }
     }
     if !command.json {
-        say(format!("{} payloads, {} of them held", kept.len(), held.len()));
+        say(format!("{}, {} of them on legal hold", many(kept.len(), "payload"), held.len()));
     }
     Ok(Exit::Ok)
 }

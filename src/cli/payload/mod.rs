@@ -1,16 +1,16 @@
-//! `wicketgate payload list | erase | expire | hold | release | receipt | keygen`.
+//! `wicketgate ledger payload list | erase | expire | hold | release | receipt | keygen`.
 
 use std::path::PathBuf;
 
-use super::office::Away;
+use super::api::remote::RemoteArgs;
 use super::reader::Source;
 use super::recorder::FleetArgs;
-use super::{Exit, block_on, complain};
+use super::{Exit, Failure, JsonArg};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::record::Text;
 
-mod books;
+mod access;
 mod disclosure;
 mod erase;
 mod hold;
@@ -20,10 +20,10 @@ mod receipt;
 
 pub use disclosure::Disclosure;
 
-/// List, erase and expire what calls carried, and hold it against both.
+/// List, erase, expire or place on legal hold the stored payloads.
 ///
-/// The entries of a ledger hold commitments only; arguments, results and policy inputs lie beside them
-/// and can be erased without breaking the chain.
+/// Entries hold commitments only; arguments, results and policy inputs are stored beside them and can be erased
+/// without breaking the chain.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -33,28 +33,31 @@ pub struct Args {
 /// What to do with payloads.
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show which payloads are stored, since when, and which are held
+    /// List the stored payloads, their age, and which are on legal hold
     List(List),
-    /// Erase payloads with their salts, after the fleet log says so
+    /// Record an erasure in the fleet log, then erase payloads with their salts
     Erase(Erase),
-    /// Erase payloads that are older than the configuration keeps them
+    /// Erase payloads that are older than their retention term
     Expire(Expire),
-    /// Keep the payloads of a run or a log from being erased or expired
+    /// Place the payloads of a run or a log on legal hold
     Hold(Hold),
-    /// Lift a hold
+    /// Release a legal hold
     Release(Release),
-    /// Check the receipt of an erasure, offline
+    /// Check the receipt of an erasure offline
     Receipt(Receipt),
-    /// Make a key to encrypt payloads with
+    /// Make a key that encrypts payloads
     Keygen(Keygen),
 }
 
 /// `payload list`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate ledger payload list --config wicketgate.yaml\n  \
+    wicketgate ledger payload list --sqlite state/ledger.sqlite --run RUN --json")]
 struct List {
     #[command(flatten)]
     access: Access,
-    /// Only of this run
+    /// Run to list; if omitted, every run
     #[arg(long, value_name = "ID", value_parser = super::evidence::run_id)]
     run: Option<RunId>,
     /// Print one JSON object per payload
@@ -67,7 +70,7 @@ struct List {
 struct Access {
     #[command(flatten)]
     source: Source,
-    /// Postgres: the URL of the role that reads and erases (`ledger migrate --eraser`) is in this file
+    /// File with the URL of a Postgres login that may read and erase (`ledger migrate --eraser`)
     #[arg(long, value_name = "FILE")]
     eraser_url_file: Option<PathBuf>,
 }
@@ -81,83 +84,90 @@ struct Access {
         .required(true)
         .args(["config", "sqlite", "postgres_url_file", "hub"]),
     after_help = "Examples:\n  \
-    wicketgate payload erase --config wicketgate.yaml --run RUN --basis \"Art. 17\" --yes\n  \
-    wicketgate payload erase --hub https://hub:7301 --token-file otto.token --run RUN --basis \"Art. 17\" --statement > order\n  \
-    ssh-keygen -Y sign -f ~/.ssh/id_ed25519 -n wicketgate-order order\n  \
-    wicketgate payload erase --hub https://hub:7301 --token-file otto.token --order order --signature order.sig --yes\n\n\
-    An erasure is signed with your own key, which is in the signed list of approvers (`approvals.signers`) with\n\
-    `namespaces=\"wicketgate-order\"` and the role `operator`. The order stands in the fleet log with its signature; it\n\
-    is good once, for a day."
+        wicketgate ledger payload erase --config wicketgate.yaml --run RUN --basis \"Art. 17\" --yes\n  \
+        wicketgate ledger payload erase --hub https://hub:7301 --token-file otto.token --run RUN --basis \"Art. 17\" --statement > order\n  \
+        ssh-keygen -Y sign -f ~/.ssh/id_ed25519 -n wicketgate-order order\n  \
+        wicketgate ledger payload erase --hub https://hub:7301 --token-file otto.token --order order --signature order.sig --yes\n\n\
+        You sign an erasure with your own key, which is in the signed list of approvers (`approvals.signers`) with\n\
+        `namespaces=\"wicketgate-order\"` and the role `operator`. The fleet log records the order with its signature; an\n\
+        order is valid once, for a day."
 )]
 struct Erase {
     #[command(flatten)]
     access: Access,
     #[command(flatten)]
-    away: Away,
+    remote: RemoteArgs,
     #[command(flatten)]
     fleet: FleetArgs,
-    /// Every payload of this run
+    /// Run whose payloads are erased
     #[arg(long, value_name = "ID", value_parser = super::evidence::run_id)]
     run: Option<RunId>,
-    /// Of the run only payloads of this role: `args`, `result`, `policy_input`, …
+    /// Only payloads of this role of the run: `args`, `result`, `policy_input`, …
     #[arg(long, value_name = "ROLE", requires = "run")]
     role: Option<String>,
-    /// These payloads, by their commitments
+    /// Erase these payloads, by their commitments
     #[arg(long, value_name = "HEX", value_parser = digest, num_args = 1..)]
     commitment: Vec<Digest>,
-    /// Only finish what an erasure before left undone
+    /// Only finish an erasure that was interrupted
     #[arg(long, conflicts_with = "hub")]
     resume: bool,
-    /// Why: the legal basis or the reason, as it will stand in the fleet log for good
+    /// Why: the legal basis or the reason; the fleet log records it permanently
     #[arg(long, value_name = "TEXT", required_unless_present_any = ["resume", "order"])]
     basis: Option<String>,
-    /// The request it follows, such as a ticket
+    /// Request behind the erasure, such as a ticket
     #[arg(long, value_name = "ID", conflicts_with = "order")]
     request: Option<String>,
-    /// Erase; without, only say what would be erased
+    /// Erase; if omitted, only print what would be erased
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
     signing: Signing,
     #[command(flatten)]
     after: After,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 /// What is done after erasing.
 #[derive(Clone, Debug, clap::Args)]
 struct After {
-    /// Write a signed receipt to this file; it may not exist
+    /// Write a signed receipt to this new file
     #[arg(long, value_name = "FILE")]
     receipt: Option<PathBuf>,
-    /// The evidence key, which signs the receipt: a PKCS#8 PEM file of mode 0600
-    #[arg(long, value_name = "FILE")]
+    /// Sign the receipt with this evidence key: a PKCS#8 PEM file of mode 0600
+    #[arg(long, value_name = "KEY")]
     key: Option<PathBuf>,
-    /// How long backups are kept, such as `35d`; with `--config`, the configuration's
+    /// How long backups are kept, such as `35d`; if omitted, the term of the configuration
     #[arg(long, value_name = "TERM", value_parser = term)]
     backups: Option<std::time::Duration>,
-    /// SQLite: make the file anew in any case, not only if traces are found; calls wait meanwhile
+    /// SQLite: always rewrite the file, not only if traces are found; calls wait meanwhile
     #[arg(long)]
     vacuum: bool,
 }
 
 /// `payload expire`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wicketgate ledger payload expire --config wicketgate.yaml --dry-run\n  \
+    wicketgate ledger payload expire --config wicketgate.yaml --keep args=7d")]
 struct Expire {
     #[command(flatten)]
     access: Access,
     #[command(flatten)]
     fleet: FleetArgs,
-    /// How long payloads of a role stay, such as `args=30d`; with `--config`, the configuration's
+    /// How long payloads of a role are kept, such as `args=30d`; if omitted, the term of the configuration
     #[arg(long, value_name = "ROLE=TERM", value_parser = keep)]
     keep: Vec<(String, std::time::Duration)>,
-    /// Who it is done by, as it will stand in the fleet log
+    /// Who decided it, as recorded in the fleet log
     #[arg(long, value_name = "WHO", default_value = "payload expire")]
     by: String,
-    /// Only say what would be erased
+    /// Only print what would be erased
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     after: After,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 /// What a hold is on, and who is to record it.
@@ -166,13 +176,13 @@ struct About {
     #[command(flatten)]
     source: Source,
     #[command(flatten)]
-    away: Away,
+    remote: RemoteArgs,
     #[command(flatten)]
     fleet: FleetArgs,
-    /// This run
+    /// Run whose payloads the hold covers
     #[arg(long, value_name = "ID", value_parser = super::evidence::run_id)]
     run: Option<RunId>,
-    /// Everything in this log
+    /// Log whose payloads the hold covers, by its origin
     #[arg(long, value_name = "ORIGIN")]
     log: Option<String>,
 }
@@ -186,15 +196,19 @@ struct About {
         .required(true)
         .args(["config", "sqlite", "postgres_url_file", "hub"]),
 )]
+#[command(after_help = "Examples:\n  \
+    wicketgate ledger payload hold --config wicketgate.yaml --run RUN --reason \"case 7\" --by legal@example.com")]
 struct Hold {
     #[command(flatten)]
     about: About,
-    /// Why, as it will stand in the fleet log
+    /// Why; it is recorded in the fleet log
     #[arg(long, value_name = "TEXT")]
     reason: Text,
-    /// Who says so, as it will stand in the fleet log; an office knows who asks
+    /// Who decided it, as recorded in the fleet log; with --hub, the operator of the credential
     #[arg(long, value_name = "WHO", required_unless_present = "hub", conflicts_with = "hub")]
     by: Option<Text>,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 /// `payload release`.
@@ -206,39 +220,41 @@ struct Hold {
         .required(true)
         .args(["config", "sqlite", "postgres_url_file", "hub"]),
     after_help = "Examples:\n  \
-    wicketgate payload release --config wicketgate.yaml --run RUN --reason \"case 7 is closed\"\n\n\
-    The end of a hold is signed with your own key, as an erasure is: see `wicketgate payload erase --help`. A hold that\n\
-    was placed after you signed stays."
+        wicketgate ledger payload release --config wicketgate.yaml --run RUN --reason \"case 7 is closed\"\n\n\
+        You sign the release with your own key, like an erasure: see `wicketgate ledger payload erase --help`. A hold that\n\
+        was placed after you signed stays."
 )]
 struct Release {
     #[command(flatten)]
     about: About,
-    /// Why, as it will stand in the fleet log
+    /// Why; it is recorded in the fleet log
     #[arg(long, value_name = "TEXT", required_unless_present = "order")]
     reason: Option<String>,
     #[command(flatten)]
     signing: Signing,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 /// With which key an order is signed, and who counts as an operator.
 #[derive(Debug, Default, clap::Args)]
 struct Signing {
-    /// Your SSH key: a private key file, or `ssh-agent:<public key file>`; default ~/.ssh/id_ed25519
+    /// Sign with this SSH key: a private key file, or `ssh-agent:<public key file>`; if omitted, ~/.ssh/id_ed25519
     #[arg(long, value_name = "KEY", conflicts_with = "signature")]
     operator_key: Option<PathBuf>,
-    /// Print only the bytes to sign: for `ssh-keygen -Y sign -n wicketgate-order`
+    /// Print only the bytes to sign; sign them with `ssh-keygen -Y sign -n wicketgate-order`
     #[arg(long, conflicts_with_all = ["operator_key", "order"])]
     statement: bool,
-    /// A file with bytes that were printed by `--statement` and signed elsewhere
+    /// File with the bytes that `--statement` printed, signed elsewhere
     #[arg(long, value_name = "FILE", requires = "signature")]
     order: Option<PathBuf>,
-    /// The signature over them
+    /// Signature over the bytes of `--order`
     #[arg(long, value_name = "FILE", requires = "order")]
     signature: Option<PathBuf>,
-    /// The signed list of approvers; with `--config`, the configuration's
+    /// Signed list of approvers; if omitted, the list of the configuration
     #[arg(long, value_name = "FILE", requires = "approver_key", conflicts_with_all = ["config", "hub"])]
     signers: Option<PathBuf>,
-    /// A public key (PEM) of those who sign that list
+    /// Public key (PEM) that signs the list of approvers
     #[arg(long, value_name = "FILE", requires = "signers")]
     approver_key: Option<PathBuf>,
 }
@@ -246,13 +262,13 @@ struct Signing {
 /// `payload receipt`.
 #[derive(Debug, clap::Args)]
 struct Receipt {
-    /// Public evidence key of whoever signed it
-    #[arg(long, value_name = "FILE")]
+    /// Public key (PEM) of the evidence key that signed the receipt
+    #[arg(long = "public-key", alias = "key", value_name = "FILE")]
     key: PathBuf,
-    /// Public key of the fleet log; without, only the signer vouches for the log
-    #[arg(long, value_name = "FILE")]
+    /// Public key (PEM) of the fleet log; if omitted, the log's own signature is not checked
+    #[arg(long = "fleet-public-key", alias = "fleet-key", value_name = "FILE")]
     fleet_key: Option<PathBuf>,
-    /// Print what it proves as JSON
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     /// The receipt
@@ -263,12 +279,12 @@ struct Receipt {
 /// `payload keygen`.
 #[derive(Debug, clap::Args)]
 struct Keygen {
-    /// Where the key goes: a new file of mode 0600
-    #[arg(long, value_name = "FILE")]
+    /// Write the key to this new file of mode 0600
+    #[arg(long, value_name = "PATH")]
     out: PathBuf,
+    #[command(flatten)]
+    json: JsonArg,
 }
-
-type Failure = (Exit, String);
 
 impl After {
     /// Refuses a receipt that nobody signs.
@@ -284,22 +300,15 @@ impl After {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Exit {
-    let done = match &args.command {
-        Command::Receipt(command) => Ok(receipt::run(command)),
-        Command::Keygen(command) => Ok(receipt::keygen(command)),
-        Command::List(command) => block_on(list::run(command)),
-        Command::Erase(command) => block_on(erase::erase(command)),
-        Command::Expire(command) => block_on(erase::expire(command)),
-        Command::Hold(command) => block_on(hold::place(command)),
-        Command::Release(command) => block_on(hold::release(command)),
-    };
-    match done {
-        Ok(Ok(exit)) | Err(exit) => exit,
-        Ok(Err((exit, why))) => {
-            complain(format!("error: {why}"));
-            exit
-        }
+pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
+    match &args.command {
+        Command::Receipt(command) => receipt::run(command),
+        Command::Keygen(command) => receipt::keygen(command),
+        Command::List(command) => list::run(command).await,
+        Command::Erase(command) => erase::erase(command).await,
+        Command::Expire(command) => erase::expire(command).await,
+        Command::Hold(command) => hold::place(command).await,
+        Command::Release(command) => hold::release(command).await,
     }
 }
 

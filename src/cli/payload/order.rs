@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::books::unreadable;
+use super::access::unreadable;
 use super::{Failure, Signing};
 use crate::app::approvers::{for_orders, in_force};
 use crate::approval::order::{self, Loosening, Previous, Statement, Word};
 use crate::approval::{Approvers, Signed};
 use crate::cli::Exit;
+use crate::cli::api::Api;
 use crate::cli::approval::sign::signature;
-use crate::cli::door::Desk;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config};
 use crate::control::{self, stopped_keys};
@@ -58,9 +58,9 @@ impl Wish {
         Ok(self.statement(tenant.to_owned(), previous))
     }
 
-    /// The statement of it, after the newest entry of the fleet log that this office has.
-    pub async fn away(self, desk: &Desk) -> Result<Statement, Failure> {
-        let (tenant, previous) = desk.speaks_after("/v1/erasures/head").await?;
+    /// The statement of it, after the newest entry of the fleet log that the operator API names.
+    pub async fn over_api(self, api: &Api) -> Result<Statement, Failure> {
+        let (tenant, previous) = api.newest("/v1/erasures/head").await?;
         Ok(self.statement(tenant, previous))
     }
 }
@@ -76,7 +76,7 @@ pub async fn brought_or(
     }
 }
 
-/// Who asked, as entries name them: where there is no office, whoever signed.
+/// Who asked, as entries name them: without the operator API, the signer.
 pub fn signed_by(order: &Loosening) -> String {
     format!("operator:{}", order.by().subject)
 }
@@ -102,7 +102,7 @@ impl Signing {
         Ok(Signed { statement: String::from_utf8_lossy(&bytes).into_owned(), signature })
     }
 
-    /// As an office takes it.
+    /// The body of the request to the operator API.
     pub fn body(&self, statement: &Statement) -> Result<Value, Failure> {
         let Signed { statement, signature } = self.sign(statement)?;
         Ok(json!({"statement": statement, "signature": signature}))

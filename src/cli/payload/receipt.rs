@@ -1,7 +1,9 @@
 //! Receipts, checked offline; keys, made.
 
+use serde_json::json;
+
 use super::{Failure, Keygen, Receipt};
-use crate::cli::{Exit, say};
+use crate::cli::{Exit, many, say, tell};
 use crate::clock::SystemEntropy;
 use crate::crypto::keys::PublicKey;
 use crate::domain::canonical;
@@ -31,11 +33,12 @@ pub fn run(command: &Receipt) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     for (seq, data) in &proven.erasures {
-        let text = |name| data.get(name).and_then(Json::as_str).unwrap_or("nobody");
+        let text = |name| data.get(name).and_then(Json::as_str).unwrap_or("unknown");
         let count = data.get("c").and_then(Json::as_array).map_or(0, <[Json]>::len);
         say(format!(
-            "entry {seq} of {}: {count} payloads of {} erased at {} by {}: {}",
+            "entry {seq} of {}: {} of {} erased at {} by {}: {}",
             proven.fleet,
+            many(count, "payload"),
             text("log"),
             text("at"),
             text("by"),
@@ -44,16 +47,17 @@ pub fn run(command: &Receipt) -> Result<Exit, Failure> {
         say(format!("backups may hold the bytes until {}", text("backups_expire_by")));
     }
     if fleet.is_empty() {
-        say("the fleet log's own signature was not checked: name its key (`--fleet-key`)");
+        say("the fleet log's own signature was not checked: name its key (`--fleet-public-key`)");
     }
-    say("not proven: that no copy was made before, and that backups expire as said");
+    say("not proven: that no copy exists elsewhere, and that backups expire on time");
     Ok(Exit::Ok)
 }
 
 pub fn keygen(command: &Keygen) -> Result<Exit, Failure> {
     let id =
         vault::keygen(&SystemEntropy, &command.out).map_err(|e| (Exit::Invalid, e.to_string()))?;
-    say(format!("encryption key  {}", command.out.display()));
-    say(format!("key id          {id}"));
+    let file = command.out.display();
+    let line = format!("encryption key  {file}\nkey id          {id}");
+    tell(json!({"key": file.to_string(), "key_id": id}), line);
     Ok(Exit::Ok)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::cli::{Exit, complain, say};
+use crate::cli::{Exit, fail, note, say};
 use crate::domain::json::Json;
 use crate::policy::bundle::Bundle;
 use crate::policy::opa::{pack, unpack};
@@ -14,9 +14,9 @@ use crate::policy::testing;
 pub struct Build {
     /// The bundle's directory
     dir: PathBuf,
-    /// The file to write; it may not exist
-    #[arg(long, short, value_name = "FILE", default_value = "bundle.tar.gz")]
-    output: PathBuf,
+    /// Write to this new file
+    #[arg(long, short, alias = "output", value_name = "PATH", default_value = "bundle.tar.gz")]
+    out: PathBuf,
     /// Leave out `*_test.rego` and the fixtures
     #[arg(long)]
     no_tests: bool,
@@ -25,15 +25,15 @@ pub struct Build {
 /// `policy unpack`.
 #[derive(clap::Args, Debug)]
 pub struct Unpack {
-    /// A `bundle.tar.gz`, of `policy build` or of `opa build`
+    /// Archive made by `policy build` or `opa build`
     file: PathBuf,
-    /// The directory to write; it may not exist, or has to be empty
-    #[arg(long, short, value_name = "DIR")]
-    output: PathBuf,
-    /// The bundle's name, where the archive does not say it
+    /// Write to this directory, which must not exist or be empty
+    #[arg(long, short, alias = "output", value_name = "PATH")]
+    out: PathBuf,
+    /// The bundle's name, if the archive does not name it
     #[arg(long, requires = "version")]
     name: Option<String>,
-    /// The bundle's version, where the archive does not say it
+    /// The bundle's version, if the archive does not name it
     #[arg(long, requires = "name")]
     version: Option<String>,
 }
@@ -43,11 +43,11 @@ pub fn build(args: &Build) -> Exit {
     let made = Bundle::load(&args.dir).map_err(|errors| super::lines(&errors)).and_then(|bundle| {
         let fixtures = testing::fixtures(&args.dir).map_err(|errors| super::lines(&errors))?;
         let bytes = pack(&bundle, fixtures.as_ref(), !args.no_tests).map_err(|e| e.to_string())?;
-        crate::cli::write_new(&args.output, &bytes)
+        crate::cli::write_new(&args.out, &bytes)
     });
     match made {
         Ok(()) => {
-            say(format!("wrote {}", args.output.display()));
+            say(format!("wrote {}", args.out.display()));
             Exit::Ok
         }
         Err(why) => failed(&why),
@@ -62,17 +62,17 @@ pub fn unpack_into(args: &Unpack) -> Exit {
     let read = std::fs::read(&args.file).map_err(|e| format!("`{}`: {e}", args.file.display()));
     let done = read.and_then(|bytes| unpack(&bytes, meta).map_err(|e| e.to_string()));
     let done = done.and_then(|unpacked| {
-        write_all(&args.output, &unpacked.files)?;
+        write_all(&args.out, &unpacked.files)?;
         Ok(unpacked.own_library)
     });
     match done {
         Ok(own) => {
             if !own {
-                complain(
+                note(
                     "note: the archive was made with another composition library; this build's is used",
                 );
             }
-            say(format!("wrote {}", args.output.display()));
+            say(format!("wrote {}", args.out.display()));
             Exit::Ok
         }
         Err(why) => failed(&why),
@@ -80,8 +80,7 @@ pub fn unpack_into(args: &Unpack) -> Exit {
 }
 
 fn failed(why: &str) -> Exit {
-    complain(format!("error: {why}"));
-    Exit::Invalid
+    fail(Exit::Invalid, why)
 }
 
 /// Writes files into a directory that is empty or not there yet.

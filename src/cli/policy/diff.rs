@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::bundles;
 use crate::cli::observed::plain;
-use crate::cli::{Exit, complain, say};
+use crate::cli::{Exit, fail, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::domain::pointer::Difference;
@@ -14,19 +14,18 @@ use crate::policy::diff::{Diff, NamedEdit, RuleEdit};
 /// Characters of a value that are shown to a person.
 const SHOWN_MAX: usize = 60;
 
-/// Say what differs between two bundles: rules, data, builtins, and what `bundle.json` says
+/// Print the differences between two bundles: rules, data, builtins and `bundle.json`.
 ///
-/// Rules are compared by what they say: blanks, comments, their order and the file they stand in are no
-/// difference. Files of tests are listed and do not count.
+/// Rules are compared by content: blanks, comments, order and file names do not matter. Test files are listed, but
+/// are no difference.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit codes: 0 nothing differs, 1 something does, 2 a bundle does not load.\n\n\
-    Example:\n  wicketgate policy diff policy new-policy"
-)]
+#[command(after_help = "Examples:\n  \
+        wicketgate policy diff policy new-policy\n\n\
+        Exit codes: 0 no difference, 1 a difference, 2 a bundle does not load.")]
 pub struct Args {
-    /// The old bundle: its directory, or its archive
+    /// Old bundle: its directory, or its archive
     old: PathBuf,
-    /// The new bundle
+    /// New bundle: its directory, or its archive
     new: PathBuf,
     /// Print one JSON object
     #[arg(long)]
@@ -38,10 +37,8 @@ pub fn run(args: &Args) -> Exit {
     let (old, new) = match (bundles::read(&args.old), bundles::read(&args.new)) {
         (Ok(old), Ok(new)) => (old, new),
         (old, new) => {
-            for why in [old.err(), new.err()].into_iter().flatten() {
-                complain(format!("error: {why}"));
-            }
-            return Exit::Unverifiable;
+            let wrong: Vec<String> = [old.err(), new.err()].into_iter().flatten().collect();
+            return fail(Exit::Unverifiable, wrong.join("\nerror: "));
         }
     };
     let diff = Diff::between(&old, &new);

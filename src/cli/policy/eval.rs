@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::inputs;
 use crate::app::rehearse;
 use crate::cli::reader::Source;
-use crate::cli::{Exit, block_on, complain, say};
+use crate::cli::{Exit, Failure, block_on, ended, say};
 use crate::domain::canonical;
 use crate::domain::decision::{Obligation, Reason, Verdict};
 use crate::domain::json::{Json, Limits};
@@ -21,27 +21,27 @@ use crate::policy::{Answer, PolicyEngine as _};
 pub struct Args {
     /// The bundle's directory
     dir: PathBuf,
-    /// The input document (JSON)
+    /// Input document (JSON)
     #[arg(long, value_name = "FILE", required_unless_present_any = ["entry", "call"])]
     input: Option<PathBuf>,
-    /// The recorded input of this entry of a ledger
+    /// Use the recorded input of this entry of a ledger
     #[arg(long, value_name = "SEQ", conflicts_with = "input")]
     entry: Option<u64>,
-    /// The chain of that entry, if the ledger has several
-    #[arg(long, value_name = "ID", requires = "entry")]
+    /// Chain of that entry, by its origin, if the ledger has several
+    #[arg(long, value_name = "ORIGIN", requires = "entry")]
     chain: Option<String>,
-    /// A call of this tool of the configuration (`--config`), prepared as the gate would and not run
+    /// Prepare a call of this tool of the configuration (`--config`) as the gate would; the call does not run
     #[arg(long, value_name = "TOOL", conflicts_with_all = ["input", "entry"], requires = "config")]
     call: Option<String>,
-    /// Its arguments (a JSON object)
+    /// Arguments of the call (a JSON object)
     #[arg(long, value_name = "JSON", default_value = "{}", requires = "call")]
     args: String,
-    /// The agent that asks: the name of its manifest, if the configuration has several
+    /// Agent that makes the call, if the configuration has several: the name in its manifest
     #[arg(long, value_name = "NAME", requires = "call")]
     agent: Option<String>,
     #[command(flatten)]
     ledger: Option<Source>,
-    /// Also say which rules fired, and at which condition the others stopped, with the values they read
+    /// Also print which rules fired, and at which condition the others stopped, with the values they read
     #[arg(long)]
     explain: bool,
     /// Print one JSON object
@@ -51,16 +51,8 @@ pub struct Args {
 
 /// Decides and prints; 0 only for allow.
 pub fn run(args: &Args) -> Exit {
-    match evaluate(args) {
-        Ok(exit) => exit,
-        Err((exit, why)) => {
-            complain(format!("error: {why}"));
-            exit
-        }
-    }
+    ended(evaluate(args))
 }
-
-type Failure = (Exit, String);
 
 fn evaluate(args: &Args) -> Result<Exit, Failure> {
     let wrong = |why: String| (Exit::Invalid, why);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::archive::write_all;
 use super::schema;
-use crate::cli::{Exit, complain, say};
+use crate::cli::{Exit, fail, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 
@@ -41,8 +41,7 @@ pub fn run(args: &Args) -> Exit {
         format!("{}\n", schema::pretty()).into_bytes(),
     );
     if let Err(why) = write_all(&args.dir, &files) {
-        complain(format!("error: {why}"));
-        return Exit::Invalid;
+        return fail(Exit::Invalid, why);
     }
     let dir = args.dir.display();
     files.keys().for_each(|name| say(format!("wrote {dir}/{name}")));

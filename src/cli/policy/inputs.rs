@@ -4,10 +4,9 @@ use std::path::Path;
 
 use crate::cli::reader::{self, Source};
 use crate::cli::suggest::input_of;
-use crate::domain::id::ChainId;
 use crate::domain::json::{Json, Limits};
 use crate::enforce::CANARY_TOOL;
-use crate::ledger::store::{LedgerReader, StoreError};
+use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
 use crate::record::Entry;
 
 /// Entries read at once.
@@ -30,15 +29,15 @@ pub fn file(path: &Path) -> Result<Json, String> {
 pub async fn entry(source: &Source, seq: u64, chain: Option<&str>) -> Result<Json, String> {
     let reader = reader::open_reader(source).await.map_err(|e| e.to_string())?;
     let chains = reader.chains().await.map_err(|e| e.to_string())?;
-    let mut names: Vec<ChainId> = chains.into_iter().map(|row| row.chain).collect();
-    if let Some(wanted) = chain {
-        names.retain(|name| name.to_string() == wanted);
-    }
-    let chain = match names.as_slice() {
-        [one] => one,
+    let wanted = |row: &ChainRow| {
+        chain.is_none_or(|chain| row.origin == chain || row.chain.to_string() == chain)
+    };
+    let chains: Vec<ChainRow> = chains.into_iter().filter(wanted).collect();
+    let chain = match chains.as_slice() {
+        [one] => &one.chain,
         [] => return Err("there is no such chain in this ledger".to_owned()),
         _ => {
-            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            let names: Vec<&str> = chains.iter().map(|row| row.origin.as_str()).collect();
             return Err(format!(
                 "the ledger has several chains, name one (`--chain`): {}",
                 names.join(", ")

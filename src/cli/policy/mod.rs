@@ -1,19 +1,17 @@
 //! `wicketgate policy`: rules from the first draft to what is in force; one file per subcommand.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its answer")]
 
 mod backtest;
 mod bundles;
 mod diff;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use serde_json::json;
 
-use super::{amend, lint, observed, suggest};
+use super::{Exit, JsonArg, amend, fail, lint, observed, say, suggest, tell};
 
 pub mod archive;
-pub mod bar;
 pub mod eval;
 pub mod init;
 pub mod inputs;
@@ -33,7 +31,7 @@ use crate::policy::lint::malformed;
 use crate::policy::rego::{DEADLINE, RegoEngine};
 use crate::policy::selftest;
 
-/// Checks, signs and tries policy bundles.
+/// Check, test, sign, propose and activate policy bundles.
 #[derive(Args, Debug)]
 pub struct PolicyArgs {
     #[command(subcommand)]
@@ -42,26 +40,26 @@ pub struct PolicyArgs {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Reads every rule and data file of a bundle and prints all that is wrong with it
+    /// Read every rule and data file of a bundle, and print everything that is wrong
     Check {
         /// The bundle's directory
         dir: PathBuf,
-        /// Print JSON
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Finds rules that never fire, read what no input has, allow anybody, or ask nobody
+    /// Find rules that never fire, read members that no input has, allow every caller, or need approvers that do not
+    /// exist.
     ///
-    /// Prints what it finds. Ends with 1 if any of it is an error: the gate refuses such a bundle
-    /// (`policy.lint`).
-    #[command(after_help = "Example:\n  wicketgate policy lint policy --config wicketgate.yaml")]
+    /// Ends with 1 if a finding is an error: the gate refuses such a bundle (`policy.lint`).
+    #[command(after_help = "Examples:\n  wicketgate policy lint policy --config wicketgate.yaml")]
     Lint(lint::Args),
-    /// Signs a bundle: writes `bundle.sig.json` beside its files
+    /// Sign a bundle: write `bundle.sig.json` beside its files
     Sign {
         /// The bundle's directory
         dir: PathBuf,
-        /// A secret key (PKCS#8 PEM); repeat it for more signatures
-        #[arg(long, required = true)]
+        /// Sign with this secret key (PKCS#8 PEM); repeat it for more signatures
+        #[arg(long, value_name = "KEY", required = true)]
         key: Vec<PathBuf>,
         /// The bundle's name, when it has no `bundle.json` yet
         #[arg(long, requires = "version")]
@@ -69,63 +67,65 @@ enum Command {
         /// The bundle's version, when it has no `bundle.json` yet
         #[arg(long, requires = "name")]
         version: Option<String>,
+        #[command(flatten)]
+        json: JsonArg,
     },
-    /// Decides about one input document, as the gate would; exits 0 only for allow
+    /// Decide one input document as the gate would; end with 0 only for allow
     #[command(
         after_help = "Examples:\n  wicketgate policy eval policy --input input.json --explain\n  \
         wicketgate policy eval policy --sqlite ledger.db --entry 42 --explain\n  \
         wicketgate policy eval policy --config wicketgate.yaml --call tickets.create --args '{\"title\": \"x\"}'"
     )]
     Eval(eval::Args),
-    /// Runs the tests and decision tables of bundles
+    /// Run the tests and decision tables of bundles.
     ///
-    /// Rules named `test_…` of `*_test.rego` pass if they are true, as under `opa test`; `todo_test_…` are
-    /// skipped and said. `tests/*.yaml` and `*.json` of the directory are decision tables, `tests/fixtures/x.json`
-    /// is `data.fixtures.x`. Ends with 1 if one fails, or there is none.
+    /// A rule named `test_…` in `*_test.rego` passes if it is true, as with `opa test`; `todo_test_…` is skipped and
+    /// listed. `tests/*.yaml` and `tests/*.json` are decision tables; `tests/fixtures/x.json` is `data.fixtures.x`.
+    /// Ends with 1 if a test fails or there are no tests.
     #[command(
-        after_help = "Example:\n  wicketgate policy test policy --coverage-min 100 --junit report.xml"
+        after_help = "Examples:\n  wicketgate policy test policy --coverage-min 100 --junit report.xml"
     )]
     Test(test::Args),
-    /// Drops, nulls, retypes and empties each place of inputs that are not allowed
+    /// Mutate inputs that are not allowed, and report each mutant that is allowed.
     ///
-    /// A mutant that is allowed is a failure: some rule counts on a member that may be missing, or be of
-    /// another type. Ends with 1 if there is one.
-    #[command(after_help = "Example:\n  wicketgate policy mutate policy --below input.args")]
+    /// Each place of an input is dropped, set to null, given another type or emptied. A mutant that is allowed is a
+    /// failure: a rule depends on a member that may be missing or have another type. Ends with 1 if there is one.
+    #[command(after_help = "Examples:\n  wicketgate policy mutate policy --below input.args")]
     Mutate(mutate::Args),
-    /// Prints the JSON Schema (2020-12) of the input document
-    #[command(after_help = "Example:\n  wicketgate policy schema > tests/schema/input.json")]
+    /// Print the JSON Schema (2020-12) of the input document
+    #[command(after_help = "Examples:\n  wicketgate policy schema > tests/schema/input.json")]
     Schema(schema::Args),
-    /// Writes a bundle to start from: rules, their tests, a decision table, the schema of the input
+    /// Write a first bundle: rules, their tests, a decision table, the schema of the input
     #[command(
-        after_help = "Example:\n  wicketgate policy init policy && wicketgate policy test policy"
+        after_help = "Examples:\n  wicketgate policy init policy && wicketgate policy test policy"
     )]
     Init(init::Args),
-    /// Writes a bundle as stock OPA reads it, `bundle.tar.gz`, for `opa test`, `opa eval` and editors
+    /// Write a bundle as an OPA archive, for `opa test`, `opa eval` and editors
     #[command(
-        after_help = "Example:\n  wicketgate policy build policy -o bundle.tar.gz && opa test -b bundle.tar.gz"
+        after_help = "Examples:\n  wicketgate policy build policy -o bundle.tar.gz && opa test -b bundle.tar.gz"
     )]
     Build(archive::Build),
-    /// Writes the directory of a `bundle.tar.gz`
-    #[command(after_help = "Example:\n  wicketgate policy unpack bundle.tar.gz -o policy")]
+    /// Write the directory of a `bundle.tar.gz`
+    #[command(after_help = "Examples:\n  wicketgate policy unpack bundle.tar.gz -o policy")]
     Unpack(archive::Unpack),
-    /// Say what enforcement would have refused while layers only observe, rule by rule
+    /// Print what enforcement would have denied while layers only observe, rule by rule
     Observed(observed::Args),
-    /// Write least-privilege rules from what a run really did
+    /// Write least-privilege rules from the calls of a recorded run.
     ///
-    /// Calls that completed are allowed, also those that only ran because a layer observed: each of these is named.
-    /// Calls that were refused are listed and not allowed. Only prose is described by a length: of programs,
-    /// statements, URLs and lines for a shell what was seen is allowed, and of numbers the range that was seen.
+    /// The rules allow each completed call. A call that ran only because a layer observed is allowed, too, and named.
+    /// A denied call is listed and stays denied. Prose is constrained by its length; programs, statements, URLs and
+    /// shell lines by the values of the run; numbers by their range.
     Suggest(suggest::Args),
     Backtest(backtest::Args),
     Diff(diff::Args),
     Propose(amend::Propose),
     Amendments(amend::Amendments),
-    /// Sign that a proposed bundle may be put in force, and send that
+    /// Sign and send an approval of a proposed bundle
     Approve(amend::Give),
-    /// Sign that a proposed bundle may not be put in force, and send that
+    /// Sign and send a refusal of a proposed bundle
     Refuse(amend::Give),
     Activate(amend::Activate),
-    /// Tries a bundle under limits; the gate runs this in a child before it activates one
+    /// Test a bundle under limits; the gate runs this in a child before it activates one
     #[command(hide = true)]
     SelfTest {
         /// The bundle's directory
@@ -135,38 +135,31 @@ enum Command {
 }
 
 /// Runs one of them.
-#[must_use]
-pub fn run(args: &PolicyArgs) -> ExitCode {
-    let done = match &args.command {
+pub fn run(args: &PolicyArgs) -> Exit {
+    match &args.command {
         Command::Check { dir, json } => check(dir, *json),
-        Command::Sign { dir, key, name, version } => {
-            sign(dir, key, name.as_deref().zip(version.as_deref()))
+        Command::Sign { dir, key, name, version, .. } => {
+            let named = name.as_deref().zip(version.as_deref());
+            sign(dir, key, named).map_or_else(|why| fail(Exit::Invalid, why), |()| Exit::Ok)
         }
-        Command::Eval(args) => return eval::run(args).into(),
-        Command::Test(args) => return test::run(args).into(),
-        Command::Mutate(args) => return mutate::run(args).into(),
-        Command::Schema(args) => return schema::run(args).into(),
-        Command::Init(args) => return init::run(args).into(),
-        Command::Build(args) => return archive::build(args).into(),
-        Command::Unpack(args) => return archive::unpack_into(args).into(),
-        Command::Lint(args) => return lint::run(args).into(),
-        Command::Observed(args) => return observed::run(args).into(),
-        Command::Suggest(args) => return suggest::run(args).into(),
-        Command::Backtest(args) => return backtest::run(args).into(),
-        Command::Diff(args) => return diff::run(args).into(),
-        Command::Propose(args) => return amend::propose(args).into(),
-        Command::Amendments(args) => return amend::amendments(args).into(),
-        Command::Approve(args) => return amend::give(Word::Approve, args).into(),
-        Command::Refuse(args) => return amend::give(Word::Refuse, args).into(),
-        Command::Activate(args) => return amend::activate(args).into(),
+        Command::Eval(args) => eval::run(args),
+        Command::Test(args) => test::run(args),
+        Command::Mutate(args) => mutate::run(args),
+        Command::Schema(args) => schema::run(args),
+        Command::Init(args) => init::run(args),
+        Command::Build(args) => archive::build(args),
+        Command::Unpack(args) => archive::unpack_into(args),
+        Command::Lint(args) => lint::run(args),
+        Command::Observed(args) => observed::run(args),
+        Command::Suggest(args) => suggest::run(args),
+        Command::Backtest(args) => backtest::run(args),
+        Command::Diff(args) => diff::run(args),
+        Command::Propose(args) => amend::propose(args),
+        Command::Amendments(args) => amend::amendments(args),
+        Command::Approve(args) => amend::give(Word::Approve, args),
+        Command::Refuse(args) => amend::give(Word::Refuse, args),
+        Command::Activate(args) => amend::activate(args),
         Command::SelfTest { bundle } => self_test(bundle),
-    };
-    match done {
-        Ok(code) => code,
-        Err(message) => {
-            eprintln!("error: {message}");
-            ExitCode::from(1)
-        }
     }
 }
 
@@ -175,7 +168,7 @@ fn lines(errors: &[LoadError]) -> String {
     format!("the bundle does not load:{}", lines.concat())
 }
 
-fn check(dir: &Path, json: bool) -> Result<ExitCode, String> {
+fn check(dir: &Path, json: bool) -> Exit {
     let loaded = Bundle::load(dir).and_then(|bundle| match RegoEngine::new(&bundle, DEADLINE) {
         Ok(_) => Ok(bundle),
         Err(e) => Err(vec![LoadError::file("policy.engine", ".", e.to_string())]),
@@ -188,24 +181,24 @@ fn check(dir: &Path, json: bool) -> Result<ExitCode, String> {
     match (loaded, json) {
         (Ok(bundle), true) => print_json(&described(&bundle)),
         (Ok(bundle), false) => {
-            println!("{} {} {}", bundle.name(), bundle.version(), bundle.digest().prefixed());
+            say(format!("{} {} {}", bundle.name(), bundle.version(), bundle.digest().prefixed()));
             for layer in bundle.layers() {
-                println!("  {:<5} {}", layer.layer, layer.digest.prefixed());
+                say(format!("  {:<5} {}", layer.layer, layer.digest.prefixed()));
             }
             for (layer, until) in observing(&bundle) {
-                println!(
+                say(format!(
                     "  the {layer} layer observes until {until}: its denials are not enforced"
-                );
+                ));
             }
         }
         (Err(errors), true) => {
             let errors: Vec<Json> = errors.iter().map(error_json).collect();
             print_json(&Json::object([("errors", errors.into()), ("ok", Json::from(false))]));
-            return Ok(ExitCode::from(1));
+            return Exit::Invalid;
         }
-        (Err(errors), false) => return Err(lines(&errors)),
+        (Err(errors), false) => return fail(Exit::Invalid, lines(&errors)),
     }
-    Ok(ExitCode::SUCCESS)
+    Exit::Ok
 }
 
 /// Layers in observe mode just now, and until when.
@@ -243,7 +236,7 @@ fn error_json(error: &LoadError) -> Json {
     ])
 }
 
-fn sign(dir: &Path, keys: &[PathBuf], named: Option<(&str, &str)>) -> Result<ExitCode, String> {
+fn sign(dir: &Path, keys: &[PathBuf], named: Option<(&str, &str)>) -> Result<(), String> {
     if let Some((name, version)) = named {
         let meta = Json::object([("name", Json::from(name)), ("version", Json::from(version))]);
         write_new(&Bundle::meta_path(dir), &canonical::bytes(&meta))?;
@@ -257,12 +250,16 @@ fn sign(dir: &Path, keys: &[PathBuf], named: Option<(&str, &str)>) -> Result<Exi
     let envelope = bundle.sign(&loaded.iter().collect::<Vec<_>>());
     let path = Bundle::signature_path(dir);
     std::fs::write(&path, envelope).map_err(|e| format!("`{}`: {e}", path.display()))?;
-    println!("{} {} {}", bundle.name(), bundle.version(), bundle.digest().prefixed());
+    let (name, version, digest) =
+        (bundle.name(), bundle.version().to_string(), bundle.digest().prefixed());
+    let line = format!("{name} {version} {digest}");
+    tell(json!({"name": name, "version": version, "digest": digest}), line);
     for key in &loaded {
-        println!("  signed by {}", key.public().id());
+        let id = key.public().id();
+        tell(json!({"signers": [id]}), format!("  signed by {id}"));
     }
-    println!("  {}", path.display());
-    Ok(ExitCode::SUCCESS)
+    tell(json!({"wrote": path}), format!("  {}", path.display()));
+    Ok(())
 }
 
 /// Writes a file that is not there yet; one with these very bytes is as good.
@@ -279,20 +276,20 @@ fn write_new(path: &Path, bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-fn self_test(dir: &Path) -> Result<ExitCode, String> {
+fn self_test(dir: &Path) -> Exit {
     match selftest::child_main(dir) {
         Ok(digest) => {
-            println!("{}", digest.prefixed());
-            Ok(ExitCode::SUCCESS)
+            say(digest.prefixed());
+            Exit::Ok
         }
         // The parent reads standard output alone.
         Err(e) => {
-            println!("{e}");
-            Ok(ExitCode::from(1))
+            say(format!("{e}"));
+            Exit::Invalid
         }
     }
 }
 
 fn print_json(value: &Json) {
-    println!("{}", canonical::text(value));
+    say(canonical::text(value));
 }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::bar::Bar;
 use super::inputs;
+use crate::cli::progress::Progress;
 use crate::cli::reader::Source;
-use crate::cli::{Exit, block_on, complain, say};
+use crate::cli::{Exit, block_on, fail, many, note, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::policy::bundle::Bundle;
@@ -20,22 +20,22 @@ use crate::policy::testing;
 pub struct Args {
     /// The bundle's directory
     dir: PathBuf,
-    /// An input document (JSON); repeat it for more. Without one, and without a ledger: the inputs of the
-    /// bundle's decision tables
+    /// Input document (JSON); repeat it for more. If omitted, and without a ledger: the inputs of the bundle's
+    /// decision tables
     #[arg(long, value_name = "FILE")]
     input: Vec<PathBuf>,
     #[command(flatten)]
     ledger: Option<Source>,
-    /// Recorded inputs to try, the newest of each chain
+    /// How many recorded inputs to try: the newest of each chain
     #[arg(long, value_name = "NUMBER", default_value_t = 200)]
     last: usize,
-    /// Try only this place and what is below it (`input.args`); repeat it for more
+    /// Mutate only this place and the places below it (`input.args`); repeat it for more
     #[arg(long, value_name = "PLACE")]
     below: Vec<String>,
-    /// Leave out this place and what is below it: it is meant to allow by its absence (`input.findings`)
+    /// Leave out this place and the places below it, where absence is meant to allow (`input.findings`)
     #[arg(long, value_name = "PLACE")]
     except: Vec<String>,
-    /// Fail only for mutants that a gate could make: those still of the input's schema
+    /// Fail only for mutants that a gate could produce: those that match the input's schema
     #[arg(long)]
     possible: bool,
     /// Print one JSON object
@@ -60,10 +60,7 @@ pub fn run(args: &Args) -> Exit {
             tell(args, total, &found);
             if found.failures.is_empty() { Exit::Ok } else { Exit::Invalid }
         }
-        Err((exit, why)) => {
-            complain(format!("error: {why}"));
-            exit
-        }
+        Err((exit, why)) => fail(exit, why),
     }
 }
 
@@ -78,8 +75,10 @@ fn found(args: &Args) -> Result<(usize, Found), (Exit, String)> {
     }
     let wanted = Places { below: args.below.clone(), except: args.except.clone() };
     let mut all = Found::default();
-    let mut bar = Bar::new("inputs", inputs.len());
-    for (name, input) in &inputs {
+    let progress = Progress::new("mutating inputs");
+    let total = u64::try_from(inputs.len()).unwrap_or(u64::MAX);
+    for (done, (name, input)) in (0..).zip(&inputs) {
+        progress.at(done, total);
         let Tried { verdict, mutants, new_allows, cut } = mutate(&engine, input, &wanted);
         all.denied = all
             .denied
@@ -88,7 +87,6 @@ fn found(args: &Args) -> Result<(usize, Found), (Exit, String)> {
         all.cut |= cut;
         let bad = new_allows.into_iter().filter(|one| one.possible || !args.possible);
         all.failures.extend(bad.map(|one| (name.clone(), one)));
-        bar.step();
     }
     Ok((inputs.len(), all))
 }
@@ -106,7 +104,10 @@ fn gather(args: &Args, bundle: &Bundle) -> Gathered {
         let read = block_on(inputs::recorded(source, args.last)).map_err(|e| (e, String::new()))?;
         let recorded = read.map_err(|why| (Exit::Unverifiable, why))?;
         if recorded.missing > 0 {
-            complain(format!("note: the inputs of {} decisions are not kept", recorded.missing));
+            note(format!(
+                "note: the inputs of {} are not kept",
+                many(recorded.missing, "decision")
+            ));
         }
         all.extend(recorded.inputs);
     } else if args.input.is_empty() {
@@ -147,7 +148,7 @@ fn tell(args: &Args, total: usize, found: &Found) {
         one.rules.iter().for_each(|rule| say(format!("    no longer speaks: {rule}")));
     }
     if *cut {
-        complain("note: an input has more than 4096 places; the first of them were tried");
+        note("note: an input has more than 4096 places; the first of them were tried");
     }
     let count = failures.len();
     say(format!(

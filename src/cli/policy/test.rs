@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use regex::Regex;
 
-use crate::cli::{Exit, complain, say};
+use crate::cli::{Exit, fail, note, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::policy::fault::LoadError;
@@ -21,25 +21,25 @@ pub struct Args {
     /// Directories of bundles
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
-    /// Only tests whose name this regular expression finds
-    #[arg(long, value_name = "REGEX")]
-    run: Option<Regex>,
-    /// Say which rules fired in no test
+    /// Run only the tests whose name matches this regular expression
+    #[arg(long, alias = "run", value_name = "REGEX")]
+    filter: Option<Regex>,
+    /// Print which rules fired in no test
     #[arg(long)]
     coverage: bool,
-    /// Fail if fewer rules fired than this, in percent; says which did not
+    /// Fail if fewer than this percentage of the rules fired, and print which did not
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     coverage_min: Option<u8>,
     /// Print one JSON object
     #[arg(long, conflicts_with = "watch")]
     json: bool,
-    /// Also write the report as JUnit XML
+    /// Also write the report as JUnit XML to this file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Print every test, those that passed too
+    /// Print every test, including those that passed
     #[arg(long, short)]
     verbose: bool,
-    /// Run them again whenever a file below the directories changes, until interrupted
+    /// Run again whenever a file in the directories changes, until interrupted
     #[arg(long)]
     watch: bool,
 }
@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Exit {
 
 fn once(args: &Args) -> Exit {
     let coverage = args.coverage || args.coverage_min.is_some();
-    let options = Options { only: args.run.clone(), coverage };
+    let options = Options { only: args.filter.clone(), coverage };
     let done: Vec<(&Path, Done)> =
         args.dirs.iter().map(|dir| (dir.as_path(), testing::run(dir, &options))).collect();
     let mut exit = Exit::Ok;
@@ -86,7 +86,7 @@ fn once(args: &Args) -> Exit {
             Err(errors) => {
                 exit = Exit::Invalid;
                 let told = errors.iter().map(|e| format!("{}: {e}", dir.display()));
-                told.for_each(complain);
+                told.for_each(note);
             }
         }
     }
@@ -101,8 +101,7 @@ fn once(args: &Args) -> Exit {
     if let Some(file) = &args.junit {
         let reports: Vec<Report> = done.into_iter().filter_map(|(_, done)| done.ok()).collect();
         if let Err(e) = std::fs::write(file, junit(&reports)) {
-            complain(format!("error: `{}`: {e}", file.display()));
-            return Exit::Invalid;
+            return fail(Exit::Invalid, format!("`{}`: {e}", file.display()));
         }
     }
     exit

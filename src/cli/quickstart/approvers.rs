@@ -61,10 +61,10 @@ pub async fn approve(
             ["approval", "approve", run, id, "--token-file", &token, "--key", &key, "--url", url];
         let with: Vec<&str> = args.iter().copied().chain(["--yes", "--json"]).collect();
         let ran = own.run(desk.dir(), &with).await?;
-        let told = became(&ran);
-        if ran.code != Some(0) || told.as_deref() != Some(state) {
+        let now = became(&ran);
+        if ran.code != Some(0) || now.as_deref() != Some(state) {
             return Err(format!(
-                "`{subject}` approved and the call is {told:?}: {}{}",
+                "`{subject}` approved and the call is {now:?}: {}{}",
                 ran.out, ran.err
             ));
         }

@@ -59,16 +59,16 @@ impl Gate {
         Err(format!("the gate did not get ready; see {}", self.log))
     }
 
-    /// Where operators and approvers are answered: the system chose the port, the log tells it.
+    /// URL of the operator API: the system chose the port, and the log names it.
     pub fn operators_at(&self) -> Result<String, String> {
         let log = std::fs::read_to_string(&self.log).map_err(|e| format!("`{}`: {e}", self.log))?;
-        let line = log.lines().find(|line| line.contains("operators look here"));
+        let line = log.lines().find(|line| line.contains("operator API listening"));
         let port = line
             .and_then(|line| line.split("127.0.0.1:").nth(1))
             .map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
         let port = port.filter(|port| !port.is_empty());
         let port = port.ok_or_else(|| {
-            format!("the gate does not say where operators look; see {}", self.log)
+            format!("the log names no address of the operator API; see {}", self.log)
         })?;
         Ok(format!("http://127.0.0.1:{port}"))
     }

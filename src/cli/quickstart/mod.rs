@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Exit, block_on, complain};
+use super::{Exit, block_on, fail};
 use crate::clock::{Clock as _, SystemClock};
 
 mod acts;
@@ -38,15 +38,15 @@ use witness::Witness;
 /// calls through gRPC, seals the run, exports the evidence, verifies it, changes one byte of a copy and
 /// verifies that too. Needs no network and no fixed port; each time it starts from nothing.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Examples:\n  wicketgate quickstart\n  wicketgate quickstart --dir demo --keep\n\n\
-    Ends with 0 only if every step went as told."
-)]
+#[command(after_help = "Examples:\n  \
+        wicketgate quickstart\n  \
+        wicketgate quickstart --dir demo --keep\n\n\
+        Ends with 0 only if every step had the expected result.")]
 pub struct Args {
-    /// Where everything is written; it may not exist, or has to be empty. Default: a new directory below the system's temporary one.
+    /// Directory to write; it must not exist or be empty. If omitted, a new temporary directory.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Leave the gate and the tools running at the end, for calls of your own, until Ctrl-C.
+    /// Leave the gate and the tools running at the end, until Ctrl-C.
     #[arg(long)]
     keep: bool,
     /// Print one line of JSON per step.
@@ -61,8 +61,7 @@ pub fn run(args: &Args) -> Exit {
         Ok(Ok(())) => Exit::Ok,
         Ok(Err(why)) => {
             story.failed(&why);
-            complain(format!("error: {why}"));
-            Exit::Invalid
+            fail(Exit::Invalid, why)
         }
         Err(exit) => exit,
     }

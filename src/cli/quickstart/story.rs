@@ -149,6 +149,8 @@ impl Story {
         }
         say(format!("  all below {}", desk.shown()));
         let seconds = took.as_secs_f64();
-        say(format!("\nEverything went as told, in {seconds:.1} s. No process was left running."));
+        say(format!(
+            "\nEvery step had the expected result, in {seconds:.1} s. No process was left running."
+        ));
     }
 }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
-use super::super::{Exit, complain, say};
+use super::super::{Exit, fail, say};
 use super::PATIENCE;
 use super::own::Own;
 
@@ -52,10 +52,7 @@ struct Shop {
 pub fn serve() -> Exit {
     match serving() {
         Ok(()) => Exit::Ok,
-        Err(why) => {
-            complain(format!("error: {why}"));
-            Exit::Invalid
-        }
+        Err(why) => fail(Exit::Invalid, why),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The auditor's witness: `wicketgate witness serve` in a process of its own.
+//! The auditor's witness: `wicketgate ledger witness serve` in a process of its own.
 
 use std::process::Stdio;
 

@@ -1,10 +1,10 @@
-//! `wicketgate replay export`.
+//! `wicketgate run replay export`.
 
 use std::path::PathBuf;
 
-use super::{Exit, block_on, complain, say};
 use crate::cli::payload::Disclosure;
 use crate::cli::reader::{self, Place, Source};
+use crate::cli::{Exit, block_on, fail, many, say};
 use crate::domain::canonical;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
@@ -12,7 +12,7 @@ use crate::evidence::artifacts::Artifacts;
 use crate::replay::Error;
 use crate::replay::export::{self, Exported, Order};
 
-/// Write a sealed run that was recorded as a file that replays anywhere.
+/// Write a sealed run to a recording: a file that replays anywhere.
 ///
 /// The run has to have been recorded: `replay.mode` of its manifest, or `replay` of its opening. The file
 /// holds its manifest, its policy bundles, what the agent was shown, and every call with its arguments,
@@ -22,27 +22,28 @@ use crate::replay::export::{self, Exported, Order};
 /// If a payload is not there any more, or never was stored, the export is refused and says which.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  wicketgate replay export 0b9f… --config wicketgate.yaml --out run.recording\n\n\
+    after_help = "Examples:\n  wicketgate run replay export 0b9f… --config wicketgate.yaml --out run.recording\n\n\
     Ends with 1 if the run cannot be replayed, 2 if the ledger cannot be read."
 )]
 pub struct Args {
-    /// The run.
+    /// ID of the run.
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: RunId,
     #[command(flatten)]
     source: Source,
-    /// The file to make; it may not exist.
-    #[arg(long, value_name = "FILE")]
+    /// Write to this new file.
+    #[arg(long, value_name = "PATH")]
     out: PathBuf,
-    /// Where manifests and policies are kept; with --config, the configuration's.
+    /// Directory with the policy bundles and manifests: `artifacts` in the gate's state directory; if omitted, that
+    /// of the configuration.
     #[arg(long, value_name = "DIR")]
     artifacts: Option<PathBuf>,
-    /// Whose chains; with --config, the configuration's.
+    /// Tenant of the run; if omitted, the tenant of the configuration.
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
     #[command(flatten)]
     disclosure: Disclosure,
-    /// Print JSON.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -58,10 +59,7 @@ pub(super) fn run(args: &Args) -> Exit {
             tell(args, &exported);
             Exit::Ok
         }
-        Ok(Err((exit, why))) => {
-            complain(format!("error: {why}"));
-            exit
-        }
+        Ok(Err((exit, why))) => fail(exit, why),
         Err(exit) => exit,
     }
 }
@@ -117,6 +115,6 @@ fn tell(args: &Args, exported: &Exported) {
         ])));
     } else {
         let file = args.out.display();
-        say(format!("wrote {file}: {steps} steps, {bytes} bytes, {}", digest.prefixed()));
+        say(format!("wrote {file}: {}, {bytes} bytes, {}", many(steps, "step"), digest.prefixed()));
     }
 }

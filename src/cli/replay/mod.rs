@@ -1,8 +1,8 @@
-//! `wicketgate replay`: an agent on what was recorded, and `replay export`, which makes the recording.
+//! `wicketgate run replay`: an agent on what was recorded, and `replay export`, which makes the recording.
 
 use std::path::PathBuf;
 
-use super::{Exit, block_on, complain, say};
+use super::{Exit, fail, many, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::replay::children::Child;
@@ -12,7 +12,7 @@ mod export;
 mod play;
 mod stage;
 
-/// Run an agent again on what was recorded, and say where it does something else.
+/// Run an agent against a recorded run, and report where it differs.
 ///
 /// Starts a gate that answers from the recording and reaches no tool and no network, with a ledger of its
 /// own, then the command with these variables in its environment: WICKETGATE_SOCKET (gRPC and MCP on a Unix
@@ -25,17 +25,17 @@ mod stage;
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "Examples:\n  wicketgate replay export RUN --config wicketgate.yaml --out run.recording\n  \
-    wicketgate replay run.recording -- python agent.py\n  \
-    wicketgate replay run.recording --report --junit replay.xml -- python agent.py\n  \
-    wicketgate replay run.recording --bundle policy -- python agent.py\n  \
-    wicketgate replay run.recording --fork-at 3 --config wicketgate.yaml -- python agent.py\n\n\
-    With --fork-at the steps before that one are answered from the recording and executed by nobody; then a\n\
-    new run of the configured gate goes on, whose opening names the recording, the run and the step.\n\
-    WICKETGATE_TOKEN is left as it is.\n\
-    Without --report the first drift ends it: that call and all later ones are refused.\n\
-    Ends with 0 if nothing drifted, 1 if something did, 2 if that cannot be told: the recording is not\n\
-    whole, or the command failed or opened no run."
+    after_help = "Examples:\n  \
+        wicketgate run replay export RUN --config wicketgate.yaml --out run.recording\n  \
+        wicketgate run replay run.recording -- python agent.py\n  \
+        wicketgate run replay run.recording --report --junit replay.xml -- python agent.py\n  \
+        wicketgate run replay run.recording --bundle policy -- python agent.py\n  \
+        wicketgate run replay run.recording --fork-at 3 --config wicketgate.yaml -- python agent.py\n\n\
+        With --fork-at, the steps before that one are answered from the recording and not executed. Then a new run of the\n\
+        configured gate continues; its first entry names the recording, the run and the step. WICKETGATE_TOKEN keeps its\n\
+        value. Without --report, the first difference ends the replay: that call and all later ones are denied.\n\
+        Ends with 0 if there was no difference, 1 if there was one, 2 if that is unknown: the recording is incomplete, or\n\
+        the command failed or opened no run."
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -46,20 +46,20 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Command {
-    /// Write a sealed run that was recorded as a file that replays anywhere.
+    /// Write a sealed run to a recording: a file that replays anywhere.
     Export(export::Args),
-    /// Check that a recording is whole, and say what it is of.
+    /// Check that a recording is complete, and print which run it holds.
     Check(CheckArgs),
 }
 
-/// Check a recording.
+/// Check that a recording is complete, and print which run it holds.
 ///
-/// Every line is read, every payload held against its commitment, the whole against its digest.
+/// Every line is read, every payload is compared with its commitment, and the file with its digest.
 #[derive(clap::Args, Debug)]
 struct CheckArgs {
     /// The recording.
     file: PathBuf,
-    /// Print JSON.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -70,10 +70,7 @@ pub fn run(args: &Args) -> Exit {
         (Some(Command::Export(args)), _) => export::run(args),
         (Some(Command::Check(args)), _) => check(args),
         (None, Some(args)) => play::run(args),
-        (None, None) => {
-            complain("error: name a recording and a command");
-            Exit::Usage
-        }
+        (None, None) => fail(Exit::Usage, "name a recording and a command"),
     }
 }
 
@@ -81,8 +78,7 @@ fn check(args: &CheckArgs) -> Exit {
     let recording = match Recording::open(&args.file) {
         Ok(recording) => recording,
         Err(error) => {
-            complain(format!("error: {error}"));
-            return Exit::Unverifiable;
+            return fail(Exit::Unverifiable, error);
         }
     };
     let header = &recording.header;
@@ -108,10 +104,11 @@ fn check(args: &CheckArgs) -> Exit {
     } else {
         let below = match children.len() {
             0 => String::new(),
-            n => format!("; {n} runs below it"),
+            n => format!("; {}", many(n, "child run")),
         };
         say(format!(
-            "{steps} steps of run {} of agent `{}`, opened {}{below}; {}",
+            "{} of run {} of agent `{}`, opened {}{below}; {}",
+            many(steps, "step"),
             header.run,
             header.agent,
             header.opened_at,

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::stage::{Desk, Policies};
-use super::{Exit, block_on, complain, say};
 use crate::app::{Gate, Stage};
 use crate::cli::reader;
+use crate::cli::{Exit, block_on, fail, note, say};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::replay::fork::Forked;
@@ -28,30 +28,30 @@ pub struct Play {
     /// The recording
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Go on after a drift, and report all of them
+    /// Continue after a difference, and report all of them
     #[arg(long)]
     report: bool,
-    /// Decide by this bundle and not by the recorded ones
+    /// Decide with this bundle instead of the recorded ones
     #[arg(long, value_name = "DIR")]
     bundle: Option<PathBuf>,
-    /// Arguments that do not count when calls are matched, beside those the manifest names
+    /// Argument to ignore when calls are matched, beside those that the manifest names
     #[arg(long, value_name = "TOOL:/POINTER", value_parser = volatile)]
     volatile: Vec<(String, String)>,
-    /// Answer the steps before this one from the recording, and go on from there with a new run of the
-    /// gate that --config describes: judged, recorded and executed like any other
+    /// Answer the steps before this one from the recording, then continue with a new run of the gate of --config,
+    /// where calls execute
     #[arg(long, value_name = "STEP", requires = "config", conflicts_with_all = ["report", "bundle", "listen"],
         value_parser = clap::value_parser!(u64).range(1..))]
     fork_at: Option<u64>,
-    /// The configuration of the gate that goes on
-    #[arg(long, value_name = "FILE", requires = "fork_at")]
+    /// Configuration file of the gate that continues after the fork
+    #[arg(short, long, value_name = "FILE", requires = "fork_at")]
     config: Option<PathBuf>,
-    /// Listen on this loopback address; default: a port the system chooses. `off`: on the socket only
+    /// Address to listen on: loopback; port 0 takes a free port; `off` listens on the socket only
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: String,
-    /// Write the result as JUnit XML
+    /// Also write the report as JUnit XML to this file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Print the result as JSON; what the command prints goes to standard error then
+    /// Print one JSON object; the output of the agent's command goes to standard error
     #[arg(long)]
     json: bool,
     /// The agent's command and its arguments
@@ -70,10 +70,7 @@ fn volatile(text: &str) -> Result<(String, String), String> {
 
 /// Replays.
 pub(super) fn run(args: &Play) -> Exit {
-    let failed = |why: String| {
-        complain(format!("error: {why}"));
-        Exit::Unverifiable
-    };
+    let failed = |why: String| fail(Exit::Unverifiable, why);
     let recording = match Recording::open(&args.file) {
         Ok(recording) => recording,
         Err(error) => return failed(error.to_string()),
@@ -226,7 +223,7 @@ fn tell(args: &Play, report: &Report<'_>) -> Result<Exit, String> {
     if args.json {
         say(report.to_json());
     } else {
-        complain(report.to_text());
+        note(report.to_text());
     }
     Ok(match (report.played.drifts.is_empty(), &report.unsure) {
         (false, _) => Exit::Invalid,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::reader::{self, Source};
-use super::{Exit, block_on, complain, say};
+use super::{Exit, Failure, replay, say, wait};
 use crate::catalog::binding::{Kind, Root};
 use crate::config::{self, Config};
 use crate::domain::digest::Digest;
@@ -21,7 +21,7 @@ use plan::{Decision, Undo};
 mod gate;
 mod plan;
 
-/// Look back at runs.
+/// Roll back or replay a recorded run.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -30,45 +30,51 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Put back what the file.write calls of tier T1 of a run changed
-    #[command(
-        after_help = "Examples:\n  wicketgate run rollback RUN --dry-run\n  wicketgate run rollback RUN --model operator --json\n\n\
-        Run it where the gate runs. It asks as whoever the caller is for the gate: give that caller a manifest\n\
-        with the tools that wrote, and a policy that allows it. Ends with 1 if a file could not be put back."
-    )]
+    /// Restore the files that `file.write` calls of tier T1 of a run changed
+    #[command(after_help = "Examples:\n  \
+            wicketgate run rollback RUN --dry-run\n  \
+            wicketgate run rollback RUN --model operator --json\n\n\
+            Run it on the machine of the gate. Each file is restored by a call of this caller: its manifest grants the tools\n\
+            that wrote, and the policy allows the calls. Ends with 1 if a file could not be restored.")]
     Rollback(Rollback),
+    Replay(replay::Args),
 }
 
 /// `run rollback`.
 #[derive(Debug, clap::Args)]
 struct Rollback {
-    /// The run
+    /// ID of the run
     #[arg(value_name = "RUN", value_parser = super::evidence::run_id)]
     run: RunId,
-    /// The gate's configuration: it names the ledger, the tools and the agent socket
-    #[arg(long, value_name = "FILE", default_value = "wicketgate.yaml")]
+    /// Configuration file of the gate: it names the ledger, the tools and the agent socket
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "wicketgate.yaml",
+        env = "WICKETGATE_CONFIG",
+        hide_env_values = true
+    )]
     config: PathBuf,
-    /// Only say what would be put back; asks the gate nothing
+    /// Only print what would be restored; sends the gate no call
     #[arg(long)]
     dry_run: bool,
-    /// The agent socket of the gate, if it is another than the configuration's
-    #[arg(long, value_name = "PATH")]
+    /// Agent socket of the gate; if omitted, that of the configuration
+    #[arg(long, value_name = "FILE")]
     socket: Option<PathBuf>,
-    /// The caller's token, for callers that are known by one: a file of mode 0600
+    /// Token of the caller, if it has one: a file of mode 0600
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// The model to claim: one that the caller's manifest names
+    /// Model to claim: one that the caller's manifest names
     #[arg(long, value_name = "NAME", default_value = "operator")]
     model: String,
-    /// SHA-256 of instructions to claim, if the caller's manifest names any
+    /// SHA-256 of the instructions to claim, if the caller's manifest names any
     #[arg(long, value_name = "HEX")]
     instructions: Vec<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
-
-type Failure = (Exit, String);
 
 /// What became of one file.
 struct Told {
@@ -82,13 +88,9 @@ struct Told {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Exit {
-    let Command::Rollback(command) = &args.command;
-    match block_on(rollback(command)) {
-        Ok(Ok(exit)) | Err(exit) => exit,
-        Ok(Err((exit, why))) => {
-            complain(format!("error: {why}"));
-            exit
-        }
+    match &args.command {
+        Command::Rollback(command) => wait(rollback(command)),
+        Command::Replay(args) => replay::run(args),
     }
 }
 

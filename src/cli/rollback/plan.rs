@@ -70,11 +70,11 @@ impl Undo {
         };
         let mut pairs = self.steps.iter().zip(self.steps.iter().skip(1));
         if !pairs.all(|(step, next)| left(step, next.before.as_ref())) {
-            return Decision::Conflict("somebody else changed it between two calls of the run");
+            return Decision::Conflict("it was changed between two calls of the run");
         }
         match self.steps.last() {
             Some(last) if left(last, now) => Decision::Restore,
-            Some(_) | None => Decision::Conflict("it is not what the run left"),
+            Some(_) | None => Decision::Conflict("it was changed after the run"),
         }
     }
 
@@ -252,8 +252,8 @@ mod tests {
         let state = |text: &str| (!text.is_empty()).then(|| Digest::of(&[text.as_bytes()]));
         let conflict = Decision::Conflict;
         let (foreign, between) = (
-            conflict("it is not what the run left"),
-            conflict("somebody else changed it between two calls of the run"),
+            conflict("it was changed after the run"),
+            conflict("it was changed between two calls of the run"),
         );
         let sure = &[("a", "b", true), ("b", "c", true)][..];
         let lost_last = &[("a", "b", true), ("b", "c", false)][..];

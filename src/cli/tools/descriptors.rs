@@ -17,22 +17,22 @@ use crate::tool::net::System;
 /// Which server, and where its description goes.
 #[derive(clap::Args, Debug)]
 pub(super) struct Order {
-    /// Scheme, host and port of the server; `http` is HTTP/2 in clear.
+    /// Scheme, host and port of the server; `http` is HTTP/2 without TLS.
     #[arg(long, value_name = "URL")]
     from: String,
-    /// The file to write. One that is there is written over with `--yes` only.
-    #[arg(long, value_name = "FILE")]
-    write: PathBuf,
-    /// Full name of a service; several may be named. All if none is.
+    /// Write to this file; an existing file is replaced only with `--yes`.
+    #[arg(long, alias = "write", value_name = "PATH")]
+    out: PathBuf,
+    /// Full name of a service; repeat it for more. If omitted, all services.
     #[arg(long = "service", value_name = "NAME")]
     services: Vec<String>,
-    /// An address range outside the public Internet that the server may be reached at; several may be given.
+    /// Address range outside the public Internet where the server may be; repeat it for more.
     #[arg(long = "private-address", value_name = "CIDR")]
     private_addresses: Vec<String>,
-    /// PEM file of the only certificate authorities to trust.
-    #[arg(long, value_name = "FILE")]
+    /// Trust only these certificate authorities (PEM).
+    #[arg(long = "ca", alias = "ca-file", value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// Write over a file that is there.
+    /// Replace an existing file.
     #[arg(long)]
     yes: bool,
     /// Print one JSON object.
@@ -55,9 +55,9 @@ pub(super) fn run(order: &Order) -> Result<Exit, Refused> {
     let ranges = order.private_addresses.iter().map(|range| Cidr::parse(range));
     let ranges = ranges.collect::<Result<Vec<Cidr>, _>>();
     let ranges = ranges.map_err(|why| usage(format!("`--private-address`: {why}")))?;
-    if order.write.exists() && !order.yes {
-        let file = order.write.display();
-        return Err(usage(format!("`{file}` is there; `--yes` writes over it")));
+    if order.out.exists() && !order.yes {
+        let file = order.out.display();
+        return Err(usage(format!("`{file}` exists; `--yes` replaces it")));
     }
     let ca = order.ca_file.as_ref().map(std::fs::read).transpose();
     let ca = ca.map_err(|error| usage(format!("`--ca-file`: {error}")))?;
@@ -67,15 +67,15 @@ pub(super) fn run(order: &Order) -> Result<Exit, Refused> {
     let described = asked
         .map_err(|exit| refuse(exit, "no runtime".to_owned()))?
         .map_err(|why| refuse(Exit::Unverifiable, format!("`{}`: {why}", order.from)))?;
-    std::fs::write(&order.write, &described.bytes)
-        .map_err(|error| usage(format!("`{}`: {error}", order.write.display())))?;
+    std::fs::write(&order.out, &described.bytes)
+        .map_err(|error| usage(format!("`{}`: {error}", order.out.display())))?;
     let digest = Digest::of(&[&described.bytes]).hex();
     if order.json {
         let services = &described.services;
         say(json!({"ok": true, "services": services, "sha256": digest}).to_string());
     } else {
         described.services.iter().for_each(|name| say(printable(name)));
-        say(format!("{} ({} bytes)", order.write.display(), described.bytes.len()));
+        say(format!("{} ({} bytes)", order.out.display(), described.bytes.len()));
         say(format!("sha256 {digest}"));
     }
     Ok(Exit::Ok)

@@ -10,7 +10,7 @@ use crate::catalog::drift::{self, Drift};
 use crate::catalog::lock::{LockedServer, printable};
 use crate::catalog::server::{Mcp, Target, governed};
 use crate::catalog::{Bound, lock::Lock};
-use crate::cli::{Exit, complain, say};
+use crate::cli::{Exit, note, say};
 use crate::config;
 use crate::domain::json::{Json, Limits};
 use crate::tool::sandbox::Levels;
@@ -36,8 +36,8 @@ pub(super) fn run(at: &Where, probe: bool) -> Result<Exit, Refused> {
     } else {
         rows.iter().for_each(Row::text);
         unlocked.iter().for_each(|name| say(format!("{name:<40} not in the lock: does not exist")));
-        failed.iter().for_each(|why| complain(format!("error: {why}")));
-        bound.warnings.iter().for_each(|warning| complain(format!("warning: {warning}")));
+        failed.iter().for_each(|why| note(format!("error: {why}")));
+        bound.warnings.iter().for_each(|warning| note(format!("warning: {warning}")));
     }
     if rows.iter().any(|row| matches!(row.drift, Some(Drift::Breaking(_)))) {
         return Ok(Exit::Invalid);

@@ -10,7 +10,7 @@ use crate::catalog::drift::Weight;
 use crate::catalog::lock::{
     self, Difference, Lock, LockedServer, Verified, differences, envelope_path, printable,
 };
-use crate::cli::{Exit, complain, say};
+use crate::cli::{Exit, many, note, say};
 use crate::config::{self, Config};
 use crate::crypto::keys::SecretKey;
 
@@ -39,7 +39,7 @@ pub(super) fn run(at: &Where, order: &Order<'_>) -> Result<Exit, Refused> {
     let old = match config.locked() {
         Ok(old) => old.map(|old| old.lock),
         Err(why) if order.servers.is_empty() => {
-            complain(format!("warning: the old lock does not count: {why}"));
+            note(format!("warning: the old lock is not valid: {why}"));
             None
         }
         Err(why) => return Err(invalid(why)),
@@ -55,7 +55,7 @@ pub(super) fn run(at: &Where, order: &Order<'_>) -> Result<Exit, Refused> {
         report(old.as_ref(), &new, &changed, &left_out);
     }
     if exists && (old.is_none() || !changed.is_empty()) && !order.yes && !consent(at, &path) {
-        let why = "nothing was written: look at the differences, then say --yes";
+        let why = "nothing was written: check the differences, then add --yes";
         return Err(invalid(why.to_owned()));
     }
     write(&path, &text, &envelope).map_err(invalid)?;
@@ -122,7 +122,7 @@ fn report(old: Option<&Lock>, new: &Lock, changed: &[Difference], left_out: &[St
     if old.is_none() {
         for server in new.servers.values() {
             let (tools, methods) = (server.tools.len(), server.methods.len());
-            say(format!("{}: {tools} tools, {methods} methods", server.name));
+            say(format!("{}: {}, {}", server.name, many(tools, "tool"), many(methods, "method")));
         }
     }
     for difference in changed {

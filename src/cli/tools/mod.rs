@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use futures_util::future::join_all;
 
-use super::{Exit, block_on, complain, say};
+use super::{Exit, block_on, note, say};
 use crate::catalog::lock::{LeftOut, LockedServer, Shown, printable};
 use crate::catalog::server::Server;
 use crate::config::{self, Config};
@@ -20,20 +20,27 @@ mod offer;
 mod picture;
 mod probe;
 
-/// Look at every tool, and sign what those of MCP servers are.
+/// List and probe the tools, and lock the tools of MCP servers.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
 }
 
-/// Which configuration, and how long a server may take to say what it offers.
+/// The configuration, and how long a server may take to list its tools.
 #[derive(clap::Args, Debug)]
 struct Where {
-    /// The configuration file.
-    #[arg(long, default_value = "wicketgate.yaml")]
+    /// Configuration file.
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "wicketgate.yaml",
+        env = "WICKETGATE_CONFIG",
+        hide_env_values = true
+    )]
     config: PathBuf,
-    /// Seconds a server gets to start and to say what it offers.
+    /// Seconds that a server has to start and list its tools.
     #[arg(long, value_name = "SECONDS", default_value_t = 120,
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     wait: u64,
@@ -44,70 +51,70 @@ struct Where {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// List every governed tool: tier, server, definition, and how it stands to the lock.
-    #[command(
-        after_help = "Examples:\n  wicketgate tools list\n  wicketgate tools list --probe --json\n\n\
-        With --probe it ends with 1 if a locked tool has become another one, with 2 if a server\n\
-        cannot be reached or this machine lacks the sandbox level that a command demands."
-    )]
+    /// List every tool: tier, server, definition, and whether it matches the lock.
+    #[command(after_help = "Examples:\n  \
+            wicketgate tools list\n  \
+            wicketgate tools list --probe --json\n\n\
+            With --probe it ends with 1 if a tool differs from the lock, with 2 if a server cannot be reached or this machine\n\
+            lacks the sandbox level that a command needs.")]
     List {
         #[command(flatten)]
         at: Where,
-        /// Start every server and compare what it shows with the lock; try out the sandbox of commands.
+        /// Start every server and compare its tools with the lock; test the sandbox of commands.
         #[arg(long)]
         probe: bool,
     },
-    /// Look at every tool: is all there that it needs, and as it should be. Calls none, writes nothing.
+    /// Check that every tool has what it needs. Calls no tool, writes nothing.
     ///
-    /// http, fetch, model: connects to what is bound and sends nothing. sql: connects, looks at the role,
-    /// tries to leave a read-only transaction. command: hashes the program, tries to break out of the
-    /// sandbox. file: opens the root. mcp: starts the server and compares what it shows with the lock.
-    #[command(
-        after_help = "Examples:\n  wicketgate tools probe\n  wicketgate tools probe --kind sql --json\n  \
-        wicketgate tools probe --server github\n\n\
-        Ends with 0 if nothing stands against any of them; with 1 if one is blocked, untrusted, unfit,\n\
-        drifted or missing; else with 2 if one cannot be reached or this machine lacks the sandbox it\n\
-        demands; with 78 if the gate would not start with this configuration: what can be looked at is\n\
-        shown all the same."
-    )]
+    /// http, fetch, model: connects to the configured server and sends nothing. sql: connects, checks the role, tries
+    /// to leave a read-only transaction. command: hashes the program, tries to break out of the sandbox. file: opens
+    /// the root. mcp: starts the server and compares its tools with the lock.
+    #[command(after_help = "Examples:\n  \
+            wicketgate tools probe\n  \
+            wicketgate tools probe --kind sql --json\n  \
+            wicketgate tools probe --server github\n\n\
+            Ends with 0 if every tool is ready; with 1 if one is blocked, untrusted, unfit, drifted or missing; with 2 if one\n\
+            cannot be reached or this machine lacks its sandbox; with 78 if the gate would not start with this configuration.\n\
+            Tools that can be checked are then checked all the same.")]
     Probe {
         #[command(flatten)]
         at: Where,
-        /// Only this tool; several may be named.
+        /// Only this tool; repeat it for more.
         #[arg(long = "tool", value_name = "NAME")]
         tools: Vec<String>,
-        /// Only tools of this kind (http, sql, mcp, ...); several may be named.
+        /// Only tools of this kind (http, sql, mcp, ...); repeat it for more.
         #[arg(long = "kind", value_name = "KIND")]
         kinds: Vec<String>,
-        /// Only this MCP server, with everything it offers; several may be named.
+        /// Only this MCP server, with all its tools; repeat it for more.
         #[arg(long = "server", value_name = "NAME")]
         servers: Vec<String>,
     },
-    /// Ask a gRPC server for its descriptors, by reflection, and write them to a file. Calls no method.
-    #[command(
-        after_help = "Examples:\n  wicketgate tools descriptors --from https://orders.example.com \\\n    \
-        --service shop.v1.Orders --write orders.pb\n  wicketgate tools descriptors --from http://127.0.0.1:50051 \\\n    \
-        --private-address 127.0.0.1/32 --write orders.pb\n\nA gate reads the file once, when it starts \
-        (`grpc.descriptor_set`), and asks no server."
-    )]
+    /// Write the descriptors of a gRPC server to a file, by reflection. Calls no method.
+    #[command(after_help = "Examples:\n  \
+            wicketgate tools descriptors --from https://orders.example.com \\\n    \
+            --service shop.v1.Orders --out orders.pb\n  \
+            wicketgate tools descriptors --from http://127.0.0.1:50051 \\\n    \
+            --private-address 127.0.0.1/32 --out orders.pb\n\n\
+            A gate reads the file when it starts (`grpc.descriptor_set`), and asks no server.")]
     Descriptors(descriptors::Order),
-    /// Pin what the MCP servers show now: write the lock and sign it.
-    #[command(after_help = "Examples:\n  wicketgate tools lock --key keys/lock.pem\n  \
+    /// Lock the tools that the MCP servers offer now: write the lock and sign it.
+    #[command(after_help = "Examples:\n  \
+        wicketgate tools lock --key keys/lock.pem\n  \
         wicketgate tools lock --key keys/lock.pem --server github --yes\n\n\
-        A lock that differs from the old one is written after a question, or with --yes.")]
+        If the lock differs from the old one, the command asks before it writes; --yes answers that.")]
     Lock {
         #[command(flatten)]
         at: Where,
-        /// A secret key file; several make several signatures.
-        #[arg(long = "key", value_name = "FILE", required = true)]
+        /// Sign with this secret key (PKCS#8 PEM); repeat it for more signatures.
+        #[arg(long = "key", value_name = "KEY", required = true)]
         keys: Vec<PathBuf>,
-        /// Look at this server only and keep what is locked of the others; several may be named.
+        /// Lock only this server again, and keep the lock of the others; repeat it for more.
         #[arg(long = "server", value_name = "NAME")]
         servers: Vec<String>,
-        /// Write it whatever has changed.
+        /// Write the lock without asking.
         #[arg(long)]
         yes: bool,
-        /// Pin texts with characters that a reader does not see (tags, bidirectional controls, escapes, …).
+        /// Accept texts with invisible characters (tags, bidirectional controls, escapes, …).
         #[arg(long)]
         accept_hidden: bool,
     },
@@ -141,7 +148,7 @@ impl Refused {
         if self.json {
             say(serde_json::json!({"ok": false, "errors": self.why}).to_string());
         } else {
-            self.why.iter().for_each(complain);
+            self.why.iter().for_each(note);
         }
         self.exit
     }

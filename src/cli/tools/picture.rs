@@ -266,15 +266,15 @@ fn compare(mcp: &Mcp, live: &LockedServer) -> Point {
     match drift::grade(&pinned, Some(now)) {
         Drift::Same => Point::ready(what, "shows it as it was pinned"),
         Drift::Text => {
-            let found = format!("shows it in other words than were pinned: {said}");
+            let found = format!("its description differs from the lock: {said}");
             Point::wrong(what, State::Changed, found, LOCK_AGAIN)
         }
         Drift::Compatible => {
-            let found = format!("takes more than was pinned: {said}");
+            let found = format!("accepts more than the lock: {said}");
             Point::wrong(what, State::Changed, found, LOCK_AGAIN)
         }
         Drift::Breaking(_) => {
-            let found = format!("shows another tool than was pinned: {said}");
+            let found = format!("differs from the lock: {said}");
             Point::wrong(what, State::Drifted, found, LOCK_AGAIN)
         }
     }

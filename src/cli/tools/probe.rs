@@ -13,7 +13,7 @@ use super::picture::{Filter, Picture, Row};
 use super::{Asked, Refused, Where, locked, offer, reached};
 use crate::catalog::binding::Binding;
 use crate::catalog::lock::printable;
-use crate::cli::{Exit, block_on, complain, say};
+use crate::cli::{Exit, block_on, many, note, say};
 use crate::tool::net::System;
 use crate::tool::probe::{Around, Point, State, probe};
 
@@ -86,7 +86,7 @@ async fn look(at: &Where, picture: &mut Picture) -> (Vec<Row>, Vec<Asked>) {
             done = &mut all => return done,
             () = tokio::time::sleep(TELL) => {
                 if !at.json {
-                    complain(waiting(&pending.lock()));
+                    note(waiting(&pending.lock()));
                 }
             }
         }
@@ -95,7 +95,7 @@ async fn look(at: &Where, picture: &mut Picture) -> (Vec<Row>, Vec<Asked>) {
 
 fn late(wait: Duration) -> Point {
     let found = format!("nothing within {} seconds", wait.as_secs());
-    Point::wrong("look", State::Unreached, found, "see what it waits for, or say a longer --wait")
+    Point::wrong("look", State::Unreached, found, "see what it waits for, or give a longer --wait")
 }
 
 fn waiting(pending: &BTreeSet<String>) -> String {
@@ -117,12 +117,13 @@ fn server(picture: &mut Picture, asked: Asked, (whole, new): (bool, bool)) -> (S
                 offer::text(&live, (&how, sandbox), &left_out);
             }
             let (itself, tools) = (offer::calls_itself(&live), live.tools.len());
-            let found = format!("says it is {itself}, protocol {}, {tools} tools", live.protocol);
+            let found =
+                format!("reports {itself}, protocol {}, {}", live.protocol, many(tools, "tool"));
             let value = offer::value(&live, (&how, sandbox), &left_out);
             (Seen { point: Point::ready(what, found), value }, picture.compared(&live, new))
         }
         Err(why) => {
-            let todo = "start it by hand as the gate does, and read what it says";
+            let todo = "start it by hand as the gate does, and read its output";
             let point = Point::wrong(what, State::Unreached, printable(&why), todo);
             let state = point.state.as_str();
             let value = json!({"name": name, "state": state, "reached": how, "sandbox": sandbox,
@@ -164,12 +165,12 @@ fn text(picture: &Picture, rows: &[Row], servers: &[Seen]) {
     }
     // What is wrong with a tool stands in its row.
     let others = picture.errors.iter().filter(|error| !error.starts_with("tools["));
-    others.for_each(|error| complain(format!("error: {error}")));
-    picture.warnings.iter().for_each(|warning| complain(format!("warning: {warning}")));
+    others.for_each(|error| note(format!("error: {error}")));
+    picture.warnings.iter().for_each(|warning| note(format!("warning: {warning}")));
     let fine = rows.iter().filter(|row| row.state().is_fine()).count();
     match rows.len() {
         0 => say("no tools are bound"),
-        all => say(format!("{fine} of {all} tools have nothing against them")),
+        all => say(format!("{fine} of {} ready", many(all, "tool"))),
     }
     if !picture.errors.is_empty() {
         say("the gate does not start with this configuration: wicketgate config check");

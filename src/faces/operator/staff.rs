@@ -165,7 +165,7 @@ impl Member {
                 if token.len() < TOKEN_CHARS_MIN {
                     return Err(format!(
                         "token file `{shown}` needs at least {TOKEN_CHARS_MIN} characters: 256 bits, as \
-                         `wicketgate keygen --token operator --out FILE` writes them"
+                         `wicketgate config keygen --token operator --out FILE` writes them"
                     ));
                 }
                 Ok(Login::Token(Digest::of(&[token.as_bytes()])))

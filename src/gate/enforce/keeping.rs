@@ -173,7 +173,7 @@ impl Road {
             return Ok(forked);
         }
         if opening.mode == REPLAY || !opening.recording.is_empty() {
-            let message = "this gate replays no whole recording; `wicketgate replay` starts one that \
+            let message = "this gate replays no whole recording; `wicketgate run replay` starts one that \
                            does";
             return refuse("run.mode", message.to_owned());
         }

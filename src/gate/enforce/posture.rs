@@ -1,4 +1,4 @@
-//! What agents find when they try to get past the gate: `wicketgate doctor`, run as the agent.
+//! What agents find when they try to get past the gate: `wicketgate config doctor`, run as the agent.
 //!
 //! A report is the word of the caller who hands it in. An opening that it names is believed: until the same
 //! caller reports none, every call is denied where `isolation: enforced`. That there is none is a claim; it is
@@ -341,13 +341,15 @@ impl Road {
             Some(why) => ("isolation.failed", why),
             None => match known.seen.get(&holder) {
                 None if known.nonces.contains_key(&holder) => {
-                    let what = "a `wicketgate doctor` has begun and its report has not come";
+                    let what = "a `wicketgate config doctor` has begun and its report has not come";
                     ("isolation.missing", format!("{holder}: {what}"))
                 }
-                None => ("isolation.missing", format!("{holder}: no `wicketgate doctor` yet")),
+                None => {
+                    ("isolation.missing", format!("{holder}: no `wicketgate config doctor` yet"))
+                }
                 Some(seen) if self.is_stale(seen) => (
                     "isolation.stale",
-                    format!("{holder}: the last `wicketgate doctor` is too old"),
+                    format!("{holder}: the last `wicketgate config doctor` is too old"),
                 ),
                 Some(_) => return None,
             },
@@ -382,10 +384,10 @@ impl Road {
             let agent = &manifest.name;
             if own.peek().is_none() {
                 reasons.push(format!(
-                    "isolation.missing: agent `{agent}`: no `wicketgate doctor` yet"
+                    "isolation.missing: agent `{agent}`: no `wicketgate config doctor` yet"
                 ));
             } else if own.all(|(_, seen)| self.is_stale(seen)) {
-                let what = "the last `wicketgate doctor` is too old";
+                let what = "the last `wicketgate config doctor` is too old";
                 reasons.push(format!("isolation.stale: agent `{agent}`: {what}"));
             }
         }

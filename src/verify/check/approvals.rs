@@ -82,7 +82,8 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
     if seen.untold > 0 {
         let n = seen.untold;
         report.not_proven.push(format!(
-            "that the policy was told of just those who approved, for {n} calls: its input is not opened"
+            "that the policy saw exactly these approvers (input of {n} call{} not disclosed)",
+            if n == 1 { "" } else { "s" }
         ));
     }
     report.put(

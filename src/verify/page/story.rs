@@ -172,9 +172,9 @@ fn decided(survey: &Survey<'_>, decision: &Json) -> Markup {
                         @if !text(reason, "rule").is_empty() { " " span .small { "by " (text(reason, "rule")) } }
                     }
                 }
-                @if !duties.is_empty() { p { "On condition: " (duties.join("; ")) } }
+                @if !duties.is_empty() { p { (duties.join("; ")) } }
                 @if let Some((commitment, opened)) = survey.policy_input(seq) {
-                    p .small { "What the policy was told: " (if opened { "" } else { "not disclosed, commitment " }) code { @if opened { "payloads/" (commitment) ".bin" } @else { (commitment) } } }
+                    p .small { "Input of the policy: " (if opened { "" } else { "not disclosed, commitment " }) code { @if opened { "payloads/" (commitment) ".bin" } @else { (commitment) } } }
                 }
                 p .small { "Policy " code { (text(decision, "policy")) } ", engine " (text(told, "engine")) }
             }
@@ -188,12 +188,12 @@ fn duty(obligation: &Json) -> String {
             let kinds: Vec<&str> =
                 list(obligation, "kinds").iter().filter_map(Json::as_str).collect();
             let whole = match text(obligation, "opaque") {
-                "allow" => ", as far as it can be looked through",
+                "allow" => " (where the content can be read)",
                 _strict => "",
             };
-            format!("take out {}{whole}", kinds.join(", "))
+            format!("Redacted before release: {}{whole}", kinds.join(", "))
         }
-        "cap_bytes" => format!("at most {} bytes of answer", number(obligation, "bytes")),
+        "cap_bytes" => format!("Answer limited to {} bytes", number(obligation, "bytes")),
         other => other.to_owned(),
     }
 }

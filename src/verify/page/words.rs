@@ -46,7 +46,7 @@ pub(super) fn outcome(kind: &str) -> &str {
 /// An event of a call, in words.
 pub(super) fn event(kind: &str) -> &str {
     match kind {
-        "call.authorized" => "allowed; begun after this was durable",
+        "call.authorized" => "allowed; ran only after this entry was on disk",
         "call.denied" => "refused",
         "call.held" => "put on hold",
         "approval.granted" => "approved by a person",

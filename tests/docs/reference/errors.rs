@@ -75,7 +75,7 @@ fn next(code: Code) -> &'static str {
         Code::LimitExceeded => "wait; raise the limit in the manifest or the pool if it is too low",
         Code::Overloaded => "ask again later; raise `limits.in_flight_max` if it stays",
         Code::Shutdown => "ask again: the gate restarts",
-        Code::LedgerUnavailable => "operator: see `wicketgate health`; nothing ran",
+        Code::LedgerUnavailable => "operator: see `wicketgate control health`; nothing ran",
         Code::LedgerUnknown => {
             "ask again: the answer is the call's, or the proof that it never started"
         }

@@ -129,17 +129,17 @@ readinessProbe:
 {{- else }}
 # By a socket in the state directory: the agent beside it can take port 7301 while the gate starts again, and the socket never.
 startupProbe:
-  exec: {command: [/wicketgate, health, --socket, /var/lib/wicketgate/operator.sock, --started]}
+  exec: {command: [/wicketgate, control, health, --socket, /var/lib/wicketgate/operator.sock, --started]}
   periodSeconds: 1
   timeoutSeconds: 2
   failureThreshold: 60
 livenessProbe:
-  exec: {command: [/wicketgate, health, --socket, /var/lib/wicketgate/operator.sock, --live]}
+  exec: {command: [/wicketgate, control, health, --socket, /var/lib/wicketgate/operator.sock, --live]}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
 readinessProbe:
-  exec: {command: [/wicketgate, health, --socket, /var/lib/wicketgate/operator.sock]}
+  exec: {command: [/wicketgate, control, health, --socket, /var/lib/wicketgate/operator.sock]}
   periodSeconds: 5
   timeoutSeconds: 5
   failureThreshold: 1

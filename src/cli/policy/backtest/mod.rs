@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::bundles;
 use crate::cli::observed::{Since, since};
+use crate::cli::progress::Progress;
 use crate::cli::reader::{self, Source};
-use crate::cli::{Exit, complain, say, write_new};
+use crate::cli::{Exit, Failure, ended, say, write_new};
 use crate::clock::{Clock as _, SystemClock};
 use crate::crypto::keys::SecretKey;
 use crate::domain::canonical;
@@ -19,25 +20,26 @@ mod print;
 mod progress;
 mod verify;
 
-/// Say which recorded decisions a new bundle would flip, rule by rule, before it is in force
+/// Print which recorded decisions a new bundle would change, rule by rule.
 ///
-/// Every input that the ledger kept is judged again, and held against what was decided then, or against
-/// what `--against` says. What the bundle itself tells its policy (which layers observe, which count
-/// approvers) is told as the new bundle would tell it. The ledger is only read.
+/// Every stored input is evaluated again and compared with its recorded decision, or with the decision of
+/// `--against`. Members of the input that come from the bundle itself (which layers observe, which count approvers)
+/// are taken from the new bundle. The ledger is only read.
 #[derive(Debug, clap::Args)]
 #[command(
     group = clap::ArgGroup::new("ledger").multiple(false),
-    after_help = "Exit codes: 0 nothing flips and all was judged, 1 something flips, 2 nothing that was judged flips, \
-    but not all could be judged; or an error. With --verify: 0 it holds, 1 it does not.\n\
-    Other words for the same (`reasons`) are shown and are no flip.\n\n\
-    Examples:\n  wicketgate policy backtest --config wicketgate.yaml --bundle new --since 7d\n  \
-    wicketgate policy backtest --sqlite state/ledger.sqlite --bundle new --against old --flips flips.jsonl\n  \
-    wicketgate policy backtest --config wicketgate.yaml --bundle new --sign office.pem --out backtest.dsse.json\n  \
-    wicketgate policy backtest --verify backtest.dsse.json --trust office.pem.pub --bundle new"
+    after_help = "Examples:\n  \
+        wicketgate policy backtest --config wicketgate.yaml --bundle new --since 7d\n  \
+        wicketgate policy backtest --sqlite state/ledger.sqlite --bundle new --against old --flips flips.jsonl\n  \
+        wicketgate policy backtest --config wicketgate.yaml --bundle new --key audit.pem --out backtest.dsse.json\n  \
+        wicketgate policy backtest --verify backtest.dsse.json --public-key audit.pem.pub --bundle new\n\n\
+        Exit codes: 0 no decision changes and all were evaluated; 1 a decision changes; 2 no evaluated decision changes,\n\
+        but some could not be evaluated, or an error. With --verify: 0 the result is valid, 1 it is not.\n\
+        A change of the reasons alone is printed and does not count as a change."
 )]
 pub struct Args {
-    /// Read the ledger that this configuration file names
-    #[arg(long, value_name = "FILE", group = "ledger")]
+    /// Configuration file that names the ledger
+    #[arg(short, long, value_name = "FILE", group = "ledger")]
     config: Option<PathBuf>,
     /// Read this SQLite ledger
     #[arg(long, value_name = "PATH", group = "ledger")]
@@ -45,19 +47,19 @@ pub struct Args {
     /// Read the Postgres ledger whose URL is in this file
     #[arg(long, value_name = "FILE", group = "ledger")]
     postgres_url_file: Option<PathBuf>,
-    /// The new bundle: its directory, or its archive
+    /// New bundle: its directory, or its archive
     #[arg(long, value_name = "DIR", required_unless_present = "verify")]
     bundle: Option<PathBuf>,
-    /// Hold it against this bundle instead of what was decided then
+    /// Compare with this bundle instead of the recorded decisions
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
-    /// Only what was decided since this time (`2026-11-20T00:00:00Z`) or for so long (`90m`, `24h`, `7d`)
+    /// Only decisions since this time (`2026-11-20T00:00:00Z`), or of the last `90m`, `24h` or `7d`
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<Since>,
-    /// Only what was decided before this time, or longer ago than this
+    /// Only decisions before this time, or older than `90m`, `24h` or `7d`
     #[arg(long, value_name = "TIME", value_parser = since)]
     until: Option<Since>,
-    /// Only this tenant's logs
+    /// Only the logs of this tenant
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
     /// Only calls of this agent
@@ -66,42 +68,39 @@ pub struct Args {
     /// Only calls of this tool
     #[arg(long, value_name = "NAME", value_parser = tool)]
     tool: Option<ToolName>,
-    /// Only this run
+    /// Run to look at; if omitted, every run
     #[arg(long, value_name = "ID", value_parser = crate::cli::evidence::run_id)]
     run: Option<RunId>,
-    /// Judge at most so many decisions, from the oldest on
+    /// Evaluate at most so many decisions, from the oldest on
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// The key inputs are encrypted with; several times for older ones; with `--config`, the
-    /// configuration's
+    /// Key that encrypts the stored payloads; repeat it for older keys. If omitted, the keys of the configuration
     #[arg(long, value_name = "FILE")]
     encryption_key: Vec<PathBuf>,
-    /// Threads that evaluate; as many as there are cores, unless said
+    /// Threads that evaluate; if omitted, one per core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Write every change to a new file, one JSON object a line
+    /// Write every change to this new file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     flips: Option<PathBuf>,
-    /// Sign the result with this secret key (PKCS#8 PEM)
-    #[arg(long, value_name = "PEM", requires = "out")]
+    /// Sign with this secret key (PKCS#8 PEM)
+    #[arg(long = "key", alias = "sign", value_name = "KEY", requires = "out")]
     sign: Option<PathBuf>,
-    /// Where the signed result goes: a new file
-    #[arg(long, value_name = "FILE", requires = "sign")]
+    /// Write the signed result to this new file
+    #[arg(long, value_name = "PATH", requires = "sign")]
     out: Option<PathBuf>,
-    /// Check a signed result instead; with `--bundle` that it is about that bundle, with `--flips` that the file is
-    /// its list, with a ledger that it still has the heads that were read
+    /// Check a signed result instead: with `--bundle` that it is about that bundle, with `--flips` that the file is
+    /// its list, with a ledger that the ledger still has the heads of the result
     #[arg(long, value_name = "FILE", requires = "trust", conflicts_with_all = ["against", "since", "until",
         "tenant", "agent", "tool", "run", "limit", "jobs", "sign", "out"])]
     verify: Option<PathBuf>,
-    /// A public key whose signature counts
-    #[arg(long, value_name = "PUB", requires = "verify")]
+    /// Public key file (PEM) with one or more trusted keys
+    #[arg(long = "public-key", alias = "trust", value_name = "FILE", requires = "verify")]
     trust: Vec<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
-
-type Failure = (Exit, String);
 
 fn tool(text: &str) -> Result<ToolName, String> {
     ToolName::parse(text).ok_or_else(|| "no name of a tool".to_owned())
@@ -113,10 +112,7 @@ pub fn run(args: &Args) -> Exit {
         Some(file) => verify::run(args, file),
         None => compare(args),
     };
-    done.unwrap_or_else(|(exit, why)| {
-        complain(format!("error: {why}"));
-        exit
-    })
+    ended(done)
 }
 
 impl Args {
@@ -194,7 +190,7 @@ fn compare(args: &Args) -> Result<Exit, Failure> {
     let old = old.as_ref().map_or(Against::Recorded, Against::Bundle);
     let vault = args.vault()?;
     let bench = Bench { new: &new, old, vault: vault.as_deref(), jobs: args.jobs() };
-    let progress = progress::Bar::new();
+    let progress = Progress::new("backtest");
     let found = backtest::run(&runtime, ledger.as_ref(), &query, &bench, (&progress, &mut *list));
     drop(progress);
     let found = found.map_err(unjudged)?;

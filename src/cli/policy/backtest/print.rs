@@ -1,7 +1,7 @@
 //! A backtest's result for a person: what opens first.
 
 use crate::cli::observed::plain;
-use crate::cli::say;
+use crate::cli::{many, say};
 use crate::evidence::backtest::change::Change;
 use crate::evidence::backtest::tally::{Group, Tally};
 use crate::evidence::backtest::{Against, Bench, Found};
@@ -12,16 +12,15 @@ pub(super) fn report(bench: &Bench<'_>, found: &Found) {
     let new = bench.new;
     say(format!("{} {} {}", new.name, new.version, new.digest().prefixed()));
     match bench.old {
-        Against::Recorded => say("against what was decided then"),
+        Against::Recorded => say("against the recorded decisions"),
         Against::Bundle(old) => {
             say(format!("against {} {} {}", old.name, old.version, old.digest().prefixed()));
         }
     }
-    let logs_told = if logs.len() == 1 { "log" } else { "logs" };
     say(format!(
-        "{} decisions of {} {logs_told} judged: {} flip, {} stay{}",
-        tally.judged,
-        logs.len(),
+        "{} of {} evaluated: {} change, {} stay{}",
+        many(tally.judged, "decision"),
+        many(logs.len(), "log"),
         tally.flips(),
         tally.same,
         words(tally)
@@ -29,18 +28,18 @@ pub(super) fn report(bench: &Bench<'_>, found: &Found) {
     if *limited {
         say("stopped at the limit: there may be more");
     }
-    let many = logs.len() > 1;
-    changes(tally, many);
-    section("ENGINE FAULTS under the new bundle: each is a denial", tally.faults.iter(), many);
+    let several = logs.len() > 1;
+    changes(tally, several);
+    section("ENGINE FAULTS under the new bundle: each is a denial", tally.faults.iter(), several);
     if tally.not_asked > 0 {
         say(format!(
-            "\n{} more were refused before any policy was asked: no policy changes that",
+            "\n{} more were denied before the policy ran: no policy changes that",
             tally.not_asked
         ));
     }
     if tally.unjudged() > 0 {
         let left: Vec<_> = tally.left.iter().map(|(why, group)| (why.told(), group)).collect();
-        section("NOT JUDGED", left.iter().map(|(why, group)| (why, *group)), many);
+        section("NOT EVALUATED", left.iter().map(|(why, group)| (why, *group)), several);
         if tally.pruned > 0 {
             say(format!("{:>8}  entries were pruned; some may have been decisions", tally.pruned));
         }
@@ -67,7 +66,7 @@ const fn title(change: Change) -> &'static str {
     }
 }
 
-fn changes(tally: &Tally, many: bool) {
+fn changes(tally: &Tally, several: bool) {
     let mut last = None;
     for ((change, old, new), group) in tally.sorted() {
         if last != Some(*change) {
@@ -76,24 +75,24 @@ fn changes(tally: &Tally, many: bool) {
             last = Some(*change);
         }
         say(format!("{:>8}  {} -> {}", group.count, plain(old), plain(new)));
-        examples(group, many);
+        examples(group, several);
     }
 }
 
-fn section<'a>(title: &str, groups: impl Iterator<Item = (&'a String, &'a Group)>, many: bool) {
+fn section<'a>(title: &str, groups: impl Iterator<Item = (&'a String, &'a Group)>, several: bool) {
     for (index, (what, group)) in groups.enumerate() {
         if index == 0 {
             say(format!("\n{title}"));
         }
         say(format!("{:>8}  {}", group.count, plain(what)));
-        examples(group, many);
+        examples(group, several);
     }
 }
 
 /// `          work.do entry 14, work.do entry 17, …`
-fn examples(group: &Group, many: bool) {
+fn examples(group: &Group, several: bool) {
     let named = group.examples.iter().map(|example| {
-        let log = if many { format!(" of {}", example.log) } else { String::new() };
+        let log = if several { format!(" of {}", example.log) } else { String::new() };
         let tool =
             if example.tool.is_empty() { String::new() } else { format!("{} ", example.tool) };
         format!("{tool}entry {}{log}", example.seq)

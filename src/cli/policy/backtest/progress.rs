@@ -1,49 +1,19 @@
-//! How far a backtest is, for a person at a terminal.
+//! How far a backtest is, how fast, and how long it will take.
 
-use std::cell::Cell;
 use std::time::Duration;
 
-use crate::clock::{Clock as _, SystemClock};
+use crate::cli::progress::{Progress, bar};
 use crate::evidence::backtest::Watch;
-use crate::evidence::progress::Line;
 
-/// Between two writings of the line.
-const EVERY: Duration = Duration::from_millis(200);
-/// Characters of the bar.
-const BAR: u64 = 20;
-
-/// A person who waits, if there is one.
-pub(super) struct Bar {
-    line: Line,
-    clock: SystemClock,
-    shown: Cell<Option<Duration>>,
-}
-
-impl Bar {
-    pub(super) fn new() -> Self {
-        Self { line: Line::new(false), clock: SystemClock::new(), shown: Cell::new(None) }
-    }
-}
-
-impl Watch for Bar {
+impl Watch for Progress {
     fn at(&self, read: u64, all: u64, inputs: u64) {
-        let now = self.clock.monotonic();
-        let late = self.shown.get().is_none_or(|shown| now.saturating_sub(shown) >= EVERY);
-        if late {
-            self.shown.set(Some(now));
-            self.line.show(&line(read, all, inputs, now));
-        }
+        self.show(|took| line(read, all, inputs, took));
     }
 }
 
 /// `[#####---------------]  25%  125000 decisions  4100/s  1m 31s left`
 fn line(read: u64, all: u64, inputs: u64, took: Duration) -> String {
-    let all = all.max(1);
-    let read = read.min(all);
     let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).max(1);
-    let done = usize::try_from(read.saturating_mul(BAR) / all).unwrap_or_default();
-    let open = usize::try_from(BAR).unwrap_or_default().saturating_sub(done);
-    let percent = read.saturating_mul(100) / all;
     let rate = inputs.saturating_mul(1000) / millis;
     let left = match all.saturating_sub(read).saturating_mul(millis).checked_div(read) {
         None => "?".to_owned(),
@@ -52,8 +22,7 @@ fn line(read: u64, all: u64, inputs: u64, took: Duration) -> String {
             format!("{}m {:02}s", seconds / 60, seconds % 60)
         }
     };
-    let bar = format!("{}{}", "#".repeat(done), "-".repeat(open));
-    format!("[{bar}] {percent:>3}%  {inputs} decisions  {rate}/s  {left} left")
+    format!("{}  {inputs} decisions  {rate}/s  {left} left", bar(read, all))
 }
 
 #[cfg(test)]

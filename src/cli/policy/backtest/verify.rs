@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Args, Failure, runtime, unjudged};
 use crate::cli::policy::bundles;
 use crate::cli::reader::{self, Source};
-use crate::cli::{Exit, say};
+use crate::cli::{Exit, many, say};
 use crate::crypto::keys::PublicKey;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -61,7 +61,8 @@ fn heads(source: &Source, predicate: &Json) -> Result<(), Failure> {
         let row =
             row.ok_or_else(|| (Exit::Invalid, format!("this ledger has no log `{origin}`")))?;
         if row.head.size < size {
-            let why = format!("`{origin}` has {} entries here, {size} were read", row.head.size);
+            let why =
+                format!("`{origin}` has {} here, {size} were read", many(row.head.size, "entry"));
             return Err((Exit::Invalid, why));
         }
         let entries = runtime.block_on(reader.entries(&row.chain, seq, 1)).map_err(unjudged)?;
@@ -96,6 +97,6 @@ fn told(Verified { signers, predicate }: &Verified) {
         text("bundle", "version"),
         text("bundle", "digest")
     ));
-    say(format!("  {} decisions judged, {} flip", number("judged"), number("flips")));
+    say(format!("  {} evaluated, {} changed", many(number("judged"), "decision"), number("flips")));
     signers.iter().for_each(|signer| say(format!("  signed by {signer}")));
 }

@@ -1,5 +1,5 @@
-//! Exports, erasures and holds through an office: a hub, or the sidecar of one machine. It has the keys, and
-//! it records who asked by the credential that was shown.
+//! Exports, erasures and holds over the operator API: a hub or a gate does the work with its own keys, and
+//! records who asked by the credential of the request.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,72 +12,72 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
-use super::door::{Answered, Desk, list, text};
-use super::{Exit, complain, say, write_new};
+use super::{Answer, Api, list, text};
+use crate::cli::progress::Progress;
+use crate::cli::{Exit, Failure, many, say, tell, write_new};
 use crate::domain::digest::Digest;
 use crate::evidence::{written, zip};
 
-/// How long an office may take to make a bundle, or to erase.
+/// How long a hub may take to make a bundle, or to erase.
 const BEGINS_WITHIN: Duration = Duration::from_secs(600);
-/// An office that sends nothing for so long has gone.
+/// A hub that sends nothing for so long is treated as gone.
 const STALLED: Duration = Duration::from_secs(60);
 /// Bytes of an answer that is no bundle.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
 
-/// Which office is asked instead of a ledger, and as whom.
+/// The operator API to use instead of a ledger, and the credential to use there.
 #[derive(Debug, clap::Args)]
-pub struct Away {
-    /// Ask this office instead of a ledger: the hub, or the sidecar's own door. It has the keys, and it
-    /// records who asked
+pub struct RemoteArgs {
+    /// Ask a running hub or gate instead of reading the ledger. It uses its own keys and records who asked
     #[arg(long, value_name = "URL", requires = "credential")]
     hub: Option<String>,
-    /// Your token for the office: a file of mode 0600
+    /// Operator token: a file of mode 0600 [env: WICKETGATE_TOKEN_FILE]
     #[arg(long, value_name = "FILE", requires = "hub", group = "credential")]
     token_file: Option<PathBuf>,
-    /// Your certificate (PEM) instead of a token, over https
+    /// Operator certificate (PEM), instead of a token, over https
     #[arg(long, value_name = "FILE", requires_all = ["hub", "cert_key"], group = "credential")]
     cert: Option<PathBuf>,
-    /// The private key of your certificate (PEM): a file of mode 0600
+    /// Private key of the certificate (PEM): a file of mode 0600
     #[arg(long, value_name = "FILE", requires = "cert")]
     cert_key: Option<PathBuf>,
-    /// Authorities of the office for https (PEM) instead of the public ones
+    /// Trust these certificate authorities (PEM) for https, instead of the public ones
     #[arg(long, value_name = "FILE", requires = "hub")]
     ca: Option<PathBuf>,
 }
 
-impl Away {
-    /// The office, if one was named.
+impl RemoteArgs {
+    /// The operator API, if `--hub` names one.
     #[must_use]
-    pub fn desk(&self) -> Option<Desk> {
+    pub fn api(&self) -> Option<Api> {
         let cert = self.cert.clone().zip(self.cert_key.clone());
-        Some(Desk::of(self.hub.clone()?, self.token_file.clone(), cert, self.ca.clone()))
+        Some(Api::of(self.hub.clone()?, self.token_file.clone(), cert, self.ca.clone()))
     }
 
-    /// Refuses options that only make sense beside a ledger: the office has its own.
+    /// Refuses options that only apply to a ledger: a hub or gate has its own settings.
     ///
     /// # Errors
     /// The options that were given.
-    pub fn alone(&self, given: &[(&str, bool)]) -> Result<(), String> {
+    pub fn excludes(&self, given: &[(&str, bool)]) -> Result<(), String> {
         let wrong: Vec<&str> = given.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
         if self.hub.is_none() || wrong.is_empty() {
             return Ok(());
         }
-        Err(format!("with `--hub` the office has its own: leave out {}", wrong.join(", ")))
+        Err(format!(
+            "with `--hub` leave out {}: the hub or gate uses its own settings",
+            wrong.join(", ")
+        ))
     }
 }
 
-/// Why a command ended, and how.
-pub type Failure = (Exit, String);
-
-/// Asks an office for a bundle, and writes it: a `.zip` as it came, else unpacked into a directory.
+/// Requests a bundle and writes it: a `.zip` as received, else unpacked into a directory.
 ///
 /// # Errors
-/// It was refused, nobody answered, or what came is not what the office said it sends.
-pub async fn export(desk: &Desk, asked: &Value, out: &Path, json: bool) -> Result<Exit, Failure> {
+/// It was refused, there was no answer, or the bytes do not have the digest of the response header.
+pub async fn export(api: &Api, asked: &Value, out: &Path, json: bool) -> Result<Exit, Failure> {
     let usage = |e: crate::evidence::Error| (Exit::Usage, e.to_string());
     let gone = |why: String| (Exit::Unverifiable, why);
     written::free(out).map_err(usage)?;
-    let answer = desk.open(Method::POST, "/v1/exports", Some(asked), BEGINS_WITHIN).await;
+    let answer = api.open(Method::POST, "/v1/exports", Some(asked), BEGINS_WITHIN).await;
     let answer = answer.map_err(gone)?;
     if answer.status() != http::StatusCode::OK {
         return refused(answer).await;
@@ -88,18 +88,18 @@ pub async fn export(desk: &Desk, asked: &Value, out: &Path, json: bool) -> Resul
     };
     let (digest, summary) = (header("content-digest"), header("wicketgate-export"));
     let part = out.with_extension(format!("{}.part", std::process::id()));
-    let kept = keep(answer.into_body(), &part, &digest).await;
+    let kept = Progress::new("download").during(keep(answer.into_body(), &part, &digest)).await;
     let placed = kept.and_then(|()| place(&part, out));
     if placed.is_err() {
         // What is left of a failed export is of no use; its own failure to go away is not news.
         drop(std::fs::remove_file(&part));
     }
     placed.map_err(gone)?;
-    told(&summary, out, json);
+    print_export(&summary, out, json);
     Ok(Exit::Ok)
 }
 
-/// Writes the body to a file, and compares it with the digest the office named.
+/// Writes the body to a file, and compares it with the digest of the response header.
 async fn keep(mut body: Incoming, part: &Path, digest: &str) -> Result<(), String> {
     let io = |e: std::io::Error| format!("`{}`: {e}", part.display());
     if let Some(parent) = part.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -109,7 +109,7 @@ async fn keep(mut body: Incoming, part: &Path, digest: &str) -> Result<(), Strin
     let cut = |why: &dyn std::fmt::Display| format!("the bundle did not arrive whole: {why}");
     loop {
         let frame = tokio::time::timeout(STALLED, body.frame()).await;
-        let Some(frame) = frame.map_err(|_| cut(&"nothing came for a minute"))? else { break };
+        let Some(frame) = frame.map_err(|_| cut(&"no data arrived for a minute"))? else { break };
         if let Ok(piece) = frame.map_err(|e| cut(&e))?.into_data() {
             file.write_all(&piece).map_err(io)?;
         }
@@ -131,7 +131,7 @@ fn place(part: &Path, out: &Path) -> Result<(), String> {
     std::fs::remove_file(part).map_err(io)
 }
 
-fn told(summary: &str, out: &Path, json: bool) {
+fn print_export(summary: &str, out: &Path, json: bool) {
     let mut summary: Value = serde_json::from_str(summary).unwrap_or_else(|_| json!({}));
     if json {
         if let Some(members) = summary.as_object_mut() {
@@ -145,11 +145,11 @@ fn told(summary: &str, out: &Path, json: bool) {
         .map(|one| format!("{} of size {}", text(one, "log"), text(one, "size")))
         .collect();
     say(format!(
-        "wrote {}: {} files, {} entries of {} logs: {}",
+        "wrote {}: {}, {} of {}: {}",
         out.display(),
-        text(&summary, "files"),
-        text(&summary, "entries"),
-        text(&summary, "logs_count"),
+        many(text(&summary, "files"), "file"),
+        many(text(&summary, "entries"), "entry"),
+        many(text(&summary, "logs_count"), "log"),
         logs.join(", ")
     ));
     say(format!(
@@ -158,7 +158,7 @@ fn told(summary: &str, out: &Path, json: bool) {
     ));
     if summary.get("sealed").and_then(Value::as_bool) == Some(false) {
         let (sealed, runs) = (text(&summary, "sealed_runs"), text(&summary, "runs"));
-        say(format!("{sealed} of {runs} runs are sealed: the others are open or cut"));
+        say(format!("{sealed} of {} sealed: the others are open or cut", many(runs, "run")));
     }
     for digest in list(&summary, "missing") {
         let digest = crate::operator::visible(digest.as_str().unwrap_or_default());
@@ -166,31 +166,30 @@ fn told(summary: &str, out: &Path, json: bool) {
     }
 }
 
-/// Tells what an office said instead of what was asked for.
+/// Prints a refusal.
 async fn refused(answer: http::Response<Incoming>) -> Result<Exit, Failure> {
     let answered = read(answer).await.map_err(|why| (Exit::Unverifiable, why))?;
-    complain(answered.refusal());
-    Ok(Exit::Invalid)
+    Ok(answered.refuse())
 }
 
-async fn read(answer: http::Response<Incoming>) -> Result<Answered, String> {
+async fn read(answer: http::Response<Incoming>) -> Result<Answer, String> {
     let status = answer.status().as_u16();
     let read = Limited::new(answer.into_body(), ANSWER_MAX).collect();
     let read = tokio::time::timeout(STALLED, read).await;
     let read = read.map_err(|_| "the answer did not arrive".to_owned())?;
     let bytes = read.map_err(|e| format!("the answer cannot be read: {e}"))?.to_bytes();
-    Ok(Answered { status, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null) })
+    Ok(Answer { status, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null) })
 }
 
-/// Has an office erase, and writes its receipt.
+/// Requests an erasure, and writes its receipt.
 ///
 /// # Errors
-/// It was refused, nobody answered, or the receipt cannot be written.
-pub async fn erase(desk: &Desk, asked: &Value, receipt: Option<&Path>) -> Result<Exit, Failure> {
+/// It was refused, there was no answer, or the receipt cannot be written.
+pub async fn erase(api: &Api, asked: &Value, receipt: Option<&Path>) -> Result<Exit, Failure> {
     if let Some(path) = receipt.filter(|path| path.exists()) {
         return Err((Exit::Usage, format!("`{}` is there already", path.display())));
     }
-    let answer = desk.open(Method::POST, "/v1/erasures", Some(asked), BEGINS_WITHIN).await;
+    let answer = api.open(Method::POST, "/v1/erasures", Some(asked), BEGINS_WITHIN).await;
     let answer = answer.map_err(|why| (Exit::Unverifiable, why))?;
     if answer.status() != http::StatusCode::OK {
         return refused(answer).await;
@@ -199,41 +198,50 @@ pub async fn erase(desk: &Desk, asked: &Value, receipt: Option<&Path>) -> Result
     let count = |name: &str| body.get(name).and_then(Value::as_u64).unwrap_or_default();
     let absent = count("absent").saturating_add(count("before"));
     if absent > 0 {
-        say(format!("{absent} payloads are not stored: erased before, or never kept"));
+        let line = format!("{} not stored: erased before, or never kept", many(absent, "payload"));
+        tell(json!({"absent": absent}), line);
     }
     if body.get("deleted").is_none() {
         let payloads = count("payloads");
-        say(format!("{payloads} payloads would be erased; nothing was: add `--yes`"));
+        let line =
+            format!("{} to erase; nothing was erased: add `--yes`", many(payloads, "payload"));
+        tell(json!({"payloads": payloads, "erased": 0}), line);
         return Ok(Exit::Ok);
     }
-    say(format!("{} payloads erased with their salts", count("deleted")));
+    let line = format!("{} erased with the salts", many(count("deleted"), "payload"));
+    tell(json!({"erased": count("deleted"), "residue": body.get("residue")}), line);
     match body.get("residue").and_then(Value::as_str) {
         Some("none") => {}
-        residue => say(format!(
-            "left of the bytes in the store's own files: {}",
-            residue.map(crate::operator::visible).unwrap_or_default()
-        )),
+        residue => tell(
+            Value::Null,
+            format!(
+                "bytes that may remain in the files of the store: {}",
+                residue.map(crate::operator::visible).unwrap_or_default()
+            ),
+        ),
     }
     let envelope = body.get("receipt").filter(|receipt| !receipt.is_null());
     match (receipt, envelope) {
         (Some(path), Some(envelope)) => {
             let bytes = envelope.to_string().into_bytes();
             write_new(path, &bytes).map_err(|why| (Exit::Usage, why))?;
-            say(format!("receipt {}", path.display()));
+            tell(json!({"receipt": path}), format!("receipt {}", path.display()));
         }
-        (Some(_), None) => say("no receipt: nothing new was recorded"),
+        (Some(_), None) => {
+            tell(json!({"receipt": null}), "no receipt, because nothing new was recorded");
+        }
         (None, _) => {}
     }
     let left = body.get("residue").and_then(Value::as_str) == Some("some");
     Ok(if left { Exit::Unverifiable } else { Exit::Ok })
 }
 
-/// Has an office hold, or lift that.
+/// Requests a legal hold, or the end of one.
 ///
 /// # Errors
-/// It was refused, or nobody answered.
-pub async fn hold(desk: &Desk, asked: &Value) -> Result<Exit, Failure> {
-    let answer = desk.open(Method::POST, "/v1/holds", Some(asked), BEGINS_WITHIN).await;
+/// It was refused, or there was no answer.
+pub async fn hold(api: &Api, asked: &Value) -> Result<Exit, Failure> {
+    let answer = api.open(Method::POST, "/v1/holds", Some(asked), BEGINS_WITHIN).await;
     let answer = answer.map_err(|why| (Exit::Unverifiable, why))?;
     if answer.status() != http::StatusCode::OK {
         return refused(answer).await;
@@ -245,6 +253,7 @@ pub async fn hold(desk: &Desk, asked: &Value) -> Result<Exit, Failure> {
         (false, true) => "held",
         (false, false) => "released",
     };
-    say(format!("{did}: entry {} of {}", text(&body, "entry"), text(&body, "log")));
+    let line = format!("{did}: entry {} of {}", text(&body, "entry"), text(&body, "log"));
+    tell(json!({"state": did, "entry": body.get("entry"), "log": body.get("log")}), line);
     Ok(Exit::Ok)
 }

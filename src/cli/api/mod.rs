@@ -1,4 +1,4 @@
-//! The operator's door, from outside: one request, with the operator's token or certificate.
+//! The client of the operator API: one request, with the operator's token or certificate.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use hyper::body::Incoming;
 use serde_json::Value;
 
-use super::control::told;
-use super::{Exit, complain, say};
+use super::control::print_order;
+use super::{Exit, fail, fail_as, say};
 use crate::approval::order::Previous;
 use crate::domain::digest::Digest;
 use crate::operator::credential::showing;
@@ -15,34 +15,42 @@ use crate::operator::visible;
 use crate::tool::net::Identity;
 use crate::witness::Remote;
 
+pub mod remote;
+
 /// Bytes of an answer.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
 
-/// Which office is asked, and as whom.
+/// Where the operator API is, and the credential to use there.
 #[derive(Debug, clap::Args)]
-pub struct Desk {
-    /// Where operators are answered: the sidecar's own door, or the hub
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7301")]
+pub struct Api {
+    /// URL of the operator API, at a gate or a hub
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7301",
+        env = "WICKETGATE_OPERATOR_URL",
+        hide_env_values = true
+    )]
     url: String,
-    /// Your token: a file of mode 0600
+    /// Operator token: a file of mode 0600 [env: WICKETGATE_TOKEN_FILE]
     #[arg(long, value_name = "FILE", required_unless_present = "cert", conflicts_with = "cert")]
     token_file: Option<PathBuf>,
-    /// Your certificate (PEM) instead of a token, over https
+    /// Operator certificate (PEM), instead of a token, over https
     #[arg(long, value_name = "FILE", requires = "cert_key")]
     cert: Option<PathBuf>,
-    /// The private key of your certificate (PEM): a file of mode 0600
+    /// Private key of the certificate (PEM): a file of mode 0600
     #[arg(long, value_name = "FILE", requires = "cert")]
     cert_key: Option<PathBuf>,
-    /// Authorities for https (PEM) instead of the public ones
+    /// Trust these certificate authorities (PEM) for https, instead of the public ones
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Print the answer as one JSON object
+    /// Print one JSON object: the answer of the operator API
     #[arg(long)]
     pub json: bool,
 }
 
-impl Desk {
-    /// A desk that other options name: asked with a token, or with a certificate and its key.
+impl Api {
+    /// The client for these options: with a token, or with a certificate and its key.
     #[must_use]
     pub fn of(
         url: String,
@@ -55,16 +63,16 @@ impl Desk {
     }
 }
 
-/// What was answered.
-pub struct Answered {
+/// The answer to a request.
+pub struct Answer {
     /// The HTTP status.
     pub status: u16,
     /// The body.
     pub body: Value,
 }
 
-impl Desk {
-    /// Asks once. Whatever is not a success is told to the user.
+impl Api {
+    /// Asks once. Whatever is not a success is print_order to the user.
     ///
     /// # Errors
     /// How the command ends then.
@@ -73,19 +81,16 @@ impl Desk {
         method: http::Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Answered, Exit> {
-        let answered = self.try_ask(method, path, body).await.map_err(|why| {
-            complain(format!("error: {why}"));
-            Exit::Unverifiable
-        })?;
+    ) -> Result<Answer, Exit> {
+        let answered =
+            self.try_ask(method, path, body).await.map_err(|why| fail(Exit::Unverifiable, why))?;
         if (200..300).contains(&answered.status) {
             return Ok(answered);
         }
-        complain(answered.refusal());
-        Err(Exit::Invalid)
+        Err(answered.refuse())
     }
 
-    /// Gives an order, and tells what became of it.
+    /// Sends an order, and prints what each gate did.
     ///
     /// # Errors
     /// As [`Self::ask`].
@@ -94,13 +99,13 @@ impl Desk {
         if self.json {
             say(body.to_string());
         } else {
-            told(&body);
+            print_order(&body);
         }
         let complete = body.get("complete").and_then(Value::as_bool) == Some(true);
         Ok(if complete { Exit::Ok } else { Exit::Invalid })
     }
 
-    /// The office, and what is shown to it before anything is asked.
+    /// The server, and the certificate for it.
     fn remote(&self) -> Result<Remote, String> {
         let read =
             |path: &PathBuf| std::fs::read(path).map_err(|e| format!("`{}`: {e}", path.display()));
@@ -115,11 +120,11 @@ impl Desk {
             .map_err(|why| format!("`{}`: {why}", self.url))
     }
 
-    /// What an order speaks after, as this route of the office tells it: the tenant, and the newest entry of the list.
+    /// The tenant and its newest order, which the next order has to name as its predecessor.
     ///
     /// # Errors
-    /// Nobody answers, it is refused, or the answer names none.
-    pub async fn speaks_after(&self, route: &str) -> Result<(String, Previous), (Exit, String)> {
+    /// There is no answer, it is a refusal, or it names no order.
+    pub async fn newest(&self, route: &str) -> Result<(String, Previous), (Exit, String)> {
         let head = self.try_ask(http::Method::GET, route, None).await;
         let head = head.map_err(|why| (Exit::Unverifiable, why))?;
         if !(200..300).contains(&head.status) {
@@ -127,7 +132,7 @@ impl Desk {
         }
         let seq = head.body.get("seq").and_then(Value::as_u64);
         let Some((seq, digest)) = seq.zip(Digest::parse(&text(&head.body, "digest"))) else {
-            let why = "the answer names no order to speak after".to_owned();
+            let why = "the answer does not name the newest order".to_owned();
             return Err((Exit::Unverifiable, why));
         };
         Ok((text(&head.body, "tenant"), Previous { seq, digest }))
@@ -138,18 +143,18 @@ impl Desk {
         method: http::Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Answered, String> {
+    ) -> Result<Answer, String> {
         let (remote, request, bytes) = self.request(method, body)?;
         let answer = remote.send(request, path, bytes, ANSWER_MAX).await;
         let answer = answer.map_err(|why| format!("`{}`: {why}", self.url))?;
         let body = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
-        Ok(Answered { status: answer.status.as_u16(), body })
+        Ok(Answer { status: answer.status.as_u16(), body })
     }
 
-    /// Asks once for something that takes long; the answer's body is not read yet.
+    /// Sends a request that takes long; the body of the answer is not read yet.
     ///
     /// # Errors
-    /// Nobody answered.
+    /// There was no answer.
     pub async fn open(
         &self,
         method: http::Method,
@@ -162,7 +167,7 @@ impl Desk {
         answer.map_err(|why| format!("`{}`: {why}", self.url))
     }
 
-    /// The one place that makes a request of ours: to whom, and with which credential.
+    /// Makes every request: the server, and the credential for it.
     fn request(
         &self,
         method: http::Method,
@@ -181,23 +186,26 @@ impl Desk {
     }
 }
 
-impl Answered {
-    /// What a refusal says, for a person.
+impl Answer {
+    /// Prints a refusal, and returns how the command ends.
     #[must_use]
-    pub fn refusal(&self) -> String {
-        format!("error: {}", self.why())
+    pub fn refuse(&self) -> Exit {
+        fail_as(&self.code(), self.why())
     }
 
-    /// The same, for a sentence that goes on.
     fn why(&self) -> String {
-        let text = |name: &str| self.body.get(name).and_then(Value::as_str).unwrap_or_default();
-        let (code, cause) = (visible(text("code")), visible(text("cause")));
-        let cause = if cause.is_empty() { String::new() } else { format!("/{cause}") };
-        format!("{} ({code}{cause}, {})", visible(text("detail")), self.status)
+        format!("{} ({}, {})", text(&self.body, "detail"), self.code(), self.status)
+    }
+
+    /// The code, and the cause below it if there is one.
+    fn code(&self) -> String {
+        let cause = text(&self.body, "cause");
+        let cause = if cause.is_empty() { cause } else { format!("/{cause}") };
+        format!("{}{cause}", text(&self.body, "code"))
     }
 }
 
-/// A text out of an answer, safe to show.
+/// A text of an answer, safe to print on a terminal.
 #[must_use]
 pub fn text(value: &Value, name: &str) -> String {
     match value.get(name) {
@@ -207,7 +215,7 @@ pub fn text(value: &Value, name: &str) -> String {
     }
 }
 
-/// The items of a list out of an answer.
+/// The items of a list in an answer.
 #[must_use]
 pub fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)

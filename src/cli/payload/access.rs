@@ -15,7 +15,7 @@ use crate::ledger::sqlite::SqliteKeeper;
 use crate::ledger::store::{ChainRow, LedgerReader};
 
 /// A ledger, open.
-pub struct Books {
+pub struct Ledger {
     /// Reads it.
     pub reader: Arc<dyn LedgerReader>,
     /// Deletes in it.
@@ -28,7 +28,7 @@ pub struct Books {
     pub store: &'static str,
 }
 
-impl Books {
+impl Ledger {
     /// Opens the ledger.
     ///
     /// # Errors

@@ -1,0 +1,162 @@
+//! The command line as a whole: groups and former names, help, variables, errors of `--json`.
+
+use serde_json::Value;
+
+use crate::desk::Desk;
+
+/// The one object on standard error.
+fn error(err: &str) -> Value {
+    let value: Value = serde_json::from_str(err.trim()).unwrap_or_else(|e| panic!("{e}: {err}"));
+    let members: Vec<&String> = value.as_object().unwrap().keys().collect();
+    assert_eq!(members, ["code", "hint", "message"], "{err}");
+    value
+}
+
+#[test]
+fn a_former_name_gives_the_help_of_its_command() {
+    let desk = Desk::new();
+    let top = desk.run(&["--help"]).ends(0).out;
+    for (name, group) in wicketgate::cli::MOVED {
+        let former = desk.run(&[name, "--help"]).ends(0).out;
+        assert_eq!(former, desk.run(&[group, name, "--help"]).ends(0).out, "{name}");
+        assert_eq!(former, desk.run(&["help", name]).ends(0).out, "{name}");
+        assert!(former.contains(&format!("Usage: wicketgate {group} {name}")), "{former}");
+        assert!(!top.contains(&format!("\n  {name} ")), "`{name}` is shown: {top}");
+    }
+    let below = desk.run(&["mcp", "wrap", "--help"]).ends(0).out;
+    assert_eq!(below, desk.run(&["serve", "mcp", "wrap", "--help"]).ends(0).out);
+    let guess = desk.run(&["keyge"]).ends(64);
+    assert!(!guess.err.contains("keygen"), "hidden commands are no suggestion: {}", guess.err);
+}
+
+#[test]
+fn at_most_twelve_groups_are_shown_and_help_and_version_exist() {
+    let [program, _] = wicketgate::cli::programs();
+    let shown = program.get_subcommands().filter(|command| !command.is_hide_set());
+    let shown: Vec<&str> = shown.map(clap::Command::get_name).collect();
+    assert_eq!(shown.len(), 12 + 2, "{shown:?}");
+    assert_eq!(shown[..3], ["quickstart", "init", "serve"]);
+    assert_eq!(shown[12..], ["version", "help"]);
+    let desk = Desk::new();
+    assert_eq!(desk.run(&["help"]).ends(0).out, desk.run(&["--help"]).ends(0).out);
+    let of_one = desk.run(&["help", "policy", "test"]).ends(0).out;
+    assert_eq!(of_one, desk.run(&["policy", "test", "--help"]).ends(0).out);
+    assert_eq!(desk.run(&["version"]).ends(0).out, desk.run(&["--version"]).ends(0).out);
+    let version: Value =
+        serde_json::from_str(&desk.run(&["version", "--json"]).ends(0).out).unwrap();
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn variables_give_configuration_operator_url_and_token() {
+    let desk = Desk::new();
+    let set = [("WICKETGATE_CONFIG", "of-env.yaml")];
+    // With a default, required, and as one of several places of a ledger.
+    for args in [&["config", "check"][..], &["ledger", "key", "show"], &["ledger", "tail"]] {
+        assert!(desk.run_with(args, &set).err.contains("of-env.yaml"), "{args:?}");
+        let named = [args, &["-c", "named.yaml"]].concat();
+        let ran = desk.run_with(&named, &set);
+        assert!(ran.err.contains("named.yaml") && !ran.err.contains("of-env"), "{}", ran.err);
+    }
+    desk.run(&["ledger", "tail"]).ends(64).says("--config <FILE>|--sqlite <PATH>");
+    // A place that is named excludes the variable.
+    desk.run_with(&["ledger", "tail", "--sqlite", "l.db"], &set).ends(2).says("l.db");
+    // Commands below `serve` are no conflict with a variable of `serve` itself.
+    desk.run_with(&["serve", "mcp"], &set).ends(78).says("of-env.yaml");
+
+    desk.write("token", "wgo_nonsense");
+    let set =
+        [("WICKETGATE_OPERATOR_URL", "http://127.0.0.1:9"), ("WICKETGATE_TOKEN_FILE", "absent")];
+    desk.run_with(&["approval", "list"], &set).ends(2).says("absent");
+    let named = ["approval", "list", "--token-file", "other"];
+    desk.run_with(&named, &set).ends(2).says("other");
+    let cert = ["approval", "list", "--cert", "c.pem", "--cert-key", "k.pem"];
+    desk.run_with(&cert, &set).ends(2).says("c.pem");
+    desk.run(&["approval", "list"]).ends(64).says("--token-file <FILE>");
+    desk.run_with(&["control", "health"], &set).ends(2).says("http://127.0.0.1:9");
+    for args in [&["approval", "list", "--help"][..], &["evidence", "export", "--help"]] {
+        let help = desk.run(args).ends(0).out;
+        for name in ["WICKETGATE_TOKEN_FILE", "WICKETGATE_CONFIG", "WICKETGATE_OPERATOR_URL"] {
+            let has = help.contains(&format!("[env: {name}"));
+            let expected = match name {
+                "WICKETGATE_TOKEN_FILE" => true,
+                "WICKETGATE_CONFIG" => args[0] == "evidence",
+                _ => args[0] == "approval",
+            };
+            assert_eq!(has, expected, "{name}: {help}");
+        }
+    }
+}
+
+#[test]
+fn with_json_an_error_is_one_object() {
+    let desk = Desk::new();
+    let [program, _] = wicketgate::cli::programs();
+    let mut open = vec![(program, Vec::new())];
+    let mut count = 0;
+    while let Some((command, path)) = open.pop() {
+        if command.get_arguments().any(|arg| arg.get_long() == Some("json")) {
+            let mut args: Vec<&str> = path.iter().map(String::as_str).collect();
+            args.extend(["--json", "--no-such-option"]);
+            let error = error(&desk.run(&args).ends(64).err);
+            assert_eq!(error["code"], "usage", "{args:?}");
+            assert!(error["message"].as_str().unwrap().contains("--no-such-option"), "{error}");
+            assert_eq!(error["hint"], "run the same command with `--help`");
+            count += 1;
+        }
+        for below in command.get_subcommands() {
+            let path = path.iter().cloned().chain([below.get_name().to_owned()]).collect();
+            open.push((below.clone(), path));
+        }
+    }
+    assert!(count > 60, "{count} commands have --json");
+
+    let config = error(&desk.run(&["serve", "--json", "-c", "none.yaml"]).ends(78).err);
+    assert_eq!(config["code"], "config");
+    assert!(config["message"].as_str().unwrap().contains("none.yaml"));
+    let ledger = error(&desk.run(&["ledger", "tail", "--sqlite", "l.db", "--json"]).ends(2).err);
+    assert_eq!((&ledger["code"], &ledger["hint"]), (&"unverifiable".into(), &Value::Null));
+    desk.run(&["keygen", "--out", "k", "--json"]).ends(0);
+    let there = error(&desk.run(&["keygen", "--out", "k", "--json"]).ends(1).err);
+    assert_eq!(there["code"], "invalid");
+}
+
+#[test]
+fn with_json_a_result_is_one_object() {
+    let desk = Desk::with_manifest();
+    let sign = ["manifest", "sign", "agent.yaml", "--key", "k", "--key", "k2", "--json"];
+    let signed: Value = serde_json::from_str(&desk.run(&sign).ends(0).out).unwrap();
+    assert_eq!(signed["wrote"], "agent.yaml.sig.json");
+    assert_eq!(signed["signers"].as_array().unwrap().len(), 2);
+    desk.run(&["policy", "init", "policy"]).ends(0);
+    let sign = ["policy", "sign", "policy", "--key", "k", "--json"];
+    let signed: Value = serde_json::from_str(&desk.run(&sign).ends(0).out).unwrap();
+    assert_eq!(
+        (&signed["name"], &signed["wrote"]),
+        (&"policy".into(), &"policy/bundle.sig.json".into())
+    );
+    let key = ["ledger", "payload", "keygen", "--out", "payload.key", "--json"];
+    let key: Value = serde_json::from_str(&desk.run(&key).ends(0).out).unwrap();
+    assert_eq!(key["key"], "payload.key");
+}
+
+#[test]
+fn long_work_shows_a_bar_on_a_terminal_alone() {
+    let desk = Desk::new();
+    desk.run(&["policy", "init", "policy"]).ends(0);
+    let exe = env!("CARGO_BIN_EXE_wicketgate");
+    let on_terminal = |args: &[&str]| {
+        let spawn = "import os, pty, sys\n\
+            sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+        let mut command = std::process::Command::new("python3");
+        command.args(["-c", spawn, exe]).args(args).current_dir(desk.path("."));
+        let done = command.stdin(std::process::Stdio::null()).output().unwrap();
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    let mutate = ["policy", "mutate", "policy"];
+    let shown = on_terminal(&mutate);
+    assert!(shown.contains("mutating inputs: [--------------------]   0% 0 of "), "{shown}");
+    let json = [&mutate[..], &["--json"]].concat();
+    assert!(!on_terminal(&json).contains("mutating"), "{}", on_terminal(&json));
+    assert!(!desk.run(&mutate).err.contains("mutating"), "short work prints no line elsewhere");
+}
