@@ -17,7 +17,7 @@ const OTTO: u8 = 70;
 
 /// A hold on this run, or on the whole log.
 pub fn placed(run: Option<&RunId>) -> Draft {
-    retention::placed((ORIGIN, run), "case 7", "legal")
+    retention::placed((ORIGIN, run), &"case 7".into(), "legal")
 }
 
 /// Its end, by an operator's order.

@@ -20,7 +20,7 @@ async fn a_recorded_decision_is_explained_and_its_input_mutated_and_a_call_is_re
     let ledger = ["--sqlite", "state/ledger.sqlite", "--json"];
     let args = ["policy", "eval", "bundle", "--entry", "0"];
     let several = gate.run(&[&args[..], &ledger].concat()).ends(2).err;
-    let several: serde_json::Value = serde_json::from_str(&several).unwrap();
+    let several: Value = serde_json::from_str(&several).unwrap();
     let several = several["message"].as_str().unwrap();
     assert!(several.contains("name one (`--chain`): "), "{several}");
     let eval_of = |chain: &str, seq: &str| {
