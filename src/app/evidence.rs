@@ -50,7 +50,7 @@ impl Archive for Configured {
             config::Ledger::Postgres(_) => {
                 let file = self.0.hub.reader_url_file.as_ref();
                 let file = file.ok_or_else(|| unusable("`hub.reader_url_file` is not set"))?;
-                let url = private::line(file).map_err(unusable)?;
+                let url = private::line(file).map_err(|e| unusable(e.to_string()))?;
                 Ok(Arc::new(PostgresReader::connect(&url).await?))
             }
         }
@@ -61,7 +61,7 @@ impl Archive for Configured {
             return Ok(Some(Arc::new(SqliteKeeper::open(&sqlite.path).await?)));
         }
         let Some(file) = &self.0.evidence.eraser_url_file else { return Ok(None) };
-        let url = private::line(file).map_err(unusable)?;
+        let url = private::line(file).map_err(|e| unusable(e.to_string()))?;
         Ok(Some(Arc::new(PostgresKeeper::connect(&url).await?)))
     }
 

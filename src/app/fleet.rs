@@ -171,7 +171,7 @@ fn stamps(config: &Config) -> Result<Option<Arc<dyn TimeStamp>>, String> {
     let Some(at) = &config.fleet.timestamp else { return Ok(None) };
     let failed = |why: String| format!("fleet.timestamp: {why}");
     let pem = std::fs::read(&at.ca).map_err(|e| failed(format!("`{}`: {e}", at.ca.display())))?;
-    let authorities = tsp::authorities(&pem).map_err(failed)?;
+    let authorities = tsp::authorities(&pem).map_err(|e| failed(e.to_string()))?;
     let skew = i64::try_from(SKEW).unwrap_or(i64::MAX).saturating_mul(1000);
     let tsa = Tsa::new(&at.url, authorities, None, skew).map_err(|e| failed(e.to_string()))?;
     Ok(Some(Arc::new(tsa)))

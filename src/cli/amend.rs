@@ -186,8 +186,8 @@ async fn fetched(api: &Api, bundle: &Digest) -> Result<(Value, Carried), Exit> {
         |why: String| fail(Exit::Unverifiable, format!("the answer is not this bundle: {why}"));
     let files = body.get("files").cloned().unwrap_or_default().to_string();
     let files = Json::parse(files.as_bytes(), &Limits::FILE).map_err(|e| odd(e.to_string()))?;
-    let files = Carried::parse(&files).map_err(odd)?;
-    let (found, _) = files.described().map_err(odd)?;
+    let files = Carried::parse(&files).map_err(|e| odd(e.to_string()))?;
+    let (found, _) = files.described().map_err(|e| odd(e.to_string()))?;
     if found == *bundle {
         return Ok((body, files));
     }

@@ -210,7 +210,7 @@ fn request(args: &Request) -> Result<(), String> {
         expires: now.plus(Duration::from_secs(args.minutes.saturating_mul(60))),
         nonce: hex::encode(random16(&SystemEntropy)),
     };
-    statement.bounded()?;
+    statement.bounded().map_err(|e| e.to_string())?;
     // A statement that is there may be signed already.
     let mut file = std::fs::File::create_new(&args.out).map_err(|e| at(&args.out, &e))?;
     file.write_all(&statement.bytes()).map_err(|e| at(&args.out, &e))?;

@@ -334,9 +334,10 @@ impl Check<'_> {
                 }
                 ("/ledger/postgres/url", Ok(Zeroizing::new(url)))
             }
-            (None, Some(file), None) => {
-                ("/ledger/postgres/url_file", private::line(Path::new(&file)))
-            }
+            (None, Some(file), None) => (
+                "/ledger/postgres/url_file",
+                private::line(Path::new(&file)).map_err(|e| e.to_string()),
+            ),
             (None, None, Some(name)) => {
                 let missing = format!("environment variable `{name}` is not set");
                 ("/ledger/postgres/url_env", env(&name).map(Zeroizing::new).ok_or(missing))

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::keys::PublicKey;
-use super::signer::Signer;
+use super::signer::{self, Signer};
 use super::ssh::SshKey;
 
 /// How long an agent may take, one that asks its user included.
@@ -18,7 +18,37 @@ const ANSWER_MAX: u32 = 16 * 1024;
 const SIGN_REQUEST: u8 = 13;
 const SIGN_RESPONSE: u8 = 14;
 const KEY_TYPE: &[u8] = b"ssh-ed25519";
-const REFUSED: &str = "it refused to sign: does it hold this key? (ssh-add -l)";
+
+/// Why an agent signed nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("ssh-agent at `{}`: {why}", socket.display())]
+pub struct Error {
+    /// Where the agent listens.
+    pub socket: PathBuf,
+    /// What went wrong.
+    #[source]
+    pub why: Failure,
+}
+
+/// What went wrong between an agent and this process.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The message does not fit a request.
+    #[error("the message is too long")]
+    Long,
+    /// The socket, or an answer that is cut or too long.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// Nothing came within this time.
+    #[error("no answer within {} ms", .0.as_millis())]
+    Slow(Duration),
+    /// The agent did not sign.
+    #[error("it refused to sign: does it hold this key? (ssh-add -l)")]
+    Refused,
+    /// The agent signed with another key.
+    #[error("its signature is not by this key")]
+    Other,
+}
 
 /// One key of one agent.
 #[derive(Clone, Debug)]
@@ -41,15 +71,15 @@ impl Signer for Agent {
         self.key
     }
 
-    fn sign(&self, message: &[u8]) -> Result<[u8; 64], String> {
-        let failed = |why: &str| format!("ssh-agent at `{}`: {why}", self.socket.display());
+    fn sign(&self, message: &[u8]) -> Result<[u8; 64], signer::Error> {
+        let failed = |why| Error { socket: self.socket.clone(), why };
         let blob = SshKey::Plain(self.key).blob();
         let answer = ask(&self.socket, &blob, message, self.patience)?;
-        let signature = signature(&answer).ok_or_else(|| failed(REFUSED))?;
+        let signature = signature(&answer).ok_or_else(|| failed(Failure::Refused))?;
         if self.key.verifies(message, &signature) {
             Ok(signature)
         } else {
-            Err(failed("its signature is not by this key"))
+            Err(failed(Failure::Other).into())
         }
     }
 }
@@ -58,27 +88,25 @@ impl Signer for Agent {
 /// the form that keys of its type give it. Returns within `patience`, whatever happens.
 ///
 /// # Errors
-/// In words for a person: no agent, no answer, or a refusal.
+/// No agent, no answer, or a refusal: see [`Failure`].
 pub fn ask(
     socket: &Path,
     key: &[u8],
     message: &[u8],
     patience: Duration,
-) -> Result<Vec<u8>, String> {
-    let failed = |why: &str| format!("ssh-agent at `{}`: {why}", socket.display());
-    let request = request(key, message).ok_or_else(|| failed("the message is too long"))?;
+) -> Result<Vec<u8>, Error> {
+    let failed = |why| Error { socket: socket.to_owned(), why };
+    let request = request(key, message).ok_or_else(|| failed(Failure::Long))?;
     let (path, (reply, answer)) = (socket.to_owned(), mpsc::sync_channel(1));
     // WHY: connecting to a full backlog cannot be bounded otherwise; the thread ends by the time
     // limits of its socket, or with the agent.
     let asked = std::thread::Builder::new()
         .name("ssh-agent".into())
         .spawn(move || drop(reply.send(exchange(&path, &request, patience))));
-    drop(asked.map_err(|e| failed(&e.to_string()))?);
-    let answered = answer
-        .recv_timeout(patience)
-        .map_err(|_| failed(&format!("no answer within {} ms", patience.as_millis())))?;
-    let body = answered.map_err(|e| failed(&e.to_string()))?;
-    answered_blob(&body).map(<[u8]>::to_vec).ok_or_else(|| failed(REFUSED))
+    drop(asked.map_err(|e| failed(e.into()))?);
+    let answered = answer.recv_timeout(patience).map_err(|_| failed(Failure::Slow(patience)))?;
+    let body = answered.map_err(|e| failed(e.into()))?;
+    answered_blob(&body).map(<[u8]>::to_vec).ok_or_else(|| failed(Failure::Refused))
 }
 
 fn string(out: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
@@ -187,7 +215,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let key = SecretKey::generate(&SystemEntropy);
         let (_listener, agent) = agent(&dir, &key);
-        let why = agent.sign(b"x").unwrap_err();
+        let why = agent.sign(b"x").unwrap_err().to_string();
         // Its own read timeout or ours, whichever comes first.
         assert!(why.contains("ssh-agent at") && !why.contains("not by this key"), "{why}");
     }
@@ -211,7 +239,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let (listener, agent) = agent(&dir, &key);
             let served = answering(listener, answer);
-            let why = agent.sign(b"x").unwrap_err();
+            let why = agent.sign(b"x").unwrap_err().to_string();
             assert!(why.contains(said), "{why}");
             served.join().unwrap();
         }

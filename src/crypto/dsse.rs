@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::keys::{PublicKey, SecretKey};
-use super::signer::Signer;
+use super::signer::{self, Signer};
 use crate::domain::canonical;
 use crate::domain::json::{self, Json, Limits};
 
@@ -71,7 +71,11 @@ pub fn sign(payload_type: &str, payload: &[u8], keys: &[&SecretKey]) -> Vec<u8> 
 ///
 /// # Errors
 /// The signer's.
-pub fn sign_by(payload_type: &str, payload: &[u8], signer: &dyn Signer) -> Result<Vec<u8>, String> {
+pub fn sign_by(
+    payload_type: &str,
+    payload: &[u8],
+    signer: &dyn Signer,
+) -> Result<Vec<u8>, signer::Error> {
     let signature = Json::object([
         ("keyid", Json::from(signer.public().id())),
         ("sig", Json::from(STANDARD.encode(signer.sign(&pae(payload_type, payload))?))),

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::cosign;
 use super::keys::{PublicKey, SecretKey};
-use super::signer::Signer;
+use super::signer::{self, Signer};
 use crate::domain::digest::Digest;
 
 /// Bytes of a note: a checkpoint with its signatures has a few thousand.
@@ -68,7 +68,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// A signer's; there is no note with fewer signatures.
-    pub fn sign_by(&self, signers: &[&dyn Signer]) -> Result<String, String> {
+    pub fn sign_by(&self, signers: &[&dyn Signer]) -> Result<String, signer::Error> {
         let body = self.body();
         let mut note = format!("{body}\n");
         for signer in signers {

@@ -11,7 +11,7 @@ use ctr::Ctr128BE;
 use zeroize::Zeroizing;
 
 use super::keys::{SecretKey, keep_secret};
-use super::ssh::{HARDWARE, PLAIN, SshKey, Wire, put};
+use super::ssh::{self, HARDWARE, PLAIN, SshKey, Wire, put};
 
 const BEGIN: &str = "-----BEGIN OPENSSH PRIVATE KEY-----";
 const END: &str = "-----END OPENSSH PRIVATE KEY-----";
@@ -35,16 +35,50 @@ pub enum Error {
         source: std::io::Error,
     },
     /// It is no key that can be used, or others may read it.
-    #[error("key file `{path}`: {why}")]
+    #[error("key file `{path}`: {source}")]
     Unusable {
         /// The file.
         path: String,
         /// What is wrong, and what to do.
-        why: String,
+        source: Flaw,
     },
 }
 
-/// Asks a person for the passphrase of this key file; none if nobody can be asked.
+/// What is wrong with a key file.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Flaw {
+    /// Its permission bits let others read it.
+    #[error("it has mode {0:o}: only its owner may read it (chmod 600)")]
+    Mode(u32),
+    /// More than 64 KiB.
+    #[error("it is too large for a key")]
+    Size,
+    /// Not in the format of PROTOCOL.key.
+    #[error("it is no OpenSSH private key")]
+    Form,
+    /// Its public part.
+    #[error(transparent)]
+    Public(#[from] ssh::Error),
+    /// A key that never leaves its device.
+    #[error("its key is in hardware: sign through ssh-agent (ssh-add)")]
+    Hardware,
+    /// Encrypted, and no terminal to ask at.
+    #[error(
+        "it has a passphrase, and there is no terminal to ask for it: sign through ssh-agent (ssh-add)"
+    )]
+    Passphrase,
+    /// The passphrase that was given.
+    #[error("the passphrase is wrong")]
+    Wrong,
+    /// The secret part contradicts itself or the public part.
+    #[error("it is damaged")]
+    Damaged,
+    /// Encrypted in another way than `ssh-keygen` does by default.
+    #[error("its cipher is not {CIPHER}: sign through ssh-agent (ssh-add)")]
+    Cipher,
+}
+
+/// Asks a person for the passphrase of this key file; none if there is no terminal.
 pub type Ask<'a> = &'a dyn Fn(&Path) -> Option<Zeroizing<String>>;
 
 /// Reads a key file that only its owner may read. `ask` is called only if it has a passphrase.
@@ -54,51 +88,48 @@ pub type Ask<'a> = &'a dyn Fn(&Path) -> Option<Zeroizing<String>>;
 pub fn load(path: &Path, ask: Ask<'_>) -> Result<SecretKey, Error> {
     let shown = path.display().to_string();
     let io = |source| Error::Io { path: shown.clone(), source };
-    let unusable = |why: String| Error::Unusable { path: shown.clone(), why };
+    let unusable = |source| Error::Unusable { path: shown.clone(), source };
     let meta = std::fs::metadata(path).map_err(io)?;
     let mode = meta.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
-        return Err(unusable(format!(
-            "it has mode {mode:o}: only its owner may read it (chmod 600)"
-        )));
+        return Err(unusable(Flaw::Mode(mode)));
     }
     if meta.len() > FILE_MAX {
-        return Err(unusable("it is too large for a key".into()));
+        return Err(unusable(Flaw::Size));
     }
     let text = Zeroizing::new(std::fs::read_to_string(path).map_err(io)?);
     read(&text, &|| ask(path)).map_err(unusable)
 }
 
-fn read(text: &str, ask: &dyn Fn() -> Option<Zeroizing<String>>) -> Result<SecretKey, String> {
-    let malformed = || "it is no OpenSSH private key".to_owned();
+fn read(text: &str, ask: &dyn Fn() -> Option<Zeroizing<String>>) -> Result<SecretKey, Flaw> {
     let inner = text.trim().strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(END));
     let packed: String =
-        inner.ok_or_else(malformed)?.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+        inner.ok_or(Flaw::Form)?.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     let packed = Zeroizing::new(packed);
-    let blob = Zeroizing::new(STANDARD.decode(packed.as_str()).map_err(|_| malformed())?);
+    let blob = Zeroizing::new(STANDARD.decode(packed.as_str()).map_err(|_| Flaw::Form)?);
     let mut wire = Wire(&blob);
     if wire.take(MAGIC.len()) != Some(MAGIC) {
-        return Err(malformed());
+        return Err(Flaw::Form);
     }
     let (Some(cipher), Some(kdf), Some(options)) = (wire.text(), wire.text(), wire.string()) else {
-        return Err(malformed());
+        return Err(Flaw::Form);
     };
     let (Some(1), Some(public), Some(secret)) = (wire.number(), wire.string(), wire.string())
     else {
-        return Err(malformed());
+        return Err(Flaw::Form);
     };
     let public = SshKey::from_blob(public)?;
     if public.name() == HARDWARE {
-        return Err("its key is in hardware: sign through ssh-agent (ssh-add)".into());
+        return Err(Flaw::Hardware);
     }
     let secret = Zeroizing::new(secret.to_vec());
     match (cipher, kdf) {
-        ("none", "none") => opened(&secret, &public, "it is damaged"),
+        ("none", "none") => opened(&secret, &public, Flaw::Damaged),
         (CIPHER, "bcrypt") => {
-            let phrase = ask().ok_or("it has a passphrase, and nobody can be asked for it")?;
-            opened(&decrypted(secret, options, &phrase)?, &public, "the passphrase is wrong")
+            let phrase = ask().ok_or(Flaw::Passphrase)?;
+            opened(&decrypted(secret, options, &phrase)?, &public, Flaw::Wrong)
         }
-        _ => Err(format!("its cipher is not {CIPHER}: sign through ssh-agent (ssh-add)")),
+        _ => Err(Flaw::Cipher),
     }
 }
 
@@ -106,29 +137,27 @@ fn decrypted(
     mut secret: Zeroizing<Vec<u8>>,
     options: &[u8],
     phrase: &str,
-) -> Result<Zeroizing<Vec<u8>>, String> {
-    let malformed = || "it is no OpenSSH private key".to_owned();
+) -> Result<Zeroizing<Vec<u8>>, Flaw> {
     let mut wire = Wire(options);
-    let (salt, rounds) =
-        (wire.string().ok_or_else(malformed)?, wire.number().ok_or_else(malformed)?);
+    let (salt, rounds) = (wire.string().ok_or(Flaw::Form)?, wire.number().ok_or(Flaw::Form)?);
     if rounds == 0 || rounds > ROUNDS_MAX || !secret.len().is_multiple_of(BLOCK) {
-        return Err(malformed());
+        return Err(Flaw::Form);
     }
     let mut derived = Zeroizing::new([0_u8; 48]);
     bcrypt_pbkdf::bcrypt_pbkdf(phrase.as_bytes(), salt, rounds, derived.as_mut_slice())
-        .map_err(|_| "the passphrase is wrong".to_owned())?;
+        .map_err(|_| Flaw::Wrong)?;
     let (key, iv) = derived.split_at(32);
-    let mut cipher = Ctr128BE::<Aes256>::new_from_slices(key, iv).map_err(|_| malformed())?;
+    let mut cipher = Ctr128BE::<Aes256>::new_from_slices(key, iv).map_err(|_| Flaw::Form)?;
     cipher.apply_keystream(&mut secret);
     Ok(secret)
 }
 
 /// The key in the decrypted part, if it is that of the public part.
-fn opened(secret: &[u8], public: &SshKey, otherwise: &str) -> Result<SecretKey, String> {
+fn opened(secret: &[u8], public: &SshKey, otherwise: Flaw) -> Result<SecretKey, Flaw> {
     let mut wire = Wire(secret);
     let check = wire.number();
     if check.is_none() || check != wire.number() {
-        return Err(otherwise.to_owned());
+        return Err(otherwise);
     }
     let seed = || {
         let (name, _public) = (wire.text()?, wire.string()?);
@@ -137,9 +166,9 @@ fn opened(secret: &[u8], public: &SshKey, otherwise: &str) -> Result<SecretKey, 
         pair.split_at_checked(32).and_then(|(seed, _)| <[u8; 32]>::try_from(seed).ok())
     };
     let mut seed = seed;
-    let seed = Zeroizing::new(seed().ok_or("it is damaged")?);
+    let seed = Zeroizing::new(seed().ok_or(Flaw::Damaged)?);
     let key = SecretKey::from_seed(&seed);
-    if SshKey::Plain(key.public()) == *public { Ok(key) } else { Err("it is damaged".into()) }
+    if SshKey::Plain(key.public()) == *public { Ok(key) } else { Err(Flaw::Damaged) }
 }
 
 /// Writes a key to a new file of mode 0600, without a passphrase, as `ssh-keygen` writes it, and its public

@@ -35,6 +35,17 @@ pub enum Unused {
     Text,
 }
 
+/// A file of secrets that is not used.
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` {why}", path.display())]
+pub struct Error {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    #[source]
+    pub why: Unused,
+}
+
 /// A process that reads a file of secrets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Reader {
@@ -124,8 +135,8 @@ pub fn read(path: &Path, bytes_max: u64) -> Result<(Metadata, Zeroizing<Vec<u8>>
 ///
 /// # Errors
 /// As [`read`], or it is no text; names the file.
-pub fn text(path: &Path) -> Result<Zeroizing<String>, String> {
-    let named = |why: Unused| format!("`{}` {why}", path.display());
+pub fn text(path: &Path) -> Result<Zeroizing<String>, Error> {
+    let named = |why| Error { path: path.to_owned(), why };
     let (_, bytes) = read(path, BYTES_MAX).map_err(named)?;
     let text = std::str::from_utf8(&bytes).map_err(|_| named(Unused::Text))?;
     Ok(Zeroizing::new(text.to_owned()))
@@ -135,7 +146,7 @@ pub fn text(path: &Path) -> Result<Zeroizing<String>, String> {
 ///
 /// # Errors
 /// As [`text`].
-pub fn line(path: &Path) -> Result<Zeroizing<String>, String> {
+pub fn line(path: &Path) -> Result<Zeroizing<String>, Error> {
     text(path).map(|text| Zeroizing::new(text.trim().to_owned()))
 }
 

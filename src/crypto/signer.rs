@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::agent::Agent;
+use super::agent::{self, Agent};
 use super::keys;
 use super::keys::{PublicKey, SecretKey};
 
@@ -22,7 +22,7 @@ pub trait Signer: Send + Sync + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// The key cannot be reached or refuses; nothing was signed.
-    fn sign(&self, message: &[u8]) -> Result<[u8; 64], String>;
+    fn sign(&self, message: &[u8]) -> Result<[u8; 64], Error>;
 }
 
 impl Signer for SecretKey {
@@ -30,25 +30,31 @@ impl Signer for SecretKey {
         Self::public(self)
     }
 
-    fn sign(&self, message: &[u8]) -> Result<[u8; 64], String> {
+    fn sign(&self, message: &[u8]) -> Result<[u8; 64], Error> {
         Ok(Self::sign(self, message))
     }
 }
 
-/// Why a signer cannot be used.
+/// Why a signer cannot be used, or signed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The key file.
     #[error(transparent)]
     Key(#[from] keys::Error),
-    /// The agent, or the public key file that names its key.
-    #[error("`{reference}`: {why}")]
-    Agent {
+    /// The environment names no agent.
+    #[error("`{0}`: SSH_AUTH_SOCK is not set: no agent to ask")]
+    NoAgent(String),
+    /// The public key file that names a key of the agent.
+    #[error("`{reference}`: {source}")]
+    Public {
         /// The reference as it was given.
         reference: String,
-        /// What is wrong.
-        why: String,
+        /// What is wrong with the file.
+        source: keys::Error,
     },
+    /// The agent did not sign.
+    #[error(transparent)]
+    Agent(#[from] agent::Error),
 }
 
 /// Opens what this reference names. `env` looks up the agent's socket (`SSH_AUTH_SOCK`).
@@ -62,11 +68,11 @@ pub fn open(
     let Some(public) = agent_key(reference) else {
         return Ok(Arc::new(SecretKey::load(reference)?));
     };
-    let failed = |why: String| Error::Agent { reference: reference.display().to_string(), why };
+    let shown = || reference.display().to_string();
     let socket = env("SSH_AUTH_SOCK").filter(|path| !path.is_empty());
-    let socket =
-        socket.ok_or_else(|| failed("SSH_AUTH_SOCK is not set: no agent to ask".into()))?;
-    let key = PublicKey::load_ssh(&public).map_err(|e| failed(e.to_string()))?;
+    let socket = socket.ok_or_else(|| Error::NoAgent(shown()))?;
+    let key = PublicKey::load_ssh(&public)
+        .map_err(|source| Error::Public { reference: shown(), source })?;
     Ok(Arc::new(Agent::new(PathBuf::from(socket), key)))
 }
 

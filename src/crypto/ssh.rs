@@ -13,6 +13,29 @@ pub const HARDWARE: &str = "sk-ssh-ed25519@openssh.com";
 /// Bytes of one line with a key.
 const LINE_MAX: usize = 4096;
 
+/// Why a text or blob is not a public key that this build uses.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// The line has more bytes than it may have.
+    #[error("longer than {LINE_MAX} bytes")]
+    Long,
+    /// The line lacks one of its two fields.
+    #[error("expected the type of a key and the key in base64")]
+    Fields,
+    /// The second field of the line.
+    #[error("the key is not base64")]
+    Base64,
+    /// The line and the key in it name different types.
+    #[error("the key is of another type")]
+    Type,
+    /// The blob is not in SSH's encoding, or the key is of small order.
+    #[error("the key is malformed")]
+    Malformed,
+    /// A type that is neither [`PLAIN`] nor [`HARDWARE`], printable and cut to 64 characters.
+    #[error("keys of type `{0}` are not supported: use {PLAIN} or {HARDWARE}")]
+    Unsupported(String),
+}
+
 /// A public key as OpenSSH knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SshKey {
@@ -31,39 +54,38 @@ impl SshKey {
     /// Reads `type base64 comment`, as a `.pub` file or an agent shows it; the comment is passed over.
     ///
     /// # Errors
-    /// Why it is no key that counts, in words for a person.
-    pub fn parse(line: &str) -> Result<Self, String> {
+    /// See [`Error`].
+    pub fn parse(line: &str) -> Result<Self, Error> {
         if line.len() > LINE_MAX {
-            return Err(format!("longer than {LINE_MAX} bytes"));
+            return Err(Error::Long);
         }
         let mut words = line.split_ascii_whitespace();
         let (Some(name), Some(text)) = (words.next(), words.next()) else {
-            return Err("expected the type of a key and the key in base64".into());
+            return Err(Error::Fields);
         };
         known(name)?;
-        let blob = STANDARD.decode(text).map_err(|_| "the key is not base64".to_owned())?;
+        let blob = STANDARD.decode(text).map_err(|_| Error::Base64)?;
         let key = Self::from_blob(&blob)?;
-        if key.name() == name { Ok(key) } else { Err("the key is of another type".into()) }
+        if key.name() == name { Ok(key) } else { Err(Error::Type) }
     }
 
     /// Reads the binary form.
     ///
     /// # Errors
     /// As [`Self::parse`].
-    pub fn from_blob(blob: &[u8]) -> Result<Self, String> {
-        let malformed = || "the key is malformed".to_owned();
+    pub fn from_blob(blob: &[u8]) -> Result<Self, Error> {
         let mut wire = Wire(blob);
-        let name = wire.text().ok_or_else(malformed)?;
+        let name = wire.text().ok_or(Error::Malformed)?;
         known(name)?;
         let raw = wire.string().and_then(|raw| <[u8; 32]>::try_from(raw).ok());
-        let key = raw.and_then(|raw| PublicKey::from_bytes(&raw)).ok_or_else(malformed)?;
+        let key = raw.and_then(|raw| PublicKey::from_bytes(&raw)).ok_or(Error::Malformed)?;
         let key = if name == HARDWARE {
-            let application = wire.text().ok_or_else(malformed)?.to_owned();
+            let application = wire.text().ok_or(Error::Malformed)?.to_owned();
             Self::Hardware { key, application }
         } else {
             Self::Plain(key)
         };
-        if wire.ends() { Ok(key) } else { Err(malformed()) }
+        if wire.ends() { Ok(key) } else { Err(Error::Malformed) }
     }
 
     /// The binary form.
@@ -104,12 +126,12 @@ impl SshKey {
 }
 
 /// Whether keys of this type count.
-fn known(name: &str) -> Result<(), String> {
+fn known(name: &str) -> Result<(), Error> {
     if name == PLAIN || name == HARDWARE {
         return Ok(());
     }
     let shown: String = name.chars().filter(char::is_ascii_graphic).take(64).collect();
-    Err(format!("keys of type `{shown}` do not count here: use {PLAIN} or {HARDWARE}"))
+    Err(Error::Unsupported(shown))
 }
 
 /// What is left of a message in SSH's encoding (RFC 4251, 5).

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256, Sha512};
 
-use super::ssh::{HARDWARE, SshKey, Wire, put};
+use super::ssh::{self, HARDWARE, SshKey, Wire, put};
 
 const MAGIC: &[u8] = b"SSHSIG";
 const VERSION: u32 = 1;
@@ -24,6 +24,9 @@ pub enum Error {
     /// It cannot be read, or is of a key or hash that does not count.
     #[error("the signature: {0}")]
     Form(String),
+    /// It is by a key that is not supported.
+    #[error("the signature: {0}")]
+    Key(#[from] ssh::Error),
     /// It was made for something else.
     #[error("the signature is for `{0}`")]
     Namespace(String),
@@ -100,7 +103,7 @@ impl SshSig {
             return Err(Error::Form("it is no SSHSIG of version 1".into()));
         }
         let key = wire.string().ok_or_else(malformed)?;
-        let key = SshKey::from_blob(key).map_err(Error::Form)?;
+        let key = SshKey::from_blob(key)?;
         let namespace = wire.text().ok_or_else(malformed)?.to_owned();
         let reserved = wire.string().ok_or_else(malformed)?;
         let hash = match wire.text() {

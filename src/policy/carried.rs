@@ -10,13 +10,33 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::bundle::Unread;
-use super::fault::LoadError;
+use super::fault::{LoadError, list};
 use super::layout::{self, SIGNATURE};
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 
 /// Bytes of all files of a bundle that is carried: what one order on the list holds.
 pub const BYTES_MAX: usize = 512 * 1024;
+
+/// Why files do not make a bundle that can be carried.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not an object.
+    #[error("`files` is no object of file names and base64")]
+    Object,
+    /// The content of this file.
+    #[error("file `{0}` is not base64")]
+    Base64(String),
+    /// The name of a file.
+    #[error(transparent)]
+    Name(#[from] LoadError),
+    /// More bytes than [`BYTES_MAX`]: these.
+    #[error("{0} bytes: an amendment carries at most {BYTES_MAX}")]
+    Size(usize),
+    /// They are not a bundle.
+    #[error("{}", list(.0))]
+    Load(Vec<LoadError>),
+}
 
 /// The files of one bundle, signature included.
 #[derive(Clone, PartialEq, Eq)]
@@ -45,17 +65,17 @@ impl Carried {
     ///
     /// # Errors
     /// The first thing that is wrong.
-    pub fn parse(json: &Json) -> Result<Self, String> {
-        let files = json.as_object().ok_or("`files` is no object of file names and base64")?;
+    pub fn parse(json: &Json) -> Result<Self, Error> {
+        let files = json.as_object().ok_or(Error::Object)?;
         let mut carried = Self { files: BTreeMap::new(), signature: None };
         for (name, text) in files {
             let bytes = text.as_str().and_then(|text| STANDARD.decode(text).ok());
-            let bytes = bytes.ok_or_else(|| format!("file `{name}` is not base64"))?;
+            let bytes = bytes.ok_or_else(|| Error::Base64(name.clone()))?;
             if name == SIGNATURE {
                 carried.signature = Some(bytes);
                 continue;
             }
-            layout::check_name(name).map_err(|e| e.to_string())?;
+            layout::check_name(name)?;
             carried.files.insert(name.clone(), bytes);
         }
         carried.bounded()
@@ -76,23 +96,21 @@ impl Carried {
     ///
     /// # Errors
     /// It is not.
-    pub fn bounded(self) -> Result<Self, String> {
+    pub fn bounded(self) -> Result<Self, Error> {
         let bytes: usize = self.all().map(|(_, bytes)| bytes.len()).sum();
         if bytes <= BYTES_MAX {
             return Ok(self);
         }
-        Err(format!("{bytes} bytes: an amendment carries at most {BYTES_MAX}"))
+        Err(Error::Size(bytes))
     }
 
     /// Digest and version of the bundle these files are, with the composition library of this build.
     ///
     /// # Errors
     /// They are none.
-    pub fn described(&self) -> Result<(Digest, String), String> {
+    pub fn described(&self) -> Result<(Digest, String), Error> {
         let unread = Unread::of_layers(self.files.clone(), self.signature.clone());
-        let unread = unread.map_err(|errors| {
-            errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-        })?;
+        let unread = unread.map_err(Error::Load)?;
         Ok((unread.digest(), unread.version().to_string()))
     }
 
@@ -132,7 +150,7 @@ impl Carried {
 mod tests {
     use super::*;
 
-    fn carried(files: &[(&str, &str)]) -> Result<Carried, String> {
+    fn carried(files: &[(&str, &str)]) -> Result<Carried, Error> {
         let files = files.iter().map(|(n, t)| (*n, Json::from(STANDARD.encode(t))));
         Carried::parse(&Json::object(files))
     }

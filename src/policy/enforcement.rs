@@ -20,6 +20,31 @@ pub const OBSERVE_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The layers that may.
 const LAYERS: [&str; 2] = ["agent", "team"];
 
+/// What is wrong with the member `enforcement` of `bundle.json`.
+#[derive(PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum Malformed {
+    #[error("`enforcement` is an object of layers")]
+    Object,
+    #[error("the org layer is always enforced")]
+    Org,
+    #[error("`enforcement`: no layer `{0}`; only `agent` and `team`")]
+    Layer(String),
+    #[error("`{0}` observes at most 30 days after `not_before`")]
+    Long(&'static str),
+    #[error("`enforcement.{0}` is no object")]
+    NoObject(&'static str),
+    #[error("unknown member `enforcement.{0}.{1}`")]
+    Unknown(&'static str, String),
+    #[error("`enforcement.{0}`: `until` belongs to mode `observe`")]
+    Until(&'static str),
+    #[error("`enforcement.{0}.until` is a UTC time (`2026-12-20T00:00:00Z`)")]
+    Time(&'static str),
+    #[error("`enforcement.{0}`: mode `observe` needs `until`")]
+    NoUntil(&'static str),
+    #[error("`enforcement.{0}.mode` is `observe` or `enforce`")]
+    Mode(&'static str),
+}
+
 /// Which layers observe, and until when.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Enforcement {
@@ -32,24 +57,24 @@ impl Enforcement {
     /// Reads the member `enforcement` of `bundle.json`, strictly.
     ///
     /// # Errors
-    /// What is wrong, for a person.
+    /// See [`Malformed`].
     pub(super) fn read(
         member: Option<&Json>,
         not_before: Option<Timestamp>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Malformed> {
         let Some(member) = member else { return Ok(Self::default()) };
-        let layers = member.as_object().ok_or("`enforcement` is an object of layers")?;
+        let layers = member.as_object().ok_or(Malformed::Object)?;
         let mut observe = Vec::new();
         for (layer, said) in layers {
             let Some(layer) = LAYERS.into_iter().find(|known| known == layer) else {
                 return Err(match layer.as_str() {
-                    "org" => "the org layer is always enforced".to_owned(),
-                    odd => format!("`enforcement`: no layer `{odd}`; only `agent` and `team`"),
+                    "org" => Malformed::Org,
+                    odd => Malformed::Layer(odd.to_owned()),
                 });
             };
             if let Some(until) = read_layer(layer, said)? {
                 if not_before.is_some_and(|from| until > from.plus(OBSERVE_MAX)) {
-                    return Err(format!("`{layer}` observes at most 30 days after `not_before`"));
+                    return Err(Malformed::Long(layer));
                 }
                 observe.push((layer, until));
             }
@@ -76,23 +101,17 @@ impl Enforcement {
 }
 
 /// Until when this layer observes; `None` if it is enforced.
-fn read_layer(layer: &str, said: &Json) -> Result<Option<Timestamp>, String> {
-    let members = said.as_object().ok_or_else(|| format!("`enforcement.{layer}` is no object"))?;
+fn read_layer(layer: &'static str, said: &Json) -> Result<Option<Timestamp>, Malformed> {
+    let members = said.as_object().ok_or(Malformed::NoObject(layer))?;
     if let Some(odd) = members.keys().find(|key| !matches!(key.as_str(), "mode" | "until")) {
-        return Err(format!("unknown member `enforcement.{layer}.{odd}`"));
+        return Err(Malformed::Unknown(layer, odd.clone()));
     }
     match (said.get("mode").and_then(Json::as_str), said.get("until")) {
         (Some("enforce"), None) => Ok(None),
-        (Some("enforce"), Some(_)) => {
-            Err(format!("`enforcement.{layer}`: `until` belongs to mode `observe`"))
-        }
-        (Some("observe"), Some(until)) => instant(until).map(Some).ok_or_else(|| {
-            format!("`enforcement.{layer}.until` is a UTC time (`2026-12-20T00:00:00Z`)")
-        }),
-        (Some("observe"), None) => {
-            Err(format!("`enforcement.{layer}`: mode `observe` needs `until`"))
-        }
-        (Some(_) | None, _) => Err(format!("`enforcement.{layer}.mode` is `observe` or `enforce`")),
+        (Some("enforce"), Some(_)) => Err(Malformed::Until(layer)),
+        (Some("observe"), Some(until)) => instant(until).map(Some).ok_or(Malformed::Time(layer)),
+        (Some("observe"), None) => Err(Malformed::NoUntil(layer)),
+        (Some(_) | None, _) => Err(Malformed::Mode(layer)),
     }
 }
 

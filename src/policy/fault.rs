@@ -159,7 +159,7 @@ impl Error {
     }
 }
 
-fn list(errors: &[LoadError]) -> String {
+pub(super) fn list(errors: &[LoadError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 

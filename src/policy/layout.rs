@@ -205,7 +205,7 @@ pub(super) fn meta(files: &BTreeMap<String, Vec<u8>>) -> Result<Meta, LoadError>
         return Err(bad("`not_after` is not after `not_before`"));
     }
     let enforcement =
-        Enforcement::read(json.get("enforcement"), not_before).map_err(|e| bad(&e))?;
+        Enforcement::read(json.get("enforcement"), not_before).map_err(|e| bad(&e.to_string()))?;
     let name = name.to_owned();
     Ok(Meta { name, version, not_before, not_after, manifests, enforcement })
 }

@@ -348,7 +348,7 @@ fn read<'a, D: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Members<'a, Cow<'a, s
 }
 
 /// Why bytes are no entry.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
     /// Longer than [`BYTES_MAX`].
     #[error("entry: {0} bytes, at most {BYTES_MAX} are allowed")]

@@ -4,9 +4,8 @@
 
 use super::chain::Heartbeat;
 use super::{Body, Entry, Kind};
-use crate::Error;
 use crate::domain::canonical;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{self, Json, Limits};
 
 /// The schema of a whole entry (JSON Schema 2020-12), as shipped in bundles.
 pub const ENTRY_1: &str = include_str!("entry-1.json");
@@ -17,36 +16,65 @@ pub const ITEMS_MAX: usize = 256;
 /// Bytes an entry should stay below; the writer moves what is larger into payloads.
 pub const BYTES_SOFT_MAX: usize = 16 << 10;
 
+/// How an entry departs from the profile.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Error {
+    /// The bytes are no JSON.
+    #[error(transparent)]
+    Json(#[from] json::Error),
+    /// The bytes are no entry.
+    #[error(transparent)]
+    Entry(#[from] crate::Error),
+    /// More than [`DEPTH_MAX`] arrays and objects in each other.
+    #[error("nested deeper than {DEPTH_MAX}")]
+    Depth,
+    /// A `null`.
+    #[error("`null` is not allowed: leave the member out")]
+    Null,
+    /// A number with a fraction or an exponent.
+    #[error("only integers are allowed")]
+    Float,
+    /// An array of so many items, more than [`ITEMS_MAX`].
+    #[error("an array of {0} items, at most {ITEMS_MAX} are allowed")]
+    Items(usize),
+    /// A member of this name.
+    #[error("the member name `{0}` is not [a-z0-9_]")]
+    Name(String),
+    /// The header lacks a member that this kind must have.
+    #[error("`{0}` without `{1}`")]
+    Lacks(Kind, &'static str),
+    /// The header has a member that this kind must not have.
+    #[error("`{0}` with `{1}`")]
+    Extra(Kind, &'static str),
+}
+
 /// Reads an entry of a kind that this build does not know for its header: the bytes must be in canonical form and
 /// inside the profile of all entries. Its body is a stand-in. Returned with the kind.
 ///
 /// # Errors
 /// What is wrong with the bytes.
-pub fn unknown(bytes: &[u8]) -> Result<(Entry, String), String> {
-    let json = canonical::read(bytes, &Limits::ENTRY).map_err(|e| e.to_string())?;
-    let json = json.ok_or_else(|| Error::Canonical.to_string())?;
+pub fn unknown(bytes: &[u8]) -> Result<(Entry, String), Error> {
+    let json = canonical::read(bytes, &Limits::ENTRY)?;
+    let json = json.ok_or(crate::Error::Canonical)?;
     nested(&json, 1)?;
     let stand_in = Body::from(Heartbeat { open_runs: 0_u64.into(), rejected: None });
-    Entry::header(bytes, stand_in).map_err(|e| e.to_string())
+    Ok(Entry::header(bytes, stand_in)?)
 }
 
-fn nested(value: &Json, depth: usize) -> Result<(), String> {
-    let too_deep = || Err(format!("nested deeper than {DEPTH_MAX}"));
+fn nested(value: &Json, depth: usize) -> Result<(), Error> {
     match value {
         Json::Bool(_) | Json::Int(_) | Json::String(_) => Ok(()),
-        Json::Null => Err("`null` is not allowed: leave the member out".into()),
-        Json::Float(_) => Err("only integers are allowed".into()),
-        Json::Array(_) | Json::Object(_) if depth > DEPTH_MAX => too_deep(),
-        Json::Array(items) if items.len() > ITEMS_MAX => {
-            Err(format!("an array of {} items, at most {ITEMS_MAX} are allowed", items.len()))
-        }
+        Json::Null => Err(Error::Null),
+        Json::Float(_) => Err(Error::Float),
+        Json::Array(_) | Json::Object(_) if depth > DEPTH_MAX => Err(Error::Depth),
+        Json::Array(items) if items.len() > ITEMS_MAX => Err(Error::Items(items.len())),
         Json::Array(items) => {
             items.iter().try_for_each(|item| nested(item, depth.saturating_add(1)))
         }
         Json::Object(members) => members.iter().try_for_each(|(name, member)| {
             let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
             if name.is_empty() || !name.bytes().all(plain) {
-                return Err(format!("the member name `{name}` is not [a-z0-9_]"));
+                return Err(Error::Name(name.clone()));
             }
             nested(member, depth.saturating_add(1))
         }),
@@ -57,7 +85,7 @@ fn nested(value: &Json, depth: usize) -> Result<(), String> {
 ///
 /// # Errors
 /// The member that is missing or out of place.
-pub fn header(entry: &Entry) -> Result<(), String> {
+pub fn header(entry: &Entry) -> Result<(), Error> {
     let draft = &entry.draft;
     let kind = draft.kind();
     let of_call = kind.of_call();
@@ -72,10 +100,10 @@ pub fn header(entry: &Entry) -> Result<(), String> {
     ];
     for (name, there, required, allowed) in members {
         if required && !there {
-            return Err(format!("`{kind}` without `{name}`"));
+            return Err(Error::Lacks(kind, name));
         }
         if there && !allowed {
-            return Err(format!("`{kind}` with `{name}`"));
+            return Err(Error::Extra(kind, name));
         }
     }
     Ok(())

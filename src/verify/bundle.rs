@@ -181,14 +181,15 @@ pub fn plain(name: &str) -> bool {
 }
 
 fn read_into(dir: &Path, prefix: &str, files: &mut Files, left: &mut u64) -> Result<(), Damage> {
-    let bad = |name: &str, why: &str| Damage::new("B2", format!("`{name}`: {why}"));
+    let bad =
+        |name: &str, why: &dyn std::fmt::Display| Damage::new("B2", format!("`{name}`: {why}"));
     let unreadable = |e: std::io::Error| Damage::new("B2", format!("`{}`: {e}", dir.display()));
     for entry in std::fs::read_dir(dir).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let part = entry.file_name().to_string_lossy().into_owned();
         let name = format!("{prefix}{part}");
         if !plain(&name) {
-            return Err(bad(&name, "no plain name"));
+            return Err(bad(&name, &"no plain name"));
         }
         let kind = entry.file_type().map_err(unreadable)?;
         if kind.is_dir() {
@@ -196,10 +197,10 @@ fn read_into(dir: &Path, prefix: &str, files: &mut Files, left: &mut u64) -> Res
             continue;
         }
         if !kind.is_file() {
-            return Err(bad(&name, "not a plain file"));
+            return Err(bad(&name, &"not a plain file"));
         }
         if files.0.len() >= FILES_MAX {
-            return Err(bad(&name, "too many files"));
+            return Err(bad(&name, &"too many files"));
         }
         let bytes =
             read_file(&entry.path(), FILE_BYTES_MAX.min(*left)).map_err(|why| bad(&name, &why))?;
@@ -209,17 +210,25 @@ fn read_into(dir: &Path, prefix: &str, files: &mut Files, left: &mut u64) -> Res
     Ok(())
 }
 
+/// Why a file of a bundle is not read.
+#[derive(Debug, thiserror::Error)]
+enum Unread {
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    #[error("too large")]
+    Size,
+}
+
 /// Reads a file without following a link that took its place, and never more than the cap.
-fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
+fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Unread> {
     let file = std::fs::OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path)
-        .map_err(|e| e.to_string())?;
+        .open(path)?;
     let mut bytes = Vec::new();
-    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > bytes_max {
-        return Err("too large".into());
+        return Err(Unread::Size);
     }
     Ok(bytes)
 }

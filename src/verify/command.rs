@@ -119,12 +119,17 @@ impl End {
     }
 }
 
+/// A text that is not the id of a run.
+#[derive(Debug, thiserror::Error)]
+#[error("a run id is a lowercase UUID with hyphens")]
+pub struct NoRunId;
+
 /// Reads a run's id.
 ///
 /// # Errors
-/// What a run's id looks like.
-pub fn run_id(text: &str) -> Result<RunId, String> {
-    RunId::parse(text).ok_or_else(|| "a run id is a lowercase UUID with hyphens".to_owned())
+/// See [`NoRunId`].
+pub fn run_id(text: &str) -> Result<RunId, NoRunId> {
+    RunId::parse(text).ok_or(NoRunId)
 }
 
 /// Verifies, prints the report to standard output, and says how that ended.

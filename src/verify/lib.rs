@@ -49,7 +49,8 @@ pub enum Error {
         /// Counted from 1.
         line: usize,
         /// What is wrong.
-        why: String,
+        #[source]
+        why: trust::Error,
     },
 }
 

@@ -5,14 +5,76 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::Error;
-use crate::crypto::keys::PublicKey;
-use crate::crypto::note::{Algorithm, VerifierKey};
+use crate::crypto::keys::{self, PublicKey};
+use crate::crypto::note::{self, Algorithm, VerifierKey};
 use crate::crypto::tsp;
 use crate::domain::digest::Digest;
 use crate::domain::id::{RunId, Seq};
 use crate::domain::time::Timestamp;
 use crate::entries::epochs;
+
+/// What is wrong with a line of a trust file.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A first field that means nothing.
+    #[error("unknown word `{0}`")]
+    Word(String),
+    /// A known first field with so many values.
+    #[error("`{0}` has {1} values")]
+    Values(String, usize),
+    /// Not a digest.
+    #[error("`{0}` is no SHA-256 digest")]
+    Digest(String),
+    /// A file of keys.
+    #[error(transparent)]
+    KeyFile(#[from] keys::Error),
+    /// Not a key in base64, or one of small order.
+    #[error("`{0}` is no usable ed25519 key")]
+    Key(String),
+    /// Not a verifier key.
+    #[error(transparent)]
+    VerifierKey(#[from] note::Error),
+    /// A verifier key of another use.
+    #[error("`{name}` is a key of algorithm {found}, not {expected}")]
+    Algorithm {
+        /// Its name.
+        name: String,
+        /// Its algorithm byte.
+        found: u8,
+        /// The one of this use.
+        expected: u8,
+    },
+    /// A second `quorum`.
+    #[error("`quorum` is there twice")]
+    QuorumTwice,
+    /// Not a number from 1 on.
+    #[error("`{0}` is no number of witnesses")]
+    Quorum(String),
+    /// A file of certificates cannot be read.
+    #[error("`{0}`: {1}")]
+    Io(String, #[source] std::io::Error),
+    /// A file of certificates holds none.
+    #[error("`{0}`: {1}")]
+    Authorities(String, #[source] tsp::Error),
+    /// Not a number of seconds, or more than a day.
+    #[error("`{0}` is no number of seconds up to a day")]
+    Skew(String),
+    /// Not a [`Use`].
+    #[error("`{0}` is no use of keys")]
+    Use(String),
+    /// Not the id of a key.
+    #[error("`{0}` is no key id: SHA-256 of the raw key, in hex")]
+    KeyId(String),
+    /// Not a number of entries.
+    #[error("`{0}` is no size")]
+    Size(String),
+    /// Not a root in hex or base64.
+    #[error("`{0}` is no root")]
+    Root(String),
+    /// A head that every log extends.
+    #[error("a head of size 0 pins nothing")]
+    EmptyHead,
+}
 
 /// A head somebody noted before, and holds the log to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -156,8 +218,8 @@ impl Trust {
     ///
     /// # Errors
     /// The file, the line and what is wrong with it.
-    pub fn load(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+    pub fn load(path: &Path) -> Result<Self, crate::Error> {
+        let text = std::fs::read_to_string(path).map_err(|e| crate::Error::io(path, e))?;
         Self::parse(&text, path)
     }
 
@@ -165,11 +227,11 @@ impl Trust {
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+    pub fn parse(text: &str, path: &Path) -> Result<Self, crate::Error> {
         let base = path.parent().unwrap_or(Path::new("."));
         let mut trust = Self::default();
         for (at, line) in text.lines().enumerate() {
-            trust.line(line, base).map_err(|why| Error::Trust {
+            trust.line(line, base).map_err(|why| crate::Error::Trust {
                 path: path.display().to_string(),
                 line: at.saturating_add(1),
                 why,
@@ -198,7 +260,7 @@ impl Trust {
             .min()
     }
 
-    fn line(&mut self, line: &str, base: &Path) -> Result<(), String> {
+    fn line(&mut self, line: &str, base: &Path) -> Result<(), Error> {
         let mut words = line.split_ascii_whitespace();
         let Some(word) = words.next().filter(|word| !word.starts_with('#')) else { return Ok(()) };
         let values: Vec<&str> = words.collect();
@@ -212,9 +274,7 @@ impl Trust {
             ("break-glass", [list]) => {
                 signers(list, base, (&mut self.break_glass, &mut self.break_glass_keys))?;
             }
-            ("policy", [digest]) => self.policies.push(
-                Digest::parse(digest).ok_or_else(|| format!("`{digest}` is no SHA-256 digest"))?,
-            ),
+            ("policy", [text]) => self.policies.push(digest(text)?),
             ("origin", [origin]) => self.origins.push((*origin).to_owned()),
             ("head", [origin, size, root]) => self.heads.push(head(origin, size, root)?),
             ("fleet-key", [key]) => self.fleet.push(vkey(key, Algorithm::Ed25519)?),
@@ -232,9 +292,9 @@ impl Trust {
                 | "skew" | "revoked",
                 _,
             ) => {
-                return Err(format!("`{word}` has {} values", values.len()));
+                return Err(Error::Values(word.to_owned(), values.len()));
             }
-            _ => return Err(format!("unknown word `{word}`")),
+            _ => return Err(Error::Word(word.to_owned())),
         }
         Ok(())
     }
@@ -245,84 +305,87 @@ fn signers(
     value: &str,
     base: &Path,
     (lists, signing): (&mut Vec<Digest>, &mut Vec<PublicKey>),
-) -> Result<(), String> {
-    match value.strip_prefix("sha256:").map(Digest::parse) {
-        Some(Some(digest)) => lists.push(digest),
-        Some(None) => return Err(format!("`{value}` is no SHA-256 digest")),
-        None => signing.extend(keys(value, base)?),
+) -> Result<(), Error> {
+    if value.starts_with("sha256:") {
+        lists.push(digest(value)?);
+    } else {
+        signing.extend(keys(value, base)?);
     }
     Ok(())
 }
 
-fn keys(value: &str, base: &Path) -> Result<Vec<PublicKey>, String> {
+fn digest(text: &str) -> Result<Digest, Error> {
+    Digest::parse(text).ok_or_else(|| Error::Digest(text.to_owned()))
+}
+
+fn keys(value: &str, base: &Path) -> Result<Vec<PublicKey>, Error> {
     let Some(raw) = value.strip_prefix("ed25519:") else {
-        return PublicKey::load_all(&base.join(value)).map_err(|e| e.to_string());
+        return Ok(PublicKey::load_all(&base.join(value))?);
     };
     let key = STANDARD
         .decode(raw)
         .ok()
         .and_then(|raw| <[u8; 32]>::try_from(raw).ok())
         .and_then(|raw| PublicKey::from_bytes(&raw));
-    key.map(|key| vec![key]).ok_or_else(|| format!("`{value}` is no usable ed25519 key"))
+    key.map(|key| vec![key]).ok_or_else(|| Error::Key(value.to_owned()))
 }
 
-fn vkey(text: &str, wanted: Algorithm) -> Result<VerifierKey, String> {
-    let key = VerifierKey::parse(text).map_err(|e| e.to_string())?;
+fn vkey(text: &str, wanted: Algorithm) -> Result<VerifierKey, Error> {
+    let key = VerifierKey::parse(text)?;
     if key.algorithm == wanted {
         Ok(key)
     } else {
-        let (has, wanted) = (key.algorithm.byte(), wanted.byte());
-        Err(format!("`{}` is a key of algorithm {has}, not {wanted}", key.name))
+        let (found, expected) = (key.algorithm.byte(), wanted.byte());
+        Err(Error::Algorithm { name: key.name, found, expected })
     }
 }
 
-fn quorum(text: &str, before: Option<usize>) -> Result<usize, String> {
+fn quorum(text: &str, before: Option<usize>) -> Result<usize, Error> {
     match (text.parse::<usize>(), before) {
-        (_, Some(_)) => Err("`quorum` is there twice".into()),
+        (_, Some(_)) => Err(Error::QuorumTwice),
         (Ok(number), None) if number > 0 => Ok(number),
-        _ => Err(format!("`{text}` is no number of witnesses")),
+        _ => Err(Error::Quorum(text.to_owned())),
     }
 }
 
-fn authorities(file: &str, base: &Path) -> Result<Vec<Vec<u8>>, String> {
-    let pem = std::fs::read(base.join(file)).map_err(|e| format!("`{file}`: {e}"))?;
-    tsp::authorities(&pem).map_err(|e| format!("`{file}`: {e}"))
+fn authorities(file: &str, base: &Path) -> Result<Vec<Vec<u8>>, Error> {
+    let pem = std::fs::read(base.join(file)).map_err(|e| Error::Io(file.to_owned(), e))?;
+    tsp::authorities(&pem).map_err(|e| Error::Authorities(file.to_owned(), e))
 }
 
-fn skew(text: &str) -> Result<i64, String> {
+fn skew(text: &str) -> Result<i64, Error> {
     // A day: more would make every time check an empty one.
     let seconds = text.parse::<u32>().ok().filter(|seconds| *seconds <= 86_400);
     let millis = seconds.map(|seconds| i64::from(seconds).saturating_mul(1000));
-    millis.ok_or_else(|| format!("`{text}` is no number of seconds up to a day"))
+    millis.ok_or_else(|| Error::Skew(text.to_owned()))
 }
 
-fn revoked(purpose: &str, key: &str, good: Option<(&str, &str)>) -> Result<Revoked, String> {
-    let purpose = Use::parse(purpose).ok_or_else(|| format!("`{purpose}` is no use of keys"))?;
+fn revoked(purpose: &str, key: &str, good: Option<(&str, &str)>) -> Result<Revoked, Error> {
+    let purpose = Use::parse(purpose).ok_or_else(|| Error::Use(purpose.to_owned()))?;
     if Digest::parse(key).is_none_or(|id| id.hex() != key) {
-        return Err(format!("`{key}` is no key id: SHA-256 of the raw key, in hex"));
+        return Err(Error::KeyId(key.to_owned()));
     }
-    let good = match good {
-        None => None,
-        Some((log, size)) => {
-            let size: Seq = size.parse().map_err(|_| format!("`{size}` is no size"))?;
-            Some((log.to_owned(), size))
-        }
-    };
+    let good = good.map(|(log, size)| Ok::<_, Error>((log.to_owned(), entries(size)?)));
+    let good = good.transpose()?;
     Ok(Revoked { purpose, key: key.to_owned(), good })
 }
 
-fn head(origin: &str, size: &str, root: &str) -> Result<PinnedHead, String> {
-    let number: Seq = size.parse().map_err(|_| format!("`{size}` is no size"))?;
+fn entries(size: &str) -> Result<Seq, Error> {
+    size.parse().map_err(|_| Error::Size(size.to_owned()))
+}
+
+fn head(origin: &str, size: &str, root: &str) -> Result<PinnedHead, Error> {
+    let size = entries(size)?;
     let root = Digest::parse(root)
         .or_else(|| {
             let raw = STANDARD.decode(root).ok()?;
             <[u8; 32]>::try_from(raw).ok().map(Digest::from_bytes)
         })
-        .ok_or_else(|| format!("`{root}` is no root"))?;
-    if number == 0 {
-        return Err("a head of size 0 pins nothing".into());
+        .ok_or_else(|| Error::Root(root.to_owned()))?;
+    if size == 0 {
+        return Err(Error::EmptyHead);
     }
-    Ok(PinnedHead { origin: origin.to_owned(), size: number, root })
+    Ok(PinnedHead { origin: origin.to_owned(), size, root })
 }
 
 #[cfg(test)]
@@ -361,7 +424,7 @@ mod tests {
     fn a_witness_key_is_no_log_key_and_a_revoked_key_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trust.txt");
-        let key = crate::crypto::keys::SecretKey::generate(&crate::clock::SystemEntropy).public();
+        let key = keys::SecretKey::generate(&crate::clock::SystemEntropy).public();
         let (log, witness) = (VerifierKey::log("l", key), VerifierKey::witness("w", key));
         std::fs::write(&path, format!("fleet-key {witness}\n")).unwrap();
         assert!(Trust::load(&path).unwrap_err().to_string().contains("algorithm 4, not 1"));

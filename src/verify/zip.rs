@@ -101,6 +101,82 @@ fn length(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
+/// Why an archive is not read.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("`{0}`: {1}")]
+    Entry(String, #[source] Box<Self>),
+    #[error("{0} bytes when unpacked, at most {BYTES_MAX} are read")]
+    Total(u64),
+    #[error("`{name}` begins at {found}, expected {expected}")]
+    Begins { name: String, found: usize, expected: usize },
+    #[error("bytes before the directory that belong to nothing, from {0}")]
+    Before(usize),
+    #[error("too short for an archive")]
+    Short,
+    #[error("it does not end with the end of a directory")]
+    End,
+    #[error("it is one of several volumes")]
+    Volumes,
+    #[error("{0} files or more, fewer than {FILES_MAX} are read")]
+    Files(u16),
+    #[error("the directory is not where its end says, or has an extension (zip64)")]
+    Directory,
+    #[error("the directory has other bytes")]
+    DirectoryBytes,
+    #[error("the directory has fewer entries than it says")]
+    DirectoryShort,
+    #[error("a comment, or another volume")]
+    Comment,
+    #[error("encrypted, or of a kind that is not read")]
+    Flags,
+    #[error("a malformed extra field")]
+    Extra,
+    #[error("sizes or a name in an extra field")]
+    Twofold,
+    #[error("a link, or not a plain file")]
+    Mode,
+    #[error("{0} bytes, at most {FILE_BYTES_MAX} are read")]
+    Size(u64),
+    #[error("{packed} bytes that would become {size}")]
+    Ratio { packed: u64, size: u64 },
+    #[error("no plain name")]
+    Name,
+    #[error("there twice")]
+    Twice,
+    #[error("`{0}` is a file and a folder")]
+    Folder(String),
+    #[error("its header and the directory contradict each other")]
+    Header,
+    #[error("it runs into what follows it")]
+    Overlap,
+    #[error("it runs beyond the archive")]
+    Beyond,
+    #[error("neither stored nor deflated")]
+    Method,
+    #[error("its checksum is another")]
+    Checksum,
+    #[error("bytes after it belong to nothing")]
+    After,
+    #[error("what follows it and the directory contradict each other")]
+    Descriptor,
+    #[error("it does not inflate to exactly {0} bytes")]
+    Inflate(usize),
+    #[error("it ends in the middle of a header")]
+    Cut,
+    #[error("sizes in an extension (zip64)")]
+    Zip64,
+    #[error("a name that is no text")]
+    Text,
+}
+
+impl Error {
+    /// This, of the entry of this name.
+    fn of(self, name: &str) -> Self {
+        Self::Entry(name.escape_default().to_string(), Box::new(self))
+    }
+}
+
 /// What the directory says of one entry.
 struct Entry {
     name: String,
@@ -120,12 +196,12 @@ pub fn read(archive: &[u8]) -> Result<Files, Damage> {
     unpack(archive).map_err(|why| Damage::new("B2", format!("the archive: {why}")))
 }
 
-fn unpack(archive: &[u8]) -> Result<Files, String> {
+fn unpack(archive: &[u8]) -> Result<Files, Error> {
     let (entries, start) = directory(archive)?;
     names(&entries)?;
     let total: u64 = entries.iter().map(|entry| to_u64(entry.size)).sum();
     if total > BYTES_MAX {
-        return Err(format!("{total} bytes when unpacked, at most {BYTES_MAX} are read"));
+        return Err(Error::Total(total));
     }
     let mut order: Vec<&Entry> = entries.iter().collect();
     order.sort_by_key(|entry| entry.offset);
@@ -134,37 +210,37 @@ fn unpack(archive: &[u8]) -> Result<Files, String> {
     for (place, entry) in order.iter().enumerate() {
         let next = order.get(place.saturating_add(1)).map_or(start, |next| next.offset);
         if entry.offset != at {
-            return Err(format!("`{}` begins at {}, expected {at}", entry.name, entry.offset));
+            let (name, found) = (entry.name.clone(), entry.offset);
+            return Err(Error::Begins { name, found, expected: at });
         }
-        let bytes =
-            content(archive, entry, next).map_err(|why| format!("`{}`: {why}", entry.name))?;
+        let bytes = content(archive, entry, next).map_err(|why| why.of(&entry.name))?;
         at = next;
         if !entry.name.ends_with('/') {
             files.0.insert(entry.name.clone(), bytes);
         }
     }
     if at != start {
-        return Err(format!("bytes before the directory that belong to nothing, from {at}"));
+        return Err(Error::Before(at));
     }
     Ok(files)
 }
 
 /// The directory at the end, and where it begins.
-fn directory(archive: &[u8]) -> Result<(Vec<Entry>, usize), String> {
-    let end_at = archive.len().checked_sub(END_BYTES).ok_or("too short for an archive")?;
+fn directory(archive: &[u8]) -> Result<(Vec<Entry>, usize), Error> {
+    let end_at = archive.len().checked_sub(END_BYTES).ok_or(Error::Short)?;
     let end = Fields { bytes: archive, at: end_at };
     if end.u32(0)? != END || end.u16(20)? != 0 {
-        return Err("it does not end with the end of a directory".into());
+        return Err(Error::End);
     }
     let (count, start, size) = (end.u16(10)?, end.size(16)?, end.size(12)?);
     if end.u16(4)? != 0 || end.u16(6)? != 0 || end.u16(8)? != count {
-        return Err("it is one of several volumes".into());
+        return Err(Error::Volumes);
     }
     if usize::from(count) >= FILES_MAX {
-        return Err(format!("{count} files or more, fewer than {FILES_MAX} are read"));
+        return Err(Error::Files(count));
     }
     if start.checked_add(size) != Some(end_at) {
-        return Err("the directory is not where its end says, or has an extension (zip64)".into());
+        return Err(Error::Directory);
     }
     let mut entries = Vec::new();
     let mut at = start;
@@ -173,34 +249,32 @@ fn directory(archive: &[u8]) -> Result<(Vec<Entry>, usize), String> {
         entries.push(entry);
         at = next;
     }
-    if at == end_at { Ok((entries, start)) } else { Err("the directory has other bytes".into()) }
+    if at == end_at { Ok((entries, start)) } else { Err(Error::DirectoryBytes) }
 }
 
-fn central(archive: &[u8], at: usize) -> Result<(Entry, usize), String> {
+fn central(archive: &[u8], at: usize) -> Result<(Entry, usize), Error> {
     let fields = Fields { bytes: archive, at };
     if fields.u32(0)? != CENTRAL {
-        return Err("the directory has fewer entries than it says".into());
+        return Err(Error::DirectoryShort);
     }
     let (name_len, extra_len) = (fields.u16(28)?, fields.u16(30)?);
     let name = fields.text(CENTRAL_BYTES, name_len)?;
     let extra = fields.slice(CENTRAL_BYTES.saturating_add(name_len.into()), extra_len)?;
-    let bad = |why: &str| Err(format!("`{}`: {why}", name.escape_default()));
+    let bad = |why: Error| Err(why.of(&name));
     if fields.u16(32)? != 0 || fields.u16(34)? != 0 {
-        return bad("a comment, or another volume");
+        return bad(Error::Comment);
     }
     let flags = fields.u16(8)?;
     if flags & !FLAGS != 0 {
-        return bad("encrypted, or of a kind that is not read");
+        return bad(Error::Flags);
     }
-    if let Some(why) = second_words(extra) {
-        return bad(why);
-    }
+    once(extra).map_err(|why| why.of(&name))?;
     let mode = fields.u32(38)? >> 16;
     // Other systems than Unix leave the mode empty, and know no links.
     let kind = mode & 0o170_000;
     let expected = if name.ends_with('/') { 0o040_000 } else { 0o100_000 };
     if kind != 0 && kind != expected {
-        return bad("a link, or not a plain file");
+        return bad(Error::Mode);
     }
     let entry = Entry {
         flags,
@@ -213,60 +287,60 @@ fn central(archive: &[u8], at: usize) -> Result<(Entry, usize), String> {
     };
     let (packed, size) = (to_u64(entry.packed), to_u64(entry.size));
     if size > FILE_BYTES_MAX {
-        return Err(format!("`{}`: {size} bytes, at most {FILE_BYTES_MAX} are read", entry.name));
+        return Err(Error::Size(size).of(&entry.name));
     }
     if size > RATIO_FREE && size / RATIO_MAX > packed {
-        return Err(format!("`{}`: {packed} bytes that would become {size}", entry.name));
+        return Err(Error::Ratio { packed, size }.of(&entry.name));
     }
     let next = at.saturating_add(CENTRAL_BYTES).saturating_add(name_len.into());
     Ok((entry, next.saturating_add(extra_len.into())))
 }
 
-/// Extra fields that say a name or a size a second time, or that are malformed.
-fn second_words(extra: &[u8]) -> Option<&'static str> {
+/// No extra field says a name or a size a second time, and none is malformed.
+fn once(extra: &[u8]) -> Result<(), Error> {
     let mut rest = extra;
     while !rest.is_empty() {
         let (Some((id, after)), true) = (rest.split_first_chunk::<2>(), rest.len() >= 4) else {
-            return Some("a malformed extra field");
+            return Err(Error::Extra);
         };
         if SECOND_WORDS.contains(&u16::from_le_bytes(*id)) {
-            return Some("sizes or a name in an extra field");
+            return Err(Error::Twofold);
         }
         let Some((len, after)) = after.split_first_chunk::<2>() else {
-            return Some("a malformed extra field");
+            return Err(Error::Extra);
         };
         match after.split_at_checked(u16::from_le_bytes(*len).into()) {
             Some((_, after)) => rest = after,
-            None => return Some("a malformed extra field"),
+            None => return Err(Error::Extra),
         }
     }
-    None
+    Ok(())
 }
 
 /// Every name is plain, none is there twice in any spelling, and none is a folder of another.
-fn names(entries: &[Entry]) -> Result<(), String> {
+fn names(entries: &[Entry]) -> Result<(), Error> {
     let mut seen = BTreeSet::new();
     for entry in entries {
         let name = entry.name.strip_suffix('/').unwrap_or(&entry.name);
         if !plain(name) {
-            return Err(format!("`{}`: no plain name", entry.name.escape_default()));
+            return Err(Error::Name.of(&entry.name));
         }
         if !seen.insert(entry.name.to_ascii_lowercase()) {
-            return Err(format!("`{}`: there twice", entry.name));
+            return Err(Error::Twice.of(&entry.name));
         }
     }
     for entry in entries {
         let lower = entry.name.to_ascii_lowercase();
         let mut folders = lower.match_indices('/').filter_map(|(at, _)| lower.get(..at));
         if let Some(folder) = folders.find(|folder| seen.contains(*folder)) {
-            return Err(format!("`{folder}` is a file and a folder"));
+            return Err(Error::Folder(folder.to_owned()));
         }
     }
     Ok(())
 }
 
 /// The bytes of an entry, whose place in the archive ends at `next`.
-fn content(archive: &[u8], entry: &Entry, next: usize) -> Result<Vec<u8>, String> {
+fn content(archive: &[u8], entry: &Entry, next: usize) -> Result<Vec<u8>, Error> {
     let local = Fields { bytes: archive, at: entry.offset };
     let (name_len, extra_len) = (local.u16(26)?, local.u16(28)?);
     let described = entry.flags & FLAG_DESCRIPTOR != 0;
@@ -278,34 +352,32 @@ fn content(archive: &[u8], entry: &Entry, next: usize) -> Result<Vec<u8>, String
         && (sizes == told || (described && sizes == (0, 0, 0)))
         && local.text(LOCAL_BYTES, name_len)? == entry.name;
     if !same {
-        return Err("its header and the directory contradict each other".into());
+        return Err(Error::Header);
     }
     let extra_at = LOCAL_BYTES.saturating_add(name_len.into());
-    if let Some(why) = second_words(local.slice(extra_at, extra_len)?) {
-        return Err(why.into());
-    }
+    once(local.slice(extra_at, extra_len)?)?;
     let data_at = entry.offset.saturating_add(extra_at).saturating_add(extra_len.into());
     let data_end = data_at.checked_add(entry.packed).filter(|end| *end <= next);
-    let data_end = data_end.ok_or("it runs into what follows it")?;
+    let data_end = data_end.ok_or(Error::Overlap)?;
     descriptor(archive, data_end, next, described.then_some(entry))?;
-    let data = archive.get(data_at..data_end).ok_or("it runs beyond the archive")?;
+    let data = archive.get(data_at..data_end).ok_or(Error::Beyond)?;
     let bytes = match entry.method {
         STORED if entry.packed == entry.size => data.to_vec(),
         DEFLATED => inflate(data, entry.size)?,
-        _ => return Err("neither stored nor deflated".into()),
+        _ => return Err(Error::Method),
     };
-    if crc32(&bytes) == entry.crc { Ok(bytes) } else { Err("its checksum is another".into()) }
+    if crc32(&bytes) == entry.crc { Ok(bytes) } else { Err(Error::Checksum) }
 }
 
 /// What stands between an entry's data and the next entry: nothing, or its sizes once more.
-fn descriptor(archive: &[u8], at: usize, next: usize, entry: Option<&Entry>) -> Result<(), String> {
+fn descriptor(archive: &[u8], at: usize, next: usize, entry: Option<&Entry>) -> Result<(), Error> {
     let Some(entry) = entry else {
-        return if at == next { Ok(()) } else { Err("bytes after it belong to nothing".into()) };
+        return if at == next { Ok(()) } else { Err(Error::After) };
     };
     let signed = match next.checked_sub(at) {
         Some(16) => 4,
         Some(12) => 0,
-        _ => return Err("bytes after it belong to nothing".into()),
+        _ => return Err(Error::After),
     };
     let fields = Fields { bytes: archive, at };
     let begins = signed == 0 || fields.u32(0)? == DESCRIPTOR;
@@ -314,12 +386,12 @@ fn descriptor(archive: &[u8], at: usize, next: usize, entry: Option<&Entry>) -> 
     if begins && said == (entry.crc, entry.packed, entry.size) {
         Ok(())
     } else {
-        Err("what follows it and the directory contradict each other".into())
+        Err(Error::Descriptor)
     }
 }
 
 /// Inflates exactly `size` bytes out of exactly `data`.
-fn inflate(data: &[u8], size: usize) -> Result<Vec<u8>, String> {
+fn inflate(data: &[u8], size: usize) -> Result<Vec<u8>, Error> {
     let mut out = vec![0; size];
     let mut state = Box::<DecompressorOxide>::default();
     let flags = TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
@@ -327,7 +399,7 @@ fn inflate(data: &[u8], size: usize) -> Result<Vec<u8>, String> {
     if status == TINFLStatus::Done && read == data.len() && written == size {
         Ok(out)
     } else {
-        Err(format!("it does not inflate to exactly {size} bytes"))
+        Err(Error::Inflate(size))
     }
 }
 
@@ -338,32 +410,32 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    fn slice(&self, offset: usize, len: u16) -> Result<&[u8], String> {
+    fn slice(&self, offset: usize, len: u16) -> Result<&[u8], Error> {
         let from = self.at.saturating_add(offset);
         let slice = self.bytes.get(from..from.saturating_add(len.into()));
-        slice.ok_or_else(|| "it ends in the middle of a header".to_owned())
+        slice.ok_or(Error::Cut)
     }
 
-    fn u16(&self, offset: usize) -> Result<u16, String> {
-        let raw = <[u8; 2]>::try_from(self.slice(offset, 2)?).map_err(|e| e.to_string())?;
+    fn u16(&self, offset: usize) -> Result<u16, Error> {
+        let raw = <[u8; 2]>::try_from(self.slice(offset, 2)?).map_err(|_| Error::Cut)?;
         Ok(u16::from_le_bytes(raw))
     }
 
-    fn u32(&self, offset: usize) -> Result<u32, String> {
-        let raw = <[u8; 4]>::try_from(self.slice(offset, 4)?).map_err(|e| e.to_string())?;
+    fn u32(&self, offset: usize) -> Result<u32, Error> {
+        let raw = <[u8; 4]>::try_from(self.slice(offset, 4)?).map_err(|_| Error::Cut)?;
         Ok(u32::from_le_bytes(raw))
     }
 
     /// A size or offset; all ones would mean that an extension has it.
-    fn size(&self, offset: usize) -> Result<usize, String> {
+    fn size(&self, offset: usize) -> Result<usize, Error> {
         let value = self.u32(offset)?;
         let value = usize::try_from(value).ok().filter(|_| value != u32::MAX);
-        value.ok_or_else(|| "sizes in an extension (zip64)".to_owned())
+        value.ok_or(Error::Zip64)
     }
 
-    fn text(&self, offset: usize, len: u16) -> Result<String, String> {
+    fn text(&self, offset: usize, len: u16) -> Result<String, Error> {
         let text = std::str::from_utf8(self.slice(offset, len)?);
-        text.map(str::to_owned).map_err(|_| "a name that is no text".to_owned())
+        text.map(str::to_owned).map_err(|_| Error::Text)
     }
 }
 

@@ -5,7 +5,7 @@ use wicketgate::approval::{Signed, Statement, Word, check};
 use crate::holds::{ALICE, approvers, hold, now, signed, statement};
 
 fn why(bytes: &[u8]) -> String {
-    Statement::parse(bytes).unwrap_err()
+    Statement::parse(bytes).unwrap_err().to_string()
 }
 
 #[test]

@@ -32,8 +32,8 @@ pub(super) fn refuse<T>(code: &str, message: impl Into<String>) -> Result<T, Ref
 /// The files a proposal carries, if they are the bundle it names.
 pub(super) fn files(proposal: &Proposal) -> Result<Carried, String> {
     let json = Json::parse(proposal.files.as_bytes(), &Limits::FILE).map_err(|e| e.to_string())?;
-    let files = Carried::parse(&json)?;
-    let (digest, _) = files.described()?;
+    let files = Carried::parse(&json).map_err(|e| e.to_string())?;
+    let (digest, _) = files.described().map_err(|e| e.to_string())?;
     if digest == proposal.bundle {
         return Ok(files);
     }

@@ -78,7 +78,7 @@ impl Surroundings<'_> {
 
     /// The text of a file that only its owner may read.
     pub(super) fn read_secret(&self, file: &Path) -> Result<Zeroizing<String>, String> {
-        private::text(&self.base_dir.join(file))
+        private::text(&self.base_dir.join(file)).map_err(|e| e.to_string())
     }
 
     /// Whether a tool may be given this path, canonical: nothing of the sidecar's own, nothing of the

@@ -190,7 +190,7 @@ struct Validity {
 pub fn read(bytes: &[u8], file: &str) -> Result<Manifest, Error> {
     let document = Document::parse(bytes, file).map_err(Error::Format)?;
     let internal = |why: String| Error::Schema(vec![document.error("", why)]);
-    let mut wrong = document.violations(&schema()).map_err(internal)?;
+    let mut wrong = document.violations(&schema()).map_err(|e| internal(e.to_string()))?;
     wrong.extend(beyond_schema(&document));
     if !wrong.is_empty() {
         wrong.sort();

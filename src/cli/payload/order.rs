@@ -87,7 +87,7 @@ impl Signing {
         let Some(path) = &self.order else { return Ok(None) };
         let at = |why: String| (Exit::Usage, format!("`{}`: {why}", path.display()));
         let bytes = std::fs::read(path).map_err(|e| at(e.to_string()))?;
-        Statement::parse(&bytes).map(Some).map_err(at)
+        Statement::parse(&bytes).map(Some).map_err(|e| at(e.to_string()))
     }
 
     /// Signs it, or takes the signature that was made elsewhere.

@@ -51,6 +51,20 @@ fn unread(what: &'static str) -> impl Fn(der::Error) -> Fault {
     move |error| invalid(format!("{what} cannot be read: {error}"))
 }
 
+/// Why a text holds no certificates of authorities.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// Not PEM, or a block that is not a certificate.
+    #[error("no PEM certificates: {0}")]
+    Pem(der::Error),
+    /// Not one block.
+    #[error("no certificate in it")]
+    Empty,
+    /// A certificate that cannot be written as DER.
+    #[error(transparent)]
+    Der(der::Error),
+}
+
 /// A stamp that holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stamp {
@@ -337,11 +351,10 @@ fn signed(signer: &Signer, content: &[u8], certificate: &[u8]) -> Result<(), Fau
 ///
 /// # Errors
 /// No certificate in it, or something that is none.
-pub fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-    let chain =
-        Certificate::load_pem_chain(pem).map_err(|e| format!("no PEM certificates: {e}"))?;
+pub fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    let chain = Certificate::load_pem_chain(pem).map_err(Error::Pem)?;
     if chain.is_empty() {
-        return Err("no certificate in it".into());
+        return Err(Error::Empty);
     }
-    chain.iter().map(|one| one.to_der().map_err(|e| e.to_string())).collect()
+    chain.iter().map(|one| one.to_der().map_err(Error::Der)).collect()
 }

@@ -118,9 +118,10 @@ impl Office {
         let malformed = |detail: &'static str, why: String| {
             self.refuse(Problem::new(Code::RequestMalformed, detail, why))
         };
-        let carried = Carried::parse(files).map_err(|why| malformed("amendment.bytes", why))?;
+        let carried =
+            Carried::parse(files).map_err(|why| malformed("amendment.bytes", why.to_string()))?;
         let (bundle, version) =
-            carried.described().map_err(|why| malformed("amendment.bytes", why))?;
+            carried.described().map_err(|why| malformed("amendment.bytes", why.to_string()))?;
         let base = match base {
             Some(text) => Digest::parse(text)
                 .ok_or_else(|| malformed("amendment.base", "`base` is a sha256: digest".into()))?,

@@ -132,7 +132,7 @@ impl Webhook {
         let id = format!("msg_{}", id.hex());
         let at = office.clock.now().seconds().to_string();
         let signed = format!("{id}.{at}.{body}");
-        let signature = self.key.sign(signed.as_bytes())?;
+        let signature = self.key.sign(signed.as_bytes()).map_err(|e| e.to_string())?;
         let signature = format!("v1a,{}", STANDARD.encode(signature));
         let request = http::Request::builder()
             .method(http::Method::POST)

@@ -282,7 +282,7 @@ fn sealed(
     files.put(bundle::PAGE, page::page(&files, &exporter));
     let manifest = statement::statement(&files, predicate);
     let envelope = dsse::sign_by(statement::PAYLOAD_TYPE, &manifest, order.key);
-    files.put(bundle::ENVELOPE, envelope.map_err(Error::Unsigned)?);
+    files.put(bundle::ENVELOPE, envelope.map_err(|e| Error::Unsigned(e.to_string()))?);
     let digest = Digest::of(&[&manifest]);
     files.put(bundle::MANIFEST, manifest);
     let logs = strands.iter().map(|strand| {

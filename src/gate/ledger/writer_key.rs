@@ -90,7 +90,8 @@ impl Certificate {
     /// The signer's.
     pub fn issue(&self, signer: &dyn Signer) -> Result<record::chain::Certificate, String> {
         let body = self.body();
-        let signature = signer.sign(&dsse::pae(CERTIFICATE_TYPE, &body))?;
+        let signature =
+            signer.sign(&dsse::pae(CERTIFICATE_TYPE, &body)).map_err(|e| e.to_string())?;
         Ok(record::chain::Certificate {
             body: STANDARD.encode(&body).into(),
             keyid: HexDigest::parse(&signer.public().id()).ok_or("a key id is no digest")?,
@@ -165,7 +166,7 @@ impl WriterKey {
     /// # Errors
     /// The signer's.
     pub(super) fn sign(&self, message: &[u8]) -> Result<[u8; 64], String> {
-        self.key.sign(message)
+        self.key.sign(message).map_err(|e| e.to_string())
     }
 
     /// The signed checkpoint over a tree of this size and root.
@@ -180,7 +181,9 @@ impl WriterKey {
         let also = self.also.iter().filter(|also| also.public() != self.key.public());
         let signers: Vec<&dyn Signer> =
             std::iter::once(&self.key).chain(also).map(|signer| &**signer).collect();
-        Checkpoint { origin: self.origin.clone(), size, root }.sign_by(&signers)
+        Checkpoint { origin: self.origin.clone(), size, root }
+            .sign_by(&signers)
+            .map_err(|e| e.to_string())
     }
 }
 

@@ -213,7 +213,7 @@ impl Broken {
     fn read(members: Members<'_>) -> Result<Self, String> {
         let wrong = || "`break_glass` is malformed".to_owned();
         let signed = Signed::of(members.value("signed")?).ok_or_else(wrong)?;
-        let statement = Statement::parse(signed.statement.as_bytes())?;
+        let statement = Statement::parse(signed.statement.as_bytes()).map_err(|e| e.to_string())?;
         let by = members.list("by")?.iter().map(|one| one.as_str().map(str::to_owned));
         let by: Option<Vec<String>> = by.collect();
         Ok(Self {

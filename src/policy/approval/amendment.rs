@@ -5,7 +5,7 @@
 
 use super::approvers::Purpose;
 use super::check::{Refused, refuse, signer};
-use super::{Approval, Approvers, Word, is_nonce};
+use super::{Approval, Approvers, Malformed, Word, is_nonce};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
@@ -42,15 +42,15 @@ impl Statement {
     /// Reads the bytes that were signed: canonical form, exactly the members of a statement.
     ///
     /// # Errors
-    /// What is wrong, in words for a person.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+    /// See [`Malformed`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         if bytes.len() > BYTES_MAX {
-            return Err(format!("longer than {BYTES_MAX} bytes"));
+            return Err(Malformed::Long(BYTES_MAX));
         }
-        let json = Json::parse(bytes, &Limits::ENTRY).map_err(|e| e.to_string())?;
+        let json = Json::parse(bytes, &Limits::ENTRY)?;
         let text = |name| json.get(name).and_then(Json::as_str);
         let digest = |name| text(name).and_then(Digest::parse);
-        let wrong = |name: &'static str| move || format!("`{name}` is missing or malformed");
+        let wrong = |name| move || Malformed::Member(name);
         let author = text("author").filter(|a| !a.is_empty() && a.len() <= AUTHOR_MAX);
         let nonce = text("nonce").filter(|nonce| is_nonce(nonce));
         let statement = Self {
@@ -62,11 +62,7 @@ impl Statement {
             verdict: text("verdict").and_then(Word::parse).ok_or_else(wrong("verdict"))?,
         };
         // Whatever else could be written otherwise, and further members, are caught here.
-        if statement.bytes() == bytes {
-            Ok(statement)
-        } else {
-            Err("not the canonical form (RFC 8785) of exactly a statement's members".into())
-        }
+        if statement.bytes() == bytes { Ok(statement) } else { Err(Malformed::Canonical) }
     }
 
     /// The bytes that are signed.

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{NAMESPACE, amendment, break_glass, order};
 use crate::crypto::dsse;
 use crate::crypto::keys::{PublicKey, SecretKey};
-use crate::crypto::ssh::SshKey;
+use crate::crypto::ssh::{self, SshKey};
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 
@@ -135,14 +135,101 @@ pub enum Error {
         /// Counted from 1.
         line: usize,
         /// What is wrong.
-        why: String,
+        why: LineError,
     },
     /// The whole of it.
     #[error("approvers: {0}")]
-    Whole(String),
+    Whole(ListError),
     /// Too few of those who may sign it did.
     #[error("approvers: {0}")]
     Unsigned(#[from] dsse::Error),
+}
+
+/// What is wrong with a list as a whole.
+#[derive(PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ListError {
+    /// More bytes than [`BYTES_MAX`].
+    #[error("too large")]
+    Size,
+    /// Bytes that are no text.
+    #[error("not UTF-8")]
+    Utf8,
+    /// A character that readers take in different ways.
+    #[error("a character that is neither printable ASCII nor a line feed")]
+    Character,
+    /// More keys than [`KEYS_MAX`].
+    #[error("too many keys")]
+    Keys,
+    /// Two spellings of one subject.
+    #[error("`{0}` and `{1}` differ in case only")]
+    Case(String, String),
+    /// The envelope beside it.
+    #[error("the envelope signs another list")]
+    Envelope,
+}
+
+/// What is wrong with a line of a list.
+#[derive(PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LineError {
+    /// A second edition, or one after a key.
+    #[error("the edition stands once, before the first key")]
+    Edition,
+    /// A part of the edition, as it is written.
+    #[error("`{0}`: a version is a number up to {VERSION_MAX}")]
+    Version(String),
+    /// A part of the edition that is not known.
+    #[error("`{0}` is neither `version=…` nor `expires=…`")]
+    Part(String),
+    /// An edition that does not count.
+    #[error("no `version=…` after `# wicketgate:`")]
+    NoVersion,
+    /// A part of the edition, or an option, that is there twice.
+    #[error("`{0}` is there twice")]
+    Twice(String),
+    /// A time in another form.
+    #[error("`{0}` is no time in UTC, such as `20270131Z` or `202701311200Z`")]
+    Time(String),
+    /// A key that an earlier line has.
+    #[error("the key is in the list before")]
+    Again,
+    /// A subject with wildcards, with more than one name, or too long.
+    #[error("the subject is not one name of at most {WORD_MAX} letters, digits and `._@+:/-`")]
+    Subject,
+    /// Options in another form; one that would do.
+    #[error("expected options such as `namespaces=\"{0}\"`")]
+    Options(&'static str),
+    /// An option that OpenSSH may know and that is refused here.
+    #[error("option `{0}` is not used here")]
+    Option(String),
+    /// A key that signs for something else than these namespaces.
+    #[error("the key is not for {0}")]
+    Namespace(Namespaces),
+    /// The key itself.
+    #[error(transparent)]
+    Key(#[from] ssh::Error),
+    /// No roles where OpenSSH has its comment.
+    #[error("no `roles=…` after the key")]
+    NoRoles,
+    /// Roles that are no names, or one twice.
+    #[error("`roles` is not a list of different names")]
+    Roles,
+    /// More roles than [`ROLES_MAX`].
+    #[error("more than {ROLES_MAX} roles")]
+    ManyRoles,
+    /// Times that leave nothing between them.
+    #[error("`valid-before` is not after `valid-after`")]
+    Validity,
+}
+
+/// The namespaces of one purpose, of which a key needs one.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Namespaces(&'static [&'static str]);
+
+impl std::fmt::Display for Namespaces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown: Vec<String> = self.0.iter().map(|one| format!("`{one}`")).collect();
+        f.write_str(&shown.join(" or "))
+    }
 }
 
 /// Which list of its kind it is.
@@ -156,7 +243,7 @@ pub struct Edition {
 
 impl Edition {
     /// The comment that says it, without `#`; `None` for any other comment.
-    fn parse(comment: &str) -> Option<Result<Self, String>> {
+    fn parse(comment: &str) -> Option<Result<Self, LineError>> {
         let words = comment.trim().strip_prefix(EDITION)?;
         let (mut version, mut expires) = (None, None);
         for word in words.split_ascii_whitespace() {
@@ -165,9 +252,7 @@ impl Edition {
                     let plain = number.bytes().all(|b| b.is_ascii_digit()) && !number.is_empty();
                     let number = number.parse().ok().filter(|n| plain && *n <= VERSION_MAX);
                     let Some(number) = number else {
-                        return Some(Err(format!(
-                            "`{word}`: a version is a number up to {VERSION_MAX}"
-                        )));
+                        return Some(Err(LineError::Version(word.to_owned())));
                     };
                     version.replace(number).is_some()
                 }
@@ -176,14 +261,14 @@ impl Edition {
                     Err(why) => return Some(Err(why)),
                 },
                 Some(_) | None => {
-                    return Some(Err(format!("`{word}` is neither `version=…` nor `expires=…`")));
+                    return Some(Err(LineError::Part(word.to_owned())));
                 }
             };
             if taken {
-                return Some(Err(format!("`{word}` is there twice")));
+                return Some(Err(LineError::Twice(word.to_owned())));
             }
         }
-        let version = version.ok_or_else(|| "no `version=…` after `# wicketgate:`".to_owned());
+        let version = version.ok_or(LineError::NoVersion);
         Some(version.map(|version| Self { version, expires }))
     }
 }
@@ -225,7 +310,7 @@ impl Approvers {
         if signed.payload == text {
             Self::parse_for(purpose, text)
         } else {
-            Err(Error::Whole("the envelope signs another list".into()))
+            Err(Error::Whole(ListError::Envelope))
         }
     }
 
@@ -259,24 +344,22 @@ impl Approvers {
     /// # Errors
     /// The first line that is wrong.
     pub fn parse_for(purpose: Purpose, text: &[u8]) -> Result<Self, Error> {
-        let whole = |why: &str| Error::Whole(why.to_owned());
         if text.len() > BYTES_MAX {
-            return Err(whole("too large"));
+            return Err(Error::Whole(ListError::Size));
         }
-        let lines = std::str::from_utf8(text).map_err(|_| whole("not UTF-8"))?;
+        let lines = std::str::from_utf8(text).map_err(|_| Error::Whole(ListError::Utf8))?;
         // A carriage return ends a line for some readers and is part of it for others.
         if !text.iter().all(|b| matches!(b, b'\n' | b'\t' | b' '..=b'~')) {
-            return Err(whole("a character that is neither printable ASCII nor a line feed"));
+            return Err(Error::Whole(ListError::Character));
         }
         let (mut signers, mut edition) = (Vec::<Signer>::new(), None);
         for (at, line) in lines.lines().enumerate() {
-            let wrong = |why: String| Error::Line { line: at.saturating_add(1), why };
+            let wrong = |why| Error::Line { line: at.saturating_add(1), why };
             let line = line.trim();
             if let Some(said) = line.strip_prefix('#').and_then(Edition::parse) {
                 let said = said.map_err(wrong)?;
                 if edition.replace(said).is_some() || !signers.is_empty() {
-                    let why = "it is said once which list this is, before the first key";
-                    return Err(wrong(why.into()));
+                    return Err(wrong(LineError::Edition));
                 }
             }
             if line.is_empty() || line.starts_with('#') {
@@ -284,12 +367,12 @@ impl Approvers {
             }
             let signer = signer(purpose, line).map_err(wrong)?;
             if signers.iter().any(|other| other.key == signer.key) {
-                return Err(wrong("the key is in the list before".into()));
+                return Err(wrong(LineError::Again));
             }
             signers.push(signer);
         }
         if signers.len() > KEYS_MAX {
-            return Err(whole("too many keys"));
+            return Err(Error::Whole(ListError::Keys));
         }
         alike(&signers)?;
         let (digest, edition) = (Digest::of(&[text]), edition.unwrap_or_default());
@@ -340,19 +423,17 @@ fn alike(signers: &[Signer]) -> Result<(), Error> {
     for signer in signers {
         let known = seen.entry(signer.subject.to_ascii_lowercase()).or_insert(&signer.subject);
         if *known != signer.subject {
-            let why = format!("`{known}` and `{}` differ in case only", signer.subject);
+            let why = ListError::Case((*known).to_owned(), signer.subject.clone());
             return Err(Error::Whole(why));
         }
     }
     Ok(())
 }
 
-fn signer(purpose: Purpose, line: &str) -> Result<Signer, String> {
+fn signer(purpose: Purpose, line: &str) -> Result<Signer, LineError> {
     let (subject, rest) = field(line);
     if !word(subject) {
-        return Err(format!(
-            "the subject is not one name of at most {WORD_MAX} letters, digits and `._@+:/-`"
-        ));
+        return Err(LineError::Subject);
     }
     let (options, rest) = field(rest);
     let options = Options::parse(purpose, options)?;
@@ -360,19 +441,19 @@ fn signer(purpose: Purpose, line: &str) -> Result<Signer, String> {
     let (name, key) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let key = SshKey::parse(&format!("{name} {key}"))?;
     let roles = words.next().and_then(|word| word.strip_prefix("roles="));
-    let roles = roles.ok_or("no `roles=…` after the key")?;
+    let roles = roles.ok_or(LineError::NoRoles)?;
     let roles: Vec<&str> = roles.split(',').collect();
     let sorted: BTreeSet<String> = roles.iter().map(|role| (*role).to_owned()).collect();
     if !sorted.iter().all(|role| word(role)) || sorted.len() != roles.len() {
-        return Err("`roles` is not a list of different names".into());
+        return Err(LineError::Roles);
     }
     if sorted.len() > ROLES_MAX {
-        return Err(format!("more than {ROLES_MAX} roles"));
+        return Err(LineError::ManyRoles);
     }
     if let (Some(after), Some(before)) = (options.after, options.before)
         && after >= before
     {
-        return Err("`valid-before` is not after `valid-after`".into());
+        return Err(LineError::Validity);
     }
     let roles = sorted.into_iter().collect();
     Ok(Signer {
@@ -410,29 +491,27 @@ struct Options {
 }
 
 impl Options {
-    fn parse(purpose: Purpose, text: &str) -> Result<Self, String> {
+    fn parse(purpose: Purpose, text: &str) -> Result<Self, LineError> {
         let (mut options, mut seen) = (Self::default(), BTreeSet::new());
         let (mut rest, namespace) = (text, purpose.namespace());
         while !rest.is_empty() {
-            let (name, value, left) = option(rest)
-                .ok_or_else(|| format!("expected options such as `namespaces=\"{namespace}\"`"))?;
+            let (name, value, left) = option(rest).ok_or(LineError::Options(namespace))?;
             rest = left;
             if !seen.insert(name) {
-                return Err(format!("option `{name}` is there twice"));
+                return Err(LineError::Twice(name.to_owned()));
             }
             match name {
                 "namespaces" => options.namespaces = value.split(',').map(str::to_owned).collect(),
                 "valid-after" => options.after = Some(time(value)?),
                 "valid-before" => options.before = Some(time(value)?),
-                _ => return Err(format!("option `{name}` is not used here")),
+                _ => return Err(LineError::Option(name.to_owned())),
             }
         }
         let ours = purpose.namespaces();
         if ours.iter().any(|one| options.namespaces.contains(*one)) {
             return Ok(options);
         }
-        let ours: Vec<String> = ours.iter().map(|one| format!("`{one}`")).collect();
-        Err(format!("the key is not for {}", ours.join(" or ")))
+        Err(LineError::Namespace(Namespaces(ours)))
     }
 }
 
@@ -447,8 +526,8 @@ fn option(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// `YYYYMMDDZ`, `YYYYMMDDHHMMZ` or `YYYYMMDDHHMMSSZ`.
-fn time(text: &str) -> Result<Timestamp, String> {
-    let wrong = || format!("`{text}` is no time in UTC, such as `20270131Z` or `202701311200Z`");
+fn time(text: &str) -> Result<Timestamp, LineError> {
+    let wrong = || LineError::Time(text.to_owned());
     let digits = text.strip_suffix('Z').ok_or_else(wrong)?;
     if !digits.bytes().all(|b| b.is_ascii_digit()) || !matches!(digits.len(), 8 | 12 | 14) {
         return Err(wrong());

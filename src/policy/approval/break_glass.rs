@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::approvers::Purpose;
 pub use super::check::Refused;
 use super::check::signer;
-use super::{Approval, Approvers};
+use super::{Approval, Approvers, Malformed};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
@@ -61,29 +61,26 @@ impl Statement {
     /// one spelling, and within the bounds of every configuration.
     ///
     /// # Errors
-    /// What is wrong, in words for a person.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+    /// See [`Malformed`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         const KNOWN: [&str; 8] =
             ["agent", "expires", "nonce", "not_before", "reason", "tenant", "tools", "v"];
         if bytes.len() > BYTES_MAX {
-            return Err(format!("longer than {BYTES_MAX} bytes"));
+            return Err(Malformed::Long(BYTES_MAX));
         }
-        let json = Json::parse(bytes, &Limits::FILE).map_err(|e| e.to_string())?;
-        let members = json.as_object().ok_or("no object")?;
+        let json = Json::parse(bytes, &Limits::FILE)?;
+        let members = json.as_object().ok_or(Malformed::Object)?;
         if let Some(other) = members.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-            let shown: String = other.chars().filter(|c| !c.is_control()).take(64).collect();
-            return Err(format!("unknown member `{shown}`"));
+            return Err(Malformed::unknown(other));
         }
         let text = |name: &'static str| {
             let text = json.get(name).and_then(Json::as_str);
-            text.ok_or_else(|| format!("`{name}` is missing or no text"))
+            text.ok_or(Malformed::Member(name))
         };
-        let time = |name: &'static str| {
-            Timestamp::parse(text(name)?)
-                .ok_or_else(|| format!("`{name}` is no instant like 2026-11-21T20:05:03.123Z"))
-        };
+        let time =
+            |name: &'static str| Timestamp::parse(text(name)?).ok_or(Malformed::Instant(name));
         if text("v")? != VERSION {
-            return Err(format!("`v` is not `{VERSION}`"));
+            return Err(Malformed::Value { name: "v", expected: VERSION });
         }
         let tools = json.get("tools").and_then(Json::as_array).unwrap_or_default();
         let tools = tools.iter().map(|tool| ToolName::parse(tool.as_str()?)).collect();
@@ -91,7 +88,7 @@ impl Statement {
         let statement = Self {
             tenant: text("tenant")?.to_owned(),
             agent: text("agent")?.to_owned(),
-            tools: tools.ok_or("`tools` are no names of tools")?,
+            tools: tools.ok_or(Malformed::Member("tools"))?,
             reason: text("reason")?.to_owned(),
             not_before: time("not_before")?,
             expires: time("expires")?,
@@ -99,39 +96,36 @@ impl Statement {
         };
         statement.bounded()?;
         // Whatever else could be written otherwise, and white space, is caught here.
-        if statement.bytes() == bytes {
-            Ok(statement)
-        } else {
-            Err("not in canonical form (RFC 8785)".into())
-        }
+        if statement.bytes() == bytes { Ok(statement) } else { Err(Malformed::Canonical) }
     }
 
     /// Whether every member is one that a statement may have.
     ///
     /// # Errors
     /// The first that is not.
-    pub fn bounded(&self) -> Result<(), String> {
+    pub fn bounded(&self) -> Result<(), Malformed> {
         let named = |name: &str| !name.is_empty() && name.len() <= NAME_MAX;
-        if !named(&self.tenant) || !named(&self.agent) {
-            return Err(format!("`tenant` and `agent` are names of at most {NAME_MAX} bytes"));
+        let names = [("tenant", &self.tenant), ("agent", &self.agent)];
+        if let Some((name, _)) = names.into_iter().find(|(_, text)| !named(text)) {
+            return Err(Malformed::Name { name, most: NAME_MAX });
         }
         let unique: BTreeSet<&str> = self.tools.iter().map(ToolName::as_str).collect();
         let sorted = unique.iter().copied().eq(self.tools.iter().map(ToolName::as_str));
         if self.tools.is_empty() || self.tools.len() > TOOLS_MAX || !sorted {
-            return Err(format!("`tools` are one to {TOOLS_MAX} names, sorted, each once"));
+            return Err(Malformed::Tools(TOOLS_MAX));
         }
         if self.reason.trim().is_empty() || self.reason.len() > REASON_MAX {
-            return Err(format!("`reason` says why, in at most {REASON_MAX} bytes"));
+            return Err(Malformed::Reason(REASON_MAX));
         }
         let hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
         if self.nonce.len() != 32 || !self.nonce.bytes().all(hex) {
-            return Err("`nonce` is no 32 hex digits".into());
+            return Err(Malformed::Member("nonce"));
         }
         if self.expires <= self.not_before {
-            return Err("`expires` is not after `not_before`".into());
+            return Err(Malformed::Ends);
         }
         if self.span_millis() > millis(MINUTES_MAX) {
-            return Err(format!("it spans more than {MINUTES_MAX} minutes"));
+            return Err(Malformed::Span(MINUTES_MAX));
         }
         Ok(())
     }

@@ -91,9 +91,10 @@ pub(super) fn signer(
     let wrong = |error: sshsig::Error| {
         let code = match error {
             sshsig::Error::Namespace(_) => "approval.namespace",
-            sshsig::Error::Form(_) | sshsig::Error::Absent | sshsig::Error::Wrong => {
-                "approval.signature"
-            }
+            sshsig::Error::Form(_)
+            | sshsig::Error::Key(_)
+            | sshsig::Error::Absent
+            | sshsig::Error::Wrong => "approval.signature",
         };
         Refused { code, why: error.to_string() }
     };

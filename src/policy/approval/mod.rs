@@ -18,6 +18,7 @@ pub mod amendment;
 pub mod approvers;
 pub mod break_glass;
 mod check;
+mod form;
 pub mod order;
 pub mod proposal;
 pub mod sign;
@@ -25,6 +26,7 @@ mod word;
 
 pub use approvers::Approvers;
 pub use check::{Hold, ROLE, Refused, check};
+pub use form::Malformed;
 pub use word::Signed;
 
 /// The SSHSIG namespace of approvals; a signature made for anything else is none.
@@ -87,13 +89,13 @@ impl Statement {
     /// one spelling.
     ///
     /// # Errors
-    /// What is wrong, in words for a person.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+    /// See [`Malformed`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         if bytes.len() > BYTES_MAX {
-            return Err(format!("longer than {BYTES_MAX} bytes"));
+            return Err(Malformed::Long(BYTES_MAX));
         }
-        let json = Json::parse(bytes, &Limits::FILE).map_err(|e| e.to_string())?;
-        let members = json.as_object().ok_or("no object")?;
+        let json = Json::parse(bytes, &Limits::FILE)?;
+        let members = json.as_object().ok_or(Malformed::Object)?;
         const KNOWN: [&str; 8] = [
             "call_digest",
             "definition",
@@ -105,10 +107,9 @@ impl Statement {
             "verdict",
         ];
         if let Some(other) = members.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-            let shown: String = other.chars().filter(|c| !c.is_control()).take(64).collect();
-            return Err(format!("unknown member `{shown}`"));
+            return Err(Malformed::unknown(other));
         }
-        let wrong = |name: &'static str| move || format!("`{name}` is missing or malformed");
+        let wrong = |name| move || Malformed::Member(name);
         let text = |name| json.get(name).and_then(Json::as_str);
         let digest = |name| text(name).and_then(Digest::parse);
         let definition = match json.get("definition") {
@@ -127,11 +128,7 @@ impl Statement {
             verdict: text("verdict").and_then(Word::parse).ok_or_else(wrong("verdict"))?,
         };
         // Whatever else could be written otherwise, and white space, is caught here.
-        if statement.bytes() == bytes {
-            Ok(statement)
-        } else {
-            Err("not in canonical form (RFC 8785)".into())
-        }
+        if statement.bytes() == bytes { Ok(statement) } else { Err(Malformed::Canonical) }
     }
 
     /// The bytes that are signed.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use super::approvers::Purpose;
 use super::check::{Refused, refuse, signer};
-use super::{Approval, Approvers, Signed};
+use super::{Approval, Approvers, Malformed, Signed};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
@@ -111,13 +111,13 @@ impl Statement {
     /// Reads the bytes that were signed: canonical form, exactly the members of a statement.
     ///
     /// # Errors
-    /// What is wrong, in words for a person.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+    /// See [`Malformed`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         if bytes.len() > BYTES_MAX {
-            return Err(format!("longer than {BYTES_MAX} bytes"));
+            return Err(Malformed::Long(BYTES_MAX));
         }
-        let json = Json::parse(bytes, &Limits::ENTRY).map_err(|e| e.to_string())?;
-        let wrong = |name: &'static str| move || format!("`{name}` is missing or malformed");
+        let json = Json::parse(bytes, &Limits::ENTRY)?;
+        let wrong = |name| move || Malformed::Member(name);
         let short = |name: &'static str, most: usize| {
             let text = json.get(name).and_then(Json::as_str);
             text.filter(|text| text.len() <= most).ok_or_else(wrong(name))
@@ -127,10 +127,10 @@ impl Statement {
         let word = |name: &'static str| {
             json.get(name).map(|_| short(name, WORD_MAX).map(str::to_owned)).transpose()
         };
-        let order = Word::parse(text("order")?).filter(|_| text("v") == Ok(VERSION));
-        let order = order.ok_or_else(|| {
-            format!("`v` is `{VERSION}` and `order` is `reinstate`, `erase` or `release`")
-        })?;
+        if text("v") != Ok(VERSION) {
+            return Err(Malformed::Value { name: "v", expected: VERSION });
+        }
+        let order = Word::parse(text("order")?).ok_or_else(wrong("order"))?;
         let digest = Digest::parse(text("previous")?).ok_or_else(wrong("previous"))?;
         let seq = json.get("previous_seq").and_then(Json::as_u64);
         let payloads = json.get("payloads").map(|list| {
@@ -154,23 +154,18 @@ impl Statement {
         };
         statement.shaped()?;
         // Further members, and whatever else could be written otherwise, are caught here.
-        if statement.bytes() == bytes {
-            Ok(statement)
-        } else {
-            Err("not the canonical form (RFC 8785) of exactly a statement's members".into())
-        }
+        if statement.bytes() == bytes { Ok(statement) } else { Err(Malformed::Canonical) }
     }
 
     /// Refuses members that this order has no use for.
-    fn shaped(&self) -> Result<(), String> {
+    fn shaped(&self) -> Result<(), Malformed> {
         if self.reason.trim().is_empty() {
-            return Err("`reason` says why".into());
+            return Err(Malformed::Reason(TEXT_MAX));
         }
-        let (order, target) = (self.order.as_str(), self.target.as_str());
         let of_erasures =
             self.role.is_some() || self.request.is_some() || !self.payloads.is_empty();
         let named = self.role.is_none() && self.name.is_empty();
-        let fits = match (self.order, target) {
+        let fits = match (self.order, self.target.as_str()) {
             (Word::Reinstate, _) => !of_erasures,
             (Word::Erase, "run") => self.expires.is_none() && self.payloads.is_empty(),
             (Word::Erase, "payloads") => {
@@ -183,7 +178,7 @@ impl Statement {
         if fits {
             Ok(())
         } else {
-            Err(format!("`{order}` of `{target}` does not fit its other members"))
+            Err(Malformed::Order { order: self.order.as_str(), target: self.target.clone() })
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::approvers::Purpose;
 use super::check::{about, barred, refuse, signer};
-use super::{Approval, Approvers, Hold, Refused, Signed, Statement, Word};
+use super::{Approval, Approvers, Hold, Malformed, Refused, Signed, Statement, Word};
 use crate::domain::canonical;
 use crate::domain::commitment::derived;
 use crate::domain::digest::{Digest, Salt};
@@ -42,24 +42,20 @@ impl Proposal {
     /// Reads the bytes that were signed: canonical form, exactly the members of a proposal.
     ///
     /// # Errors
-    /// What is wrong, in words for a person.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let json = Json::parse(bytes, &Limits::FILE).map_err(|e| e.to_string())?;
-        let Json::Object(mut members) = json else { return Err("no object".into()) };
+    /// See [`Malformed`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let json = Json::parse(bytes, &Limits::FILE)?;
+        let Json::Object(mut members) = json else { return Err(Malformed::Object) };
         let taken = |value: Option<Json>| value.as_ref().and_then(Json::as_str).map(str::to_owned);
         if taken(members.remove("verdict")).as_deref() != Some(MODIFY) {
-            return Err(format!("`verdict` is not `{MODIFY}`"));
+            return Err(Malformed::Value { name: "verdict", expected: MODIFY });
         }
         let arguments = taken(members.remove("arguments"));
-        let arguments = arguments.ok_or("`arguments` is missing or malformed")?;
+        let arguments = arguments.ok_or(Malformed::Member("arguments"))?;
         members.insert("verdict".into(), Json::from(Word::Refuse.as_str()));
         let of = Statement::parse(&canonical::bytes(&Json::Object(members)))?;
         let proposal = Self { of, arguments };
-        if proposal.bytes() == bytes {
-            Ok(proposal)
-        } else {
-            Err("not in canonical form (RFC 8785)".into())
-        }
+        if proposal.bytes() == bytes { Ok(proposal) } else { Err(Malformed::Canonical) }
     }
 
     /// The bytes that are signed.

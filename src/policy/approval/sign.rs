@@ -8,8 +8,8 @@ use crate::crypto::agent;
 use crate::crypto::keys::SecretKey;
 use crate::crypto::openssh::{self, Ask};
 use crate::crypto::signer;
-use crate::crypto::ssh::{PLAIN, SshKey, put};
-use crate::crypto::sshsig::{Hash, SshSig, covered};
+use crate::crypto::ssh::{self, PLAIN, SshKey, put};
+use crate::crypto::sshsig::{self, Hash, SshSig, covered};
 
 /// How long an agent may take: somebody may have to find and touch a key.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,17 +20,31 @@ pub enum Error {
     /// The key file.
     #[error(transparent)]
     Key(#[from] openssh::Error),
-    /// The public key file that names a key of the agent.
-    #[error("`{path}`: {why}")]
+    /// The public key file that names a key of the agent cannot be read.
+    #[error("`{path}`: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It holds no key.
+    #[error("`{path}`: {source}")]
     Public {
         /// The file.
         path: String,
-        /// What is wrong with it.
-        why: String,
+        /// Why.
+        source: ssh::Error,
     },
+    /// The environment names no agent.
+    #[error("SSH_AUTH_SOCK is not set: no agent to ask")]
+    NoAgent,
     /// The agent.
-    #[error("{0}")]
-    Agent(String),
+    #[error(transparent)]
+    Agent(#[from] agent::Error),
+    /// What the key answered is no signature of it.
+    #[error("the key's answer: {0}")]
+    Answer(#[from] sshsig::Error),
 }
 
 /// An approver's key.
@@ -61,12 +75,13 @@ impl Key {
         let Some(public) = signer::agent_key(reference) else {
             return Ok(Self::File(openssh::load(reference, ask)?));
         };
-        let named = |why: String| Error::Public { path: public.display().to_string(), why };
-        let text = std::fs::read_to_string(&public).map_err(|e| named(e.to_string()))?;
-        let key = SshKey::parse(text.trim()).map_err(named)?;
+        let path = || public.display().to_string();
+        let text = std::fs::read_to_string(&public)
+            .map_err(|source| Error::Io { path: path(), source })?;
+        let key =
+            SshKey::parse(text.trim()).map_err(|source| Error::Public { path: path(), source })?;
         let socket = env("SSH_AUTH_SOCK").filter(|path| !path.is_empty());
-        let socket = socket
-            .ok_or_else(|| Error::Agent("SSH_AUTH_SOCK is not set: no agent to ask".into()))?;
+        let socket = socket.ok_or(Error::NoAgent)?;
         Ok(Self::Agent { socket: PathBuf::from(socket), key })
     }
 
@@ -101,11 +116,9 @@ pub fn sign_bytes(key: &Key, namespace: &str, message: &[u8]) -> Result<String, 
             put(&mut blob, &secret.sign(&covered));
             blob
         }
-        Key::Agent { socket, key } => {
-            agent::ask(socket, &key.blob(), &covered, PATIENCE).map_err(Error::Agent)?
-        }
+        Key::Agent { socket, key } => agent::ask(socket, &key.blob(), &covered, PATIENCE)?,
     };
-    let made = SshSig::answered(key.public(), namespace, Hash::Sha512, &answer);
-    let made = made.and_then(|made| made.verify(namespace, message).map(|()| made));
-    made.map(|made| made.armored()).map_err(|e| Error::Agent(format!("the key's answer: {e}")))
+    let made = SshSig::answered(key.public(), namespace, Hash::Sha512, &answer)?;
+    made.verify(namespace, message)?;
+    Ok(made.armored())
 }

@@ -79,13 +79,13 @@ pub(super) fn run(
     let mut cases = Vec::new();
     for (file, text) in &files.tables {
         let table = read(file, text).map_err(|e| vec![e])?;
-        let common = own(&table.input).map_err(|why| vec![bad(file, &why)])?;
+        let common = own(file, &table.input).map_err(|e| vec![e])?;
         for row in &table.cases {
             let name = format!("{file}: {}", row.name);
             if options.only.as_ref().is_some_and(|only| !only.is_match(&name)) {
                 continue;
             }
-            let partial = own(&row.input).map_err(|why| vec![bad(&name, &why)])?;
+            let partial = own(&name, &row.input).map_err(|e| vec![e])?;
             let mut input = sample::document(engine.by_hand());
             for layer in [&common, &partial].into_iter().flatten() {
                 sample::merge(&mut input, layer);
@@ -108,7 +108,7 @@ pub(super) fn inputs(
             let name = format!("{file}: {}", row.name);
             let mut input = sample::document(&bundle.by_hand);
             for partial in [&table.input, &row.input] {
-                if let Some(partial) = own(partial).map_err(|why| vec![bad(&name, &why)])? {
+                if let Some(partial) = own(&name, partial).map_err(|e| vec![e])? {
                     sample::merge(&mut input, &partial);
                 }
             }
@@ -256,12 +256,14 @@ fn bad(file: &str, why: &str) -> LoadError {
 }
 
 /// A partial input as ours; nothing, if none is written.
-fn own(value: &serde_json::Value) -> Result<Option<Json>, String> {
+fn own(file: &str, value: &serde_json::Value) -> Result<Option<Json>, LoadError> {
     if value.is_null() {
         return Ok(None);
     }
     if !value.is_object() {
-        return Err("`input` is an object".to_owned());
+        return Err(bad(file, "`input` is an object"));
     }
-    Json::parse(value.to_string().as_bytes(), &Limits::FILE).map(Some).map_err(|e| e.to_string())
+    Json::parse(value.to_string().as_bytes(), &Limits::FILE)
+        .map(Some)
+        .map_err(|e| bad(file, &e.to_string()))
 }

@@ -161,6 +161,23 @@ pub fn of_parts(whole: &Digest, members: &Digest) -> Digest {
     Digest::of(&[b"wicketgate/commit/2\0", whole.as_bytes(), members.as_bytes()])
 }
 
+/// How a payload that is opened in part does not fit its commitment.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// A disclosure is not base64url of salt, name and value in canonical form.
+    #[error("a disclosure is malformed")]
+    Disclosure,
+    /// Two disclosures of one member.
+    #[error("member `{0}` is there twice")]
+    Twice(String),
+    /// More than [`MEMBERS_MAX`], open and hidden.
+    #[error("more than {MEMBERS_MAX} members")]
+    Members,
+    /// Members are missing, added or changed.
+    #[error("the members are not those that were committed to")]
+    Other,
+}
+
 /// A payload of which some members are opened and the others hidden, by name and by value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Redacted {
@@ -177,26 +194,22 @@ impl Redacted {
     ///
     /// # Errors
     /// What does not fit: a malformed disclosure, a member twice, another commitment.
-    pub fn open(&self, c: &Digest) -> Result<BTreeMap<String, Json>, String> {
+    pub fn open(&self, c: &Digest) -> Result<BTreeMap<String, Json>, Error> {
         let mut digests = self.hidden.clone();
         let mut open = BTreeMap::new();
         for disclosure in &self.disclosures {
-            let (name, value) = disclosed(disclosure).ok_or("a disclosure is malformed")?;
+            let (name, value) = disclosed(disclosure).ok_or(Error::Disclosure)?;
             if !digests.insert(Digest::of(&[disclosure.as_bytes()])) {
-                return Err(format!("member `{name}` is there twice"));
+                return Err(Error::Twice(name));
             }
             if open.insert(name.clone(), value).is_some() {
-                return Err(format!("member `{name}` is there twice"));
+                return Err(Error::Twice(name));
             }
         }
         if digests.len() > MEMBERS_MAX {
-            return Err(format!("more than {MEMBERS_MAX} members"));
+            return Err(Error::Members);
         }
-        if of_parts(&self.whole, &all(&digests)) == *c {
-            Ok(open)
-        } else {
-            Err("the members are not those that were committed to".to_owned())
-        }
+        if of_parts(&self.whole, &all(&digests)) == *c { Ok(open) } else { Err(Error::Other) }
     }
 }
 

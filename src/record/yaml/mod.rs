@@ -115,8 +115,11 @@ impl Document {
     ///
     /// # Errors
     /// The schema itself is no schema.
-    pub fn violations(&self, schema: &Value) -> Result<Vec<Error>, String> {
-        let validator = jsonschema::draft202012::new(schema).map_err(|e| e.to_string())?;
+    pub fn violations(
+        &self,
+        schema: &Value,
+    ) -> Result<Vec<Error>, jsonschema::ValidationError<'static>> {
+        let validator = jsonschema::draft202012::new(schema)?;
         let mut found = BTreeSet::new();
         for error in validator.iter_errors(&self.value) {
             let at = error.instance_path().to_string();

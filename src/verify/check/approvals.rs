@@ -4,8 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::case::Case;
+use super::flaw::{Bad, Flaw, Missing};
+use super::orders::{self, Orders};
 use super::report::{Outcome, Report};
-use super::{glass, lists, orders, proposals};
+use super::{glass, lists, proposals};
 use crate::approval::approvers::Purpose;
 use crate::approval::{Approval, Approvers, Hold, Signed, Word, check as worth};
 use crate::approvals::{committed, glass_lists, is_word, list, list_of, order_lists, words};
@@ -25,18 +27,6 @@ use crate::projection::{Material, decides};
 use crate::record::call::CallHeld;
 use crate::record::{Kind, Role};
 
-/// Why a word cannot be told, or does not hold.
-pub(super) enum Bad {
-    Invalid(String),
-    Unverifiable(String),
-}
-
-impl From<String> for Bad {
-    fn from(why: String) -> Self {
-        Self::Invalid(why)
-    }
-}
-
 #[derive(Default)]
 struct Seen {
     granted: usize,
@@ -51,27 +41,15 @@ struct Seen {
     /// Calls whose arguments an approver wrote.
     proposed: usize,
     people: BTreeSet<String>,
-    missing: Option<String>,
+    missing: Option<Missing>,
 }
 
 /// P4.
 pub fn check(case: &Case<'_>, report: &mut Report) {
-    let mut seen = Seen::default();
-    if let Err(why) = stray(case) {
-        return report.put("P4", Outcome::Invalid(why));
-    }
-    if let Err(why) = lists::check(case) {
-        return report.put("P4", Outcome::Invalid(why));
-    }
-    let orders = match orders::check(case) {
-        Ok(orders) => orders,
-        Err(why) => return report.put("P4", Outcome::Invalid(why)),
+    let (seen, orders) = match judged(case) {
+        Ok(judged) => judged,
+        Err(flaw) => return report.put("P4", Outcome::invalid(flaw)),
     };
-    for material in case.materials() {
-        if let Err(why) = run(case, &material, &mut seen) {
-            return report.put("P4", Outcome::Invalid(why));
-        }
-    }
     let Seen { granted, refused, released, broken, proposed, people, .. } = &seen;
     if seen.cut > 0 {
         let cut = seen.cut;
@@ -89,7 +67,7 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
     report.put(
         "P4",
         match seen.missing.clone().or_else(|| orders.missing.clone()) {
-            Some(missing) => Outcome::Unverifiable(missing),
+            Some(missing) => Outcome::Unverifiable(missing.to_string()),
             None if granted + refused + broken + proposed == 0 => {
                 Outcome::Valid(format!("nobody was asked to approve{orders}"))
             }
@@ -111,13 +89,23 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
     );
 }
 
+fn judged(case: &Case<'_>) -> Result<(Seen, Orders), Flaw> {
+    stray(case)?;
+    lists::check(case)?;
+    let (orders, mut seen) = (orders::check(case)?, Seen::default());
+    for material in case.materials() {
+        run(case, &material, &mut seen)?;
+    }
+    Ok((seen, orders))
+}
+
 /// What is in `approvals/` follows from the entries, or is a list that one of them names.
-fn stray(case: &Case<'_>) -> Result<(), String> {
+fn stray(case: &Case<'_>) -> Result<(), Flaw> {
     let Some(payloads) = &case.payloads else { return Ok(()) };
     let words = words(&case.strands, payloads);
     for (name, bytes) in &words {
         if case.files.get(name) != Some(bytes) {
-            return Err(format!("`{name}` is not what was signed"));
+            return Err(Flaw::File(name.clone()));
         }
     }
     let mut lists: BTreeSet<String> = BTreeSet::new();
@@ -137,7 +125,7 @@ fn stray(case: &Case<'_>) -> Result<(), String> {
     }
     let mut there = case.files.0.keys().filter(|name| name.starts_with("approvals/"));
     let stray = there.find(|name| !words.contains_key(*name) && !lists.contains(*name));
-    stray.map_or(Ok(()), |name| Err(format!("`{name}` belongs to no approval")))
+    stray.map_or(Ok(()), |name| Err(Flaw::StrayFile(name.clone())))
 }
 
 /// One call that is held, and whose words about it have been read.
@@ -146,18 +134,18 @@ struct Open<'a> {
     given: Vec<Approval>,
 }
 
-fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), String> {
+fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), Flaw> {
     let manifest = material.opening().map(|opened| opened.manifest.0);
     let mut open: BTreeMap<&CallId, Open<'_>> = BTreeMap::new();
     let mut unread: BTreeSet<&CallId> = BTreeSet::new();
     for line in material.of_run() {
         let Some(call) = &line.entry.draft.call else { continue };
-        let at = |why: String| format!("seq {}: {why}", line.entry.seq);
+        let seq = line.entry.seq;
+        let at = |flaw: Flaw| flaw.at(seq);
         if line.unknown.is_some() {
             // What it made of the hold, nobody can tell here.
             if open.remove(call).is_some() {
-                let why = format!("`{}` speaks of a held call and is not known here", line.kind());
-                seen.missing = Some(at(why));
+                seen.missing = Some(Missing::Kind(line.kind().to_owned()).at(seq));
             }
             unread.insert(call);
         } else if line.is(Kind::CallHeld) {
@@ -172,7 +160,7 @@ fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), 
             match word(case, material, (open, manifest), line) {
                 Ok((approval, said)) => seen.count(open, approval, said),
                 Err(Bad::Invalid(why)) => return Err(at(why)),
-                Err(Bad::Unverifiable(why)) => seen.missing = Some(at(why)),
+                Err(Bad::Unverifiable(why)) => seen.missing = Some(why.at(seq)),
             }
         } else if decides(line) {
             if !open.contains_key(call) {
@@ -182,7 +170,7 @@ fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), 
                 match glass::check(case, material, line) {
                     Ok(()) => seen.broken = seen.broken.saturating_add(1),
                     Err(Bad::Invalid(why)) => return Err(at(why)),
-                    Err(Bad::Unverifiable(why)) => seen.missing = Some(at(why)),
+                    Err(Bad::Unverifiable(why)) => seen.missing = Some(why.at(seq)),
                 }
             }
             let known = open.get(call);
@@ -203,7 +191,7 @@ fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), 
 
 impl Seen {
     /// Takes in what is known about who wrote the arguments of a call.
-    fn proposed(&mut self, checked: Result<Option<Approval>, Bad>) -> Result<(), String> {
+    fn proposed(&mut self, checked: Result<Option<Approval>, Bad>) -> Result<(), Flaw> {
         match checked {
             Ok(None) => {}
             Ok(Some(by)) => {
@@ -236,30 +224,29 @@ fn word(
     line: &Line,
 ) -> Result<(Approval, Word), Bad> {
     let payload = committed(line, material.payloads);
-    let payload = payload.ok_or_else(|| "it commits to no one signed statement".to_owned())?;
+    let payload = payload.ok_or(Flaw::NoPayload("statement"))?;
     let Payload::Opened { body, .. } = payload else {
-        return Err(Bad::Unverifiable("what was signed is not opened".into()));
+        return Err(Missing::Payload("what was signed").into());
     };
-    let signed = Signed::parse(body).ok_or_else(|| "its payload is malformed".to_owned())?;
+    let signed = Signed::parse(body).ok_or(Flaw::Malformed("payload"))?;
     let armored = SshSig::parse(&signed.signature).map(|signature| signature.armored());
     if armored.as_deref() != Ok(signed.signature.as_str()) {
-        return Err(Bad::Invalid("the signature is not in its one form".into()));
+        return Err(Flaw::Armor.into());
     }
     let approvers = trusted(case, line)?;
-    let hold = hold(material, open, manifest).ok_or_else(|| "its hold is malformed".to_owned())?;
+    let hold = hold(material, open, manifest).ok_or(Flaw::Malformed("hold"))?;
     let at = at(line, hold.expires);
     let (approval, said) =
-        worth(&hold, &approvers, signed.statement.as_bytes(), &signed.signature, at)
-            .map_err(|refused| refused.to_string())?;
+        worth(&hold, &approvers, signed.statement.as_bytes(), &signed.signature, at)?;
     let expected = if line.is(Kind::ApprovalGranted) { Word::Approve } else { Word::Refuse };
     if said != expected {
-        return Err(Bad::Invalid(format!("`{}`, and `{}` was signed", line.kind(), said.as_str())));
+        return Err(Flaw::Verdict(line.kind().to_owned(), said.as_str()).into());
     }
     let recorded = word::granted(&line.entry).or_else(|| word::refused(&line.entry));
     if recorded.as_ref() == Some(&approval) {
         Ok((approval, said))
     } else {
-        Err(Bad::Invalid("subject, roles or key are not those of the signature".into()))
+        Err(Flaw::Differ("subject, roles or key", "signature").into())
     }
 }
 
@@ -294,8 +281,7 @@ pub(super) fn held(material: &Material<'_>, line: &Line, manifest: Option<Digest
 
 /// The list that the word was held against, if the verifier trusts it.
 pub(super) fn trusted(case: &Case<'_>, line: &Line) -> Result<Approvers, Bad> {
-    let unknown = |why: &str| Bad::Unverifiable(why.to_owned());
-    let digest = list_of(line).ok_or_else(|| unknown("it names no list of approvers"))?;
+    let digest = list_of(line).ok_or(Missing::NoList)?;
     let trust = case.trust;
     known(case, (Purpose::Approval, &digest), (&trust.approvers, &trust.approver_keys))
 }
@@ -308,20 +294,17 @@ pub(super) fn known(
 ) -> Result<Approvers, Bad> {
     let whose = purpose.list();
     if lists.is_empty() && keys.is_empty() {
-        return Err(Bad::Unverifiable(format!("the trust file names no {whose}")));
+        return Err(Missing::Trust(whose).into());
     }
-    let here = list(case.files, digest);
-    let (text, envelope) =
-        here.ok_or_else(|| Bad::Unverifiable(format!("the list of {whose} is not here")))?;
+    let (text, envelope) = list(case.files, digest).ok_or(Missing::List(whose))?;
     if !lists.contains(digest) {
         let opened = dsse::open(envelope, purpose.payload_type(), keys, 1);
-        let opened = opened.map_err(|e| format!("the list of {whose}: {e}"))?;
+        let opened = opened.map_err(|e| Flaw::Envelope(whose, e))?;
         if opened.payload != text {
-            let why = format!("the list of {whose} is not the one that was signed");
-            return Err(Bad::Invalid(why));
+            return Err(Flaw::OtherList(whose).into());
         }
     }
-    Approvers::parse_for(purpose, text).map_err(|e| Bad::Invalid(e.to_string()))
+    Ok(Approvers::parse_for(purpose, text)?)
 }
 
 /// Who an entry or a policy's input says approved.
@@ -339,18 +322,18 @@ fn told(
     line: &Line,
     given: &[Approval],
     released: bool,
-) -> Result<bool, String> {
+) -> Result<bool, Flaw> {
     let input = line.entry.draft.committed(Role::PolicyInput);
     let payload = input.and_then(|input| material.payloads.0.get(&input.c.0));
     let Some(Payload::Opened { body, .. }) = payload else { return Ok(false) };
-    let input = Json::parse(body, &Limits::FILE).map_err(|e| format!("the policy's input: {e}"))?;
+    let input = Json::parse(body, &Limits::FILE)?;
     let list = input.get("approvals").and_then(Json::as_array).unwrap_or_default();
     let of_given = |item: &Json| recorded(item, "approver").is_some_and(|a| given.contains(&a));
     if !list.iter().all(of_given) {
-        return Err("the policy was told of an approval that nobody gave".into());
+        return Err(Flaw::Ungiven);
     }
     if list.is_empty() && released && !breaks_glass(line) {
-        return Err("it was released, and the policy was told of no approval".into());
+        return Err(Flaw::Unapproved);
     }
     Ok(true)
 }

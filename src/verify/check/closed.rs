@@ -14,30 +14,45 @@ use crate::scope::Strand;
 /// Where a consistency proof stands beside a head of the fleet log.
 const BESIDE: &str = ".consistency.json";
 
+/// What a bundle of its entries would not have.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("a bundle of these entries has no file `{0}`")]
+    Stray(String),
+    #[error("{}", .0.detail())]
+    Fleet(Outcome),
+    #[error(transparent)]
+    Proof(#[from] log::ProofError),
+    #[error("`{0}` is not in the form in which it is written")]
+    Form(String),
+    #[error("`{envelope}` is no envelope of `{name}`, {digest}")]
+    Envelope { envelope: String, name: String, digest: String },
+}
+
 /// B2; says nothing where it holds, for `files::check` did.
 pub fn check(case: &Case<'_>, report: &mut Report) {
     let held = matches!(report.outcome("B2"), Some(Outcome::Valid(_)));
     if let Err(why) = strays(case).and_then(|()| forms(case)).and_then(|()| envelopes(case))
         && held
     {
-        report.set("B2", Outcome::Invalid(why));
+        report.set("B2", Outcome::invalid(why));
     }
 }
 
-fn strays(case: &Case<'_>) -> Result<(), String> {
+fn strays(case: &Case<'_>) -> Result<(), Error> {
     let Some(payloads) = &case.payloads else { return Ok(()) };
     let strands = (case.strands.as_slice(), case.fleet.as_ref());
     let names = names(case.scope, strands, payloads, case.files);
     match case.files.0.keys().find(|name| !names.contains(*name)) {
         None => Ok(()),
-        Some(stray) => Err(format!("a bundle of these entries has no file `{stray}`")),
+        Some(stray) => Err(Error::Stray(stray.clone())),
     }
 }
 
 /// Proofs are read for what they prove; here, that they say nothing else.
-fn forms(case: &Case<'_>) -> Result<(), String> {
+fn forms(case: &Case<'_>) -> Result<(), Error> {
     if case.fleet.is_some() {
-        anchors::whole(case.files)?;
+        anchors::whole(case.files).map_err(Error::Fleet)?;
     }
     for strand in case.strands.iter().chain(&case.fleet) {
         included(case, strand)?;
@@ -51,7 +66,7 @@ fn forms(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn included(case: &Case<'_>, strand: &Strand) -> Result<(), String> {
+fn included(case: &Case<'_>, strand: &Strand) -> Result<(), Error> {
     // That of the fleet log is F1's, which the trust file may not ask for.
     let Some(checkpoint) = strand.checkpoint.as_ref().filter(|_| strand.folder != FLEET) else {
         return Ok(());
@@ -62,17 +77,13 @@ fn included(case: &Case<'_>, strand: &Strand) -> Result<(), String> {
     same(case, &name, &contents::inclusion(strand, head, &paths.unwrap_or_default()))
 }
 
-fn same(case: &Case<'_>, name: &str, made: &[u8]) -> Result<(), String> {
-    if case.files.get(name) == Some(made) {
-        Ok(())
-    } else {
-        Err(format!("`{name}` is not in the form in which it is written"))
-    }
+fn same(case: &Case<'_>, name: &str, made: &[u8]) -> Result<(), Error> {
+    if case.files.get(name) == Some(made) { Ok(()) } else { Err(Error::Form(name.to_owned())) }
 }
 
 /// What stands beside a manifest or a list of approvers is an envelope of that file, whether or not the trust file
 /// names anybody who signs such files.
-fn envelopes(case: &Case<'_>) -> Result<(), String> {
+fn envelopes(case: &Case<'_>) -> Result<(), Error> {
     let pairs =
         manifests(&case.strands).into_iter().chain(approvers(&case.strands, case.fleet.as_ref()));
     for ((name, envelope), _) in pairs {
@@ -82,7 +93,7 @@ fn envelopes(case: &Case<'_>) -> Result<(), String> {
             _ => {
                 let digest = case.files.get(&name).map(|text| Digest::of(&[text]).prefixed());
                 let digest = digest.unwrap_or_else(|| "a file that is missing".to_owned());
-                return Err(format!("`{envelope}` is no envelope of `{name}`, {digest}"));
+                return Err(Error::Envelope { envelope, name, digest });
             }
         }
     }

@@ -1,6 +1,6 @@
 //! P3, A1, B4 and V1: what the runs were under, and the files made from the entries.
 
-use crate::domain::id::RunId;
+use crate::domain::id::{RunId, Seq};
 use crate::domain::tier::Binding;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,11 +28,38 @@ use crate::{contents, controls, guide, page};
 /// DSSE payload type of a manifest.
 const MANIFEST_TYPE: &str = "application/vnd.wicketgate.manifest.v1+yaml";
 
+/// What the runs were under, and should not have been.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    Window(#[from] windows::Outside),
+    #[error("seq {0}: {why}", why = .1.why)]
+    Amendment(Seq, Damage),
+    #[error("seq {0} is no denial and names no policy")]
+    NoPolicy(Seq),
+    #[error("seq {0}: the policy was not activated before")]
+    Inactive(Seq),
+    #[error("`{0}` is not a policy that was in force")]
+    StrayPolicy(String),
+    #[error("{} is not an approved policy", .0.prefixed())]
+    Unapproved(Digest),
+    #[error("{} was not bound before the run", .0.prefixed())]
+    Unbound(Digest),
+    #[error("manifest or signature is missing")]
+    HalfManifest,
+    #[error("`{0}` is not {digest}", digest = .1.prefixed())]
+    OtherManifest(String, Digest),
+    #[error(transparent)]
+    Envelope(#[from] dsse::Error),
+    #[error("`{0}` signs other bytes")]
+    OtherBytes(String),
+}
+
 /// P3 and A1.
 pub fn check(case: &Case<'_>, report: &mut Report) {
-    let found = windows::policies(case).and_then(|()| policies(case));
-    report.put("P3", found.unwrap_or_else(Outcome::Invalid));
-    let found = windows::manifests(case).and_then(|untold| {
+    let found = windows::policies(case).map_err(Error::from).and_then(|()| policies(case));
+    report.put("P3", found.unwrap_or_else(Outcome::invalid));
+    let found = windows::manifests(case).map_err(Error::from).and_then(|untold| {
         if untold > 0 {
             report.not_proven.push(format!(
                 "that runs were opened within the validity of their manifests: of {untold} it cannot be read"
@@ -40,10 +67,10 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
         }
         manifests(case)
     });
-    report.put("A1", found.unwrap_or_else(Outcome::Invalid));
+    report.put("A1", found.unwrap_or_else(Outcome::invalid));
 }
 
-fn policies(case: &Case<'_>) -> Result<Outcome, String> {
+fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
     let (files, trust) = (case.files, case.trust);
     let none = Digest::of(&[]);
     let mut activated = BTreeSet::new();
@@ -55,19 +82,18 @@ fn policies(case: &Case<'_>) -> Result<Outcome, String> {
         let mut amendments = Amendments::default();
         amendments.cut();
         for line in &strand.lines {
-            let fits = amendments.accept(line);
-            fits.map_err(|damage| format!("seq {}: {}", line.entry.seq, damage.why))?;
+            let seq = line.entry.seq;
+            amendments.accept(line).map_err(|damage| Error::Amendment(seq, damage))?;
             let Some(policy) = line.entry.draft.policy else { continue };
             if line.is(Kind::PolicyActivated) {
                 here.insert(policy);
             } else if policy == none {
                 if !line.is(Kind::CallDenied) {
-                    return Err(format!("seq {} is no denial and names no policy", line.entry.seq));
+                    return Err(Error::NoPolicy(seq));
                 }
             } else if decides(line) && strand.asks(line) {
                 if !here.contains(&policy) {
-                    let seq = line.entry.seq;
-                    return Err(format!("seq {seq}: the policy was not activated before"));
+                    return Err(Error::Inactive(seq));
                 }
                 used.insert(policy);
             }
@@ -81,14 +107,14 @@ fn policies(case: &Case<'_>) -> Result<Outcome, String> {
         let digest = Digest::of(&[bytes]);
         let named = name == POLICY || *name == format!("policy/{}.tar", digest.hex());
         if !named || !activated.contains(&digest) {
-            return Err(format!("`{name}` is not a policy that was in force"));
+            return Err(Error::StrayPolicy(name.clone()));
         }
         there.insert(digest);
     }
     if !trust.policies.is_empty()
         && let Some(other) = used.iter().find(|policy| !trust.policies.contains(policy))
     {
-        return Err(format!("{} is not an approved policy", other.prefixed()));
+        return Err(Error::Unapproved(*other));
     }
     let missing: Vec<String> = used.difference(&there).map(Digest::prefixed).collect();
     if !missing.is_empty() {
@@ -115,7 +141,7 @@ fn policies(case: &Case<'_>) -> Result<Outcome, String> {
 
 /// Every run that is opened here was bound to its manifest before, and each manifest's bytes and
 /// signers are looked at once.
-fn manifests(case: &Case<'_>) -> Result<Outcome, String> {
+fn manifests(case: &Case<'_>) -> Result<Outcome, Error> {
     let mut told: BTreeMap<Digest, Outcome> = BTreeMap::new();
     for strand in &case.strands {
         let mut bound = BTreeSet::new();
@@ -125,7 +151,7 @@ fn manifests(case: &Case<'_>) -> Result<Outcome, String> {
             } else if let Some(opened) = line.get::<RunOpened>().filter(|_| strand.asks(line)) {
                 let named = opened.manifest.0;
                 if !bound.contains(&(named, opened.agent.as_str())) {
-                    return Err(format!("{} was not bound before the run", named.prefixed()));
+                    return Err(Error::Unbound(named));
                 }
                 if let std::collections::btree_map::Entry::Vacant(place) = told.entry(named) {
                     place.insert(manifest(case, &named)?);
@@ -142,7 +168,7 @@ fn manifests(case: &Case<'_>) -> Result<Outcome, String> {
     })
 }
 
-fn manifest(case: &Case<'_>, digest: &Digest) -> Result<Outcome, String> {
+fn manifest(case: &Case<'_>, digest: &Digest) -> Result<Outcome, Error> {
     let files = case.files;
     let first = (AGENT.to_owned(), AGENT_SIG.to_owned());
     let others = agent_files(digest);
@@ -152,18 +178,17 @@ fn manifest(case: &Case<'_>, digest: &Digest) -> Result<Outcome, String> {
     let (yaml, signature) = match (files.get(&yaml_name), files.get(&sig_name)) {
         (Some(yaml), Some(signature)) => (yaml, signature),
         (None, None) => return Ok(Outcome::Unverifiable("its bytes are not here".into())),
-        (Some(_), None) | (None, Some(_)) => return Err("manifest or signature is missing".into()),
+        (Some(_), None) | (None, Some(_)) => return Err(Error::HalfManifest),
     };
     if Digest::of(&[yaml]) != *digest {
-        return Err(format!("`{yaml_name}` is not {}", digest.prefixed()));
+        return Err(Error::OtherManifest(yaml_name, *digest));
     }
     if case.trust.manifest.is_empty() {
         return Ok(Outcome::Valid("the bytes match; its signers are not checked".into()));
     }
-    let signed =
-        dsse::open(signature, MANIFEST_TYPE, &case.trust.manifest, 1).map_err(|e| e.to_string())?;
+    let signed = dsse::open(signature, MANIFEST_TYPE, &case.trust.manifest, 1)?;
     if signed.payload != yaml {
-        return Err(format!("`{sig_name}` signs other bytes"));
+        return Err(Error::OtherBytes(sig_name));
     }
     Ok(Outcome::Valid(format!("signed by {}", signed.signers.join(", "))))
 }

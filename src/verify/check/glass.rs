@@ -1,8 +1,9 @@
 //! P4, for calls that ran under break-glass: enough trusted people signed that this agent might use this tool
 //! without an approver just then.
 
-use super::approvals::{Bad, known};
+use super::approvals::known;
 use super::case::Case;
+use super::flaw::{Bad, Flaw, Missing};
 use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{MINUTES_MAX, QUORUM_MIN, Signed, Terms, check as worth};
 use crate::approvals::{broken, glass_committed, glass_list};
@@ -15,37 +16,29 @@ use crate::projection::Material;
 
 /// Holds the order that one authorisation names against the call, its time and those who may sign.
 pub(super) fn check(case: &Case<'_>, material: &Material<'_>, line: &Line) -> Result<(), Bad> {
-    let said = broken(line).ok_or_else(|| "it names no order".to_owned())?;
+    let said = broken(line).ok_or(Flaw::Names("order"))?;
     let payload = glass_committed(line, material.payloads);
-    let payload = payload.ok_or_else(|| "it commits to no one signed statement".to_owned())?;
+    let payload = payload.ok_or(Flaw::NoPayload("statement"))?;
     let Payload::Opened { body, .. } = payload else {
-        return Err(Bad::Unverifiable("the break-glass statement is not opened".into()));
+        return Err(Missing::Payload("the break-glass statement").into());
     };
-    let signed = Signed::parse(body).ok_or_else(|| "its payload is malformed".to_owned())?;
-    let digest = glass_list(line).ok_or_else(|| "it names no list of signers".to_owned())?;
+    let signed = Signed::parse(body).ok_or(Flaw::Malformed("payload"))?;
+    let digest = glass_list(line).ok_or(Flaw::Names("list of signers"))?;
     let trust = case.trust;
     let list =
         known(case, (Purpose::BreakGlass, &digest), (&trust.break_glass, &trust.break_glass_keys))?;
-    let tenant = tenant(&signed).ok_or_else(|| "its statement is malformed".to_owned())?;
+    let tenant = tenant(&signed).ok_or(Flaw::Malformed("statement"))?;
     let terms = Terms { tenant, quorum: QUORUM_MIN, minutes: MINUTES_MAX };
-    let open = worth(&terms, &list, &signed, at(line, said.until))
-        .map_err(|refused| Bad::Invalid(refused.to_string()))?;
+    let open = worth(&terms, &list, &signed, at(line, said.until))?;
     if input::broken(&open) != said {
-        let why = "nonce, end or signers are not those of the statement";
-        return Err(Bad::Invalid(why.into()));
+        return Err(Flaw::Differ("nonce, end or signers", "statement").into());
     }
-    let Some(opening) = material.opening() else {
-        return Err(Bad::Unverifiable("the opening of its run is not here".into()));
-    };
+    let opening = material.opening().ok_or(Missing::Opening)?;
     if opening.agent.as_str() != open.statement.agent {
-        return Err(Bad::Invalid("the break-glass order is for another agent".into()));
+        return Err(Flaw::GlassAgent.into());
     }
     let covered = line.entry.draft.tool.as_ref().is_some_and(|t| open.statement.tools.contains(t));
-    if covered {
-        Ok(())
-    } else {
-        Err(Bad::Invalid("the break-glass order is for other tools".into()))
-    }
+    if covered { Ok(()) } else { Err(Flaw::GlassTools.into()) }
 }
 
 /// Entries do not name their tenant in the words of the statement: the signers' own is taken.

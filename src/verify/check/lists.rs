@@ -5,10 +5,26 @@ use std::collections::BTreeMap;
 use super::case::Case;
 use crate::approvals::{glass_list, is_word, list_of, order_list};
 use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
 use crate::entries::approved::LATE_MILLIS;
 use crate::record::Kind;
 use crate::record::chain::{SignerList, SignersBound};
+
+/// How a list does not fit those that its chain says were in force.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("seq {0}: {1}")]
+    Seq(Seq, #[source] Box<Self>),
+    #[error("no time")]
+    Time,
+    #[error("version {0} of a list follows version {1}")]
+    Version(u64, u64),
+    #[error("the list {} was not in force on this chain", .0.prefixed())]
+    Unbound(Digest),
+    #[error("the list {} was in force until {end} only", .0.prefixed(), end = .1)]
+    Ended(Digest, Timestamp),
+}
 
 /// One list that was in force.
 struct Bound {
@@ -24,14 +40,14 @@ struct Lists {
 }
 
 impl Lists {
-    fn bind(&mut self, ts: Timestamp, bound: &SignersBound) -> Result<(), String> {
+    fn bind(&mut self, ts: Timestamp, bound: &SignersBound) -> Result<(), Error> {
         let (version, digest) = (bound.version.get(), bound.digest.0);
-        let expires = bound.expires.as_ref().map(|at| Timestamp::parse(at).ok_or("no time"));
+        let expires = bound.expires.as_ref().map(|at| Timestamp::parse(at).ok_or(Error::Time));
         let expires = expires.transpose()?;
         if let Some((newest, of)) = &self.newest
             && (version < *newest || (version == *newest && digest != *of))
         {
-            return Err(format!("version {version} of a list follows version {newest}"));
+            return Err(Error::Version(version, *newest));
         }
         if let Some((_, of)) =
             self.newest.replace((version, digest)).filter(|(_, of)| *of != digest)
@@ -43,15 +59,12 @@ impl Lists {
         Ok(())
     }
 
-    fn has(&self, digest: &Digest, at: Option<Timestamp>) -> Result<(), String> {
-        let name = digest.prefixed();
-        let Some(bound) = self.bound.get(digest) else {
-            return Err(format!("the list {name} was not in force on this chain"));
-        };
+    fn has(&self, digest: &Digest, at: Option<Timestamp>) -> Result<(), Error> {
+        let bound = self.bound.get(digest).ok_or(Error::Unbound(*digest))?;
         match (bound.until, at) {
             // The word was heard a moment before its entry was made.
             (Some(end), Some(at)) if at.millis() >= end.millis().saturating_add(LATE_MILLIS) => {
-                Err(format!("the list {name} was in force until {end} only"))
+                Err(Error::Ended(*digest, end))
             }
             (_, _) => Ok(()),
         }
@@ -59,11 +72,11 @@ impl Lists {
 }
 
 /// Holds every list that an entry names against those that its chain says were in force.
-pub(super) fn check(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn check(case: &Case<'_>) -> Result<(), Error> {
     for strand in &case.strands {
         let (mut approvers, mut breakers) = (Lists::default(), Lists::default());
         for line in &strand.lines {
-            let at = |why: String| format!("seq {}: {why}", line.entry.seq);
+            let at = |why| Error::Seq(line.entry.seq, Box::new(why));
             if let Some(bound) = line.get::<SignersBound>() {
                 let breaking = bound.list == SignerList::BreakGlass;
                 let lists = if breaking { &mut breakers } else { &mut approvers };

@@ -12,7 +12,8 @@ use crate::crypto::consistency::verifies_consistency;
 use crate::crypto::merkle::verifies_inclusion;
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
-use crate::domain::json::{Json, Limits};
+use crate::domain::id::Seq;
+use crate::domain::json::{self, Json, Limits};
 use crate::entries::epochs::Epochs;
 use crate::entries::{Damage, Line};
 use crate::record::Kind;
@@ -23,6 +24,21 @@ use crate::trust::{PinnedHead, Trust};
 pub(super) const SKEW_MILLIS: i64 = 5 * 60 * 1000;
 /// Hashes of a proof in a tree of at most 2^64 leaves.
 const PATH_MAX: usize = 64;
+
+/// Why a file of proofs cannot be read, or proves nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProofError {
+    #[error("`{0}`: {1}")]
+    Json(String, #[source] json::Error),
+    #[error("`{0}` is malformed")]
+    Malformed(String),
+    #[error("`{0}`: a path of {1} hashes")]
+    Long(String, usize),
+    #[error("`{0}`: two proofs for {1}")]
+    Twice(String, Seq),
+    #[error("`{name}`: the entries from {from} to {to} are not all there are")]
+    Span { name: String, from: Seq, to: Seq },
+}
 
 /// E1: reads every line of every chain.
 pub fn read(files: &Files, scope: Scope) -> Result<Vec<Strand>, Damage> {
@@ -113,7 +129,7 @@ fn proven(files: &Files, strand: &mut Strand, checkpoint: &Checkpoint, told: &mu
         None => {}
         Some(Err(why)) => {
             spanned = false;
-            told.put("R1", Outcome::Invalid(why));
+            told.put("R1", Outcome::invalid(why));
         }
         Some(Ok(proof)) => {
             strand.span = Some(proof.span);
@@ -126,7 +142,7 @@ fn proven(files: &Files, strand: &mut Strand, checkpoint: &Checkpoint, told: &mu
         Outcome::Valid(seen) => match alone::check(files, strand) {
             Ok(0) => Outcome::Valid(seen),
             Ok(n) => Outcome::Valid(format!("{seen}, {n} with a proof that stands on its own")),
-            Err(why) => Outcome::Invalid(why),
+            Err(why) => Outcome::invalid(why),
         },
         other @ (Outcome::Invalid(_) | Outcome::Unverifiable(_)) => other,
     };
@@ -249,7 +265,7 @@ fn inclusion(files: &Files, strand: &Strand, checkpoint: &Checkpoint) -> Outcome
     let proofs = match proofs(files, &name, "wicketgate/inclusion/1", "seq") {
         Ok(Some(proofs)) => proofs,
         Ok(None) => return Outcome::Invalid(format!("no `{name}`")),
-        Err(why) => return Outcome::Invalid(why),
+        Err(why) => return Outcome::invalid(why),
     };
     // What a span proves whole (R1) needs no path of its own.
     let by_path = |line: &&Line| strand.span.is_none_or(|span| !span.has(line.entry.seq));
@@ -274,10 +290,11 @@ pub(super) fn proofs(
     name: &str,
     version: &str,
     key: &str,
-) -> Result<Option<Paths>, String> {
+) -> Result<Option<Paths>, ProofError> {
     let Some(text) = files.get(name) else { return Ok(None) };
-    let json = Json::parse(text, &Limits::FILE).map_err(|e| format!("`{name}`: {e}"))?;
-    let bad = || format!("`{name}` is malformed");
+    let json =
+        Json::parse(text, &Limits::FILE).map_err(|e| ProofError::Json(name.to_owned(), e))?;
+    let bad = || ProofError::Malformed(name.to_owned());
     if json.get("v").and_then(Json::as_str) != Some(version) {
         return Err(bad());
     }
@@ -286,12 +303,12 @@ pub(super) fn proofs(
         let number = proof.get(key).and_then(Json::as_u64).ok_or_else(bad)?;
         let path = proof.get("path").and_then(Json::as_array).ok_or_else(bad)?;
         if path.len() > PATH_MAX {
-            return Err(format!("`{name}`: a path of {} hashes", path.len()));
+            return Err(ProofError::Long(name.to_owned(), path.len()));
         }
         let path: Option<Vec<Digest>> =
             path.iter().map(|hash| hash.as_str().and_then(Digest::parse)).collect();
         if proofs.insert(number, path.ok_or_else(bad)?).is_some() {
-            return Err(format!("`{name}`: two proofs for {number}"));
+            return Err(ProofError::Twice(name.to_owned(), number));
         }
     }
     Ok(Some(proofs))
@@ -313,7 +330,7 @@ fn pinned(
     let name = format!("{}/{OLDER}", strand.folder);
     let proofs = match proofs(files, &name, "wicketgate/consistency/1", "old") {
         Ok(proofs) => proofs.unwrap_or_default(),
-        Err(why) => return Some(Outcome::Invalid(why)),
+        Err(why) => return Some(Outcome::invalid(why)),
     };
     let mut unproven = Vec::new();
     for head in &heads {

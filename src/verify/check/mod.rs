@@ -14,6 +14,7 @@ pub mod case;
 mod closed;
 mod content;
 mod files;
+mod flaw;
 mod glass;
 mod lists;
 mod log;

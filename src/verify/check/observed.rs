@@ -7,16 +7,46 @@ use super::case::Case;
 use super::report::{Outcome, Report};
 use crate::bundle::Files;
 use crate::domain::digest::Digest;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{self, Json, Limits};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 use crate::entries::Line;
 use crate::payloads::Payload;
 use crate::policy::bundle::meta_of_archive;
+use crate::policy::fault;
 use crate::projection::{Material, unenforced};
 
 /// Between the moment the policy was told and the entry's own time.
 const SKEW_MILLIS: i64 = 5 * 60 * 1000;
+
+/// Why a decision that was not enforced should have been.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("no policy is named")]
+    NoPolicy,
+    #[error(transparent)]
+    Policy(#[from] fault::Error),
+    #[error("not enforced, and no layer of the policy observed at {0}")]
+    NoLayer(Timestamp),
+    #[error("the policy was told of other observing layers than it has")]
+    Layers,
+    #[error("it is no decision")]
+    NoDecision,
+    #[error("not enforced for an irreversible tool")]
+    Irreversible,
+    #[error("not enforced without a reason")]
+    NoReason,
+    #[error("not enforced, and `{0}` is of no layer that observed")]
+    Rule(String),
+    #[error("not enforced, and no policy was asked")]
+    NoInput,
+    #[error("the policy's input: {0}")]
+    Input(#[from] json::Error),
+    #[error("the policy's input names no time")]
+    NoTime,
+    #[error("the policy was told {told}, and the entry is of {recorded}")]
+    Time { told: Timestamp, recorded: Timestamp },
+}
 
 /// What was found out about one decision.
 enum Told {
@@ -57,40 +87,37 @@ fn enforced(files: &Files, materials: &[Material<'_>]) -> Outcome {
     Outcome::Valid(format!("{calls} of {total} calls were not enforced; observing: {observing}"))
 }
 
-fn one(files: &Files, material: &Material<'_>, line: &Line) -> Result<Told, String> {
+fn one(files: &Files, material: &Material<'_>, line: &Line) -> Result<Told, Error> {
     let draft = &line.entry.draft;
-    let policy = draft.policy.ok_or("no policy is named")?;
+    let policy = draft.policy.ok_or(Error::NoPolicy)?;
     let carried = files.0.iter().filter(|(name, _)| name.starts_with("policy/"));
     let mut carried = carried.map(|(_, bytes)| bytes).filter(|b| Digest::of(&[b]) == policy);
     let Some(archive) = carried.next() else { return Ok(Told::Missing(policy)) };
-    let meta = meta_of_archive(archive).map_err(|e| e.to_string())?;
+    let meta = meta_of_archive(archive)?;
     let at = judged_at(material, line)?;
     let observing: BTreeMap<_, _> = meta.enforcement.observing(at.earliest).into_iter().collect();
     if observing.is_empty() {
-        return Err(format!(
-            "not enforced, and no layer of the policy observed at {}",
-            line.entry.ts
-        ));
+        return Err(Error::NoLayer(line.entry.ts));
     }
     if at.layers.is_some_and(|told| !told.iter().map(String::as_str).eq(observing.keys().copied()))
     {
-        return Err("the policy was told of other observing layers than it has".into());
+        return Err(Error::Layers);
     }
-    let decision = line.decision().ok_or("it is no decision")?;
+    let decision = line.decision().ok_or(Error::NoDecision)?;
     if decision.tier.is_none_or(|tier| tier == Tier::T3) {
-        return Err("not enforced for an irreversible tool".into());
+        return Err(Error::Irreversible);
     }
     let reasons = decision.reasons;
     let verdict = draft.verdict.map_or("", crate::domain::decision::Verdict::as_str);
     if reasons.is_empty() {
-        return Err("not enforced without a reason".into());
+        return Err(Error::NoReason);
     }
     for reason in reasons {
         let rule = reason.rule.split(' ').next().unwrap_or_default();
         let spoke = observing.keys().any(|layer| rule == format!("wicketgate.{layer}.{verdict}"));
         let silent = verdict == "deny" && rule == "wicketgate.decision";
         if !(spoke || silent && reason.detail == "no_allow") {
-            return Err(format!("not enforced, and `{rule}` is of no layer that observed"));
+            return Err(Error::Rule(rule.to_owned()));
         }
     }
     Ok(Told::Observed(observing))
@@ -103,19 +130,19 @@ struct JudgedAt {
 }
 
 /// From the recorded input where it is opened, else from the entry's own time.
-fn judged_at(material: &Material<'_>, line: &Line) -> Result<JudgedAt, String> {
+fn judged_at(material: &Material<'_>, line: &Line) -> Result<JudgedAt, Error> {
     let ts = line.entry.ts;
     let input = line.entry.draft.committed(Role::PolicyInput);
-    let input = input.ok_or("not enforced, and no policy was asked")?;
+    let input = input.ok_or(Error::NoInput)?;
     let Some(Payload::Opened { body, .. }) = material.payloads.0.get(&input.c.0) else {
         let earliest = Timestamp::from_millis(ts.millis().saturating_sub(SKEW_MILLIS));
         return Ok(JudgedAt { earliest, layers: None });
     };
-    let input = Json::parse(body, &Limits::FILE).map_err(|e| format!("the policy's input: {e}"))?;
+    let input = Json::parse(body, &Limits::FILE)?;
     let time = input.get("time").and_then(|time| time.get("rfc3339")).and_then(Json::as_str);
-    let at = time.and_then(Timestamp::parse).ok_or("the policy's input names no time")?;
+    let at = time.and_then(Timestamp::parse).ok_or(Error::NoTime)?;
     if at.millis().abs_diff(ts.millis()) > SKEW_MILLIS.unsigned_abs() {
-        return Err(format!("the policy was told {at}, and the entry is of {ts}"));
+        return Err(Error::Time { told: at, recorded: ts });
     }
     let told = input.get("observe").and_then(Json::as_array).unwrap_or_default();
     let told = told.iter().map(|layer| layer.as_str().unwrap_or_default().to_owned()).collect();

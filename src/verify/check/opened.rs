@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::case::Case;
 use super::report::{Outcome, Report};
 use crate::bundle::{FLEET_CHECKPOINT, Files};
-use crate::domain::commitment::opens;
+use crate::domain::commitment::{self, opens};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::entries::Line;
@@ -15,6 +15,34 @@ use crate::record::run::RunOpened;
 use crate::record::{Commitment, Kind};
 use crate::scope::Strand;
 
+/// What is wrong with the payloads of a bundle, each named by its commitment in hex.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("nothing is said about payload {0}")]
+    Unsaid(String),
+    #[error("stray payload {0}")]
+    Stray(String),
+    #[error("payload {name} of seq {seq}: {flaw}")]
+    Payload { name: String, seq: Seq, flaw: Flaw },
+}
+
+/// What is wrong with one of them.
+#[derive(Debug, thiserror::Error)]
+enum Flaw {
+    #[error("called incognito, and the run is not")]
+    Incognito,
+    #[error("not what it commits to")]
+    Other,
+    #[error("not what it commits to: {0}")]
+    Members(#[from] commitment::Error),
+    #[error("not what it commits to: another role")]
+    Role,
+    #[error("called erased, and entry {1} of {0} is not here to say so")]
+    NoErasure(String, Seq),
+    #[error("called erased, and entry {1} of {0} says so of others")]
+    OtherErasure(String, Seq),
+}
+
 /// P1 before it is looked into: whether the payloads can be read at all.
 pub fn read(files: &Files, report: &mut Report) -> Option<Payloads> {
     Payloads::read(files).map_err(|damage| report.invalid(damage)).ok()
@@ -23,7 +51,7 @@ pub fn read(files: &Files, report: &mut Report) -> Option<Payloads> {
 /// P1.
 pub fn check(case: &Case<'_>, report: &mut Report) {
     let Some(payloads) = &case.payloads else { return };
-    report.put("P1", opened(case, payloads).unwrap_or_else(Outcome::Invalid));
+    report.put("P1", opened(case, payloads).unwrap_or_else(Outcome::invalid));
 }
 
 /// The lines whose commitments the bundle speaks of, with their log: those of the runs that were asked for.
@@ -33,7 +61,7 @@ fn committing<'a>(case: &'a Case<'_>) -> impl Iterator<Item = (&'a str, &'a Line
     asked.filter(|(_, line)| line.entry.run.is_some())
 }
 
-fn opened(case: &Case<'_>, payloads: &Payloads) -> Result<Outcome, String> {
+fn opened(case: &Case<'_>, payloads: &Payloads) -> Result<Outcome, Error> {
     let mut committed = BTreeSet::new();
     let mut incognito = BTreeSet::new();
     for (log, line) in committing(case) {
@@ -45,14 +73,18 @@ fn opened(case: &Case<'_>, payloads: &Payloads) -> Result<Outcome, String> {
             committed.insert(said.c.0);
             let name = said.c.hex();
             let payload = payloads.0.get(&said.c.0);
-            let payload = payload.ok_or_else(|| format!("nothing is said about payload {name}"))?;
+            let payload = payload.ok_or_else(|| Error::Unsaid(name.clone()))?;
             let hidden = run.is_some_and(|run| incognito.contains(&run));
-            one(case, (log, hidden), said, payload)
-                .map_err(|why| format!("payload {name} of seq {}: {why}", line.entry.seq))?;
+            let seq = line.entry.seq;
+            one(case, (log, hidden), said, payload).map_err(|flaw| Error::Payload {
+                name,
+                seq,
+                flaw,
+            })?;
         }
     }
     if let Some(stray) = payloads.0.keys().find(|c| !committed.contains(*c)) {
-        return Err(format!("stray payload {}", stray.hex()));
+        return Err(Error::Stray(stray.hex()));
     }
     let count = |wanted: fn(&Payload) -> bool| {
         payloads.0.values().filter(|payload| wanted(payload)).count()
@@ -78,17 +110,14 @@ fn one(
     (log, incognito): (&str, bool),
     said: &Commitment,
     payload: &Payload,
-) -> Result<(), String> {
-    let other = |why: &str| format!("not what it commits to{why}");
+) -> Result<(), Flaw> {
     match payload {
-        Payload::Withheld(Why::Incognito) if !incognito => {
-            Err("called incognito, and the run is not".to_owned())
-        }
+        Payload::Withheld(Why::Incognito) if !incognito => Err(Flaw::Incognito),
         Payload::Withheld(_) => Ok(()),
         Payload::Erased { log: fleet, seq } => erased(case, log, &said.c, fleet, *seq),
         Payload::Redacted { role, parts } => {
-            parts.open(&said.c).map_err(|why| other(&format!(": {why}")))?;
-            if role == said.role.as_str() { Ok(()) } else { Err(other(": another role")) }
+            parts.open(&said.c)?;
+            if role == said.role.as_str() { Ok(()) } else { Err(Flaw::Role) }
         }
         Payload::Opened { salt, role, body, .. } => {
             let len = u64::try_from(body.len()).unwrap_or(u64::MAX);
@@ -96,7 +125,7 @@ fn one(
             if opens && len == said.len.get() && role == said.role.as_str() {
                 Ok(())
             } else {
-                Err(other(""))
+                Err(Flaw::Other)
             }
         }
     }
@@ -104,8 +133,8 @@ fn one(
 
 /// An erased payload is one that the fleet log of the bundle says was erased; whether that log is to
 /// be believed is F1's to say.
-fn erased(case: &Case<'_>, log: &str, c: &Digest, fleet: &str, seq: Seq) -> Result<(), String> {
-    let no = || format!("called erased, and entry {seq} of {fleet} is not here to say so");
+fn erased(case: &Case<'_>, log: &str, c: &Digest, fleet: &str, seq: Seq) -> Result<(), Flaw> {
+    let no = || Flaw::NoErasure(fleet.to_owned(), seq);
     let strand = case.fleet.as_ref().ok_or_else(no)?;
     let note = case.files.get(FLEET_CHECKPOINT).and_then(|note| std::str::from_utf8(note).ok());
     if note.and_then(|note| note.lines().next()) != Some(fleet) {
@@ -118,6 +147,6 @@ fn erased(case: &Case<'_>, log: &str, c: &Digest, fleet: &str, seq: Seq) -> Resu
     if said.is_some_and(|said| said.log == log && said.c.iter().any(|said| said.0 == *c)) {
         Ok(())
     } else {
-        Err(format!("called erased, and entry {seq} of {fleet} says so of others"))
+        Err(Flaw::OtherErasure(fleet.to_owned(), seq))
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::approvals::{Bad, known};
+use super::approvals::known;
 use super::case::Case;
+use super::flaw::{Bad, Flaw, Missing};
 use super::log::SKEW_MILLIS;
 use crate::approval::Signed;
 use crate::approval::approvers::Purpose;
@@ -34,7 +35,7 @@ pub(super) struct Orders {
     /// Seconds of the shortest term by which something was.
     shortest: Option<u64>,
     /// Why some of it cannot be told.
-    pub missing: Option<String>,
+    pub missing: Option<Missing>,
 }
 
 impl std::fmt::Display for Orders {
@@ -57,7 +58,7 @@ impl std::fmt::Display for Orders {
 }
 
 /// Holds every entry that loosens against the order it names.
-pub(super) fn check(case: &Case<'_>) -> Result<Orders, String> {
+pub(super) fn check(case: &Case<'_>) -> Result<Orders, Flaw> {
     let mut orders = Orders::default();
     for strand in &case.strands {
         for line in strand.asked().filter(|line| line.is(Kind::ControlApplied)) {
@@ -81,10 +82,7 @@ pub(super) fn check(case: &Case<'_>) -> Result<Orders, String> {
         };
         if let Some(said) = order(line).and_then(|order| order.version) {
             if said < version {
-                let seq = line.entry.seq;
-                return Err(format!(
-                    "fleet seq {seq}: version {said} of a list follows version {version}"
-                ));
+                return Err(Flaw::Version(line.entry.seq, said, version));
             }
             version = said;
         }
@@ -104,8 +102,8 @@ enum Did {
 }
 
 impl Orders {
-    fn take(&mut self, line: &Line, did: Result<Did, Bad>) -> Result<(), String> {
-        let at = |why: String| format!("`{}` seq {}: {why}", line.kind(), line.entry.seq);
+    fn take(&mut self, line: &Line, did: Result<Did, Bad>) -> Result<(), Flaw> {
+        let (kind, seq) = (|| line.kind().to_owned(), line.entry.seq);
         let count = match did {
             Ok(Did::Nothing) => return Ok(()),
             Ok(Did::Reinstated) => &mut self.reinstated,
@@ -115,9 +113,9 @@ impl Orders {
                 &mut self.expired
             }
             Ok(Did::Released) => &mut self.released,
-            Err(Bad::Invalid(why)) => return Err(at(why)),
-            Err(Bad::Unverifiable(why)) => {
-                self.missing = Some(at(why));
+            Err(Bad::Invalid(flaw)) => return Err(Flaw::Entry(kind(), seq, Box::new(flaw))),
+            Err(Bad::Unverifiable(missing)) => {
+                self.missing = Some(Missing::Entry(kind(), seq, Box::new(missing)));
                 return Ok(());
             }
         };
@@ -126,18 +124,17 @@ impl Orders {
     }
 }
 
-fn invalid<T>(why: impl Into<String>) -> Result<T, Bad> {
-    Err(Bad::Invalid(why.into()))
+fn invalid<T>(flaw: Flaw) -> Result<T, Bad> {
+    Err(Bad::Invalid(flaw))
 }
 
 /// The order of an entry, if its signature holds and the entry says of it what it says.
 fn ordered(case: &Case<'_>, (line, log): (&Line, &str), word: Word) -> Result<Loosening, Bad> {
-    let Some(said) = order(line) else { return invalid("nobody signed it") };
-    let signature = said.signature.ok_or_else(|| "its order has no signature".to_owned())?;
+    let said = order(line).ok_or(Flaw::Unsigned)?;
+    let signature = said.signature.ok_or(Flaw::NoSignature)?;
     let (statement, signature) = (said.statement.to_owned(), signature.to_owned());
     let signed = Signed { statement, signature };
-    let digest =
-        order_list(line).ok_or_else(|| "its order names no list of approvers".to_owned())?;
+    let digest = order_list(line).ok_or(Flaw::NoList)?;
     let trust = case.trust;
     let list = known(case, (Purpose::Order, &digest), (&trust.approvers, &trust.approver_keys))?;
     let tenant = log.split('/').nth(1).unwrap_or_default();
@@ -145,19 +142,18 @@ fn ordered(case: &Case<'_>, (line, log): (&Line, &str), word: Word) -> Result<Lo
     let ts = line.entry.ts;
     let before = Timestamp::from_millis(ts.millis().saturating_sub(LATE_MILLIS));
     let found = worth(&list, (tenant, &[word]), &signed, ts)
-        .or_else(|_| worth(&list, (tenant, &[word]), &signed, before))
-        .map_err(|refused| refused.to_string())?;
+        .or_else(|_| worth(&list, (tenant, &[word]), &signed, before))?;
     let by = found.by();
     if said.subject != Some(&by.subject) || said.key != Some(&by.key) {
-        return invalid("subject or key are not those of the signature");
+        return invalid(Flaw::Differ("subject or key", "signature"));
     }
     if said.version.is_some_and(|version| version != found.version()) {
-        return invalid("the version of the list is another");
+        return invalid(Flaw::ListVersion);
     }
     let lifted = line.get::<HoldLifted>().map(|lifted| &lifted.reason);
     let reason = lifted.or_else(|| line.get::<PayloadErased>().map(|erased| &erased.basis));
     if reason.is_some_and(|reason| reason.as_str() != found.statement().reason) {
-        return invalid("the reason is not the one that was signed");
+        return invalid(Flaw::Other("reason"));
     }
     Ok(found)
 }
@@ -168,7 +164,7 @@ fn reinstated(case: &Case<'_>, (line, log): (&Line, &str)) -> Result<Did, Bad> {
     let Some(applied) = applied.filter(|applied| applied.action == Action::Reinstate) else {
         return match order(line) {
             None => Ok(Did::Nothing),
-            Some(_) => invalid("it names an order and takes back nothing"),
+            Some(_) => invalid(Flaw::Idle),
         };
     };
     let found = ordered(case, (line, log), Word::Reinstate)?;
@@ -176,12 +172,12 @@ fn reinstated(case: &Case<'_>, (line, log): (&Line, &str)) -> Result<Did, Bad> {
     let target = (said.target.as_str(), said.name.as_str());
     let same = (applied.target.as_str(), applied.name.as_str()) == target;
     if !same || applied.expires != said.expires {
-        return invalid("its target or its end are not those of the order");
+        return invalid(Flaw::Target);
     }
     if applied.after.map(Int::get) == Some(said.previous.seq) {
         Ok(Did::Reinstated)
     } else {
-        invalid("`after` is not what the order speaks after")
+        invalid(Flaw::After)
     }
 }
 
@@ -206,10 +202,10 @@ fn erased(case: &Case<'_>, place: (&Line, &str), carried: &Carried) -> Result<Di
     let Some(entry) = line.get::<PayloadErased>() else { return Ok(Did::Nothing) };
     let list: Vec<Digest> = entry.c.iter().map(|c| c.0).collect();
     if entry.order.is_none() && entry.basis == BY_CLOCK {
-        let terms = entry.terms.as_ref().ok_or_else(|| "it names no term".to_owned())?;
+        let terms = entry.terms.as_ref().ok_or(Flaw::Names("term"))?;
         for (c, places) in list.iter().filter_map(|c| Some((c, carried.get(c)?))) {
             if !places.iter().any(|(_, role, ts)| due(terms, *role, *ts, line.entry.ts)) {
-                return invalid(format!("{c} was younger than it is kept"));
+                return invalid(Flaw::Young(*c));
             }
         }
         let named = terms.roles.iter().map(|term| term.seconds.get());
@@ -218,10 +214,10 @@ fn erased(case: &Case<'_>, place: (&Line, &str), carried: &Carried) -> Result<Di
     let found = ordered(case, place, Word::Erase)?;
     let said = found.statement();
     if entry.request.as_deref() != said.request.as_deref() {
-        return invalid("the request is not the one that was signed");
+        return invalid(Flaw::Other("request"));
     }
     match list.iter().find(|c| !meant(said, c, carried)) {
-        Some(c) => invalid(format!("{c} is not what was ordered to be erased")),
+        Some(c) => invalid(Flaw::NotOrdered(*c)),
         None => Ok(Did::Erased),
     }
 }
@@ -259,10 +255,10 @@ fn released(
         None => ("log", lifted.log.to_string()),
     };
     if on != (said.target.as_str(), said.name.clone()) {
-        return invalid("it is not the hold that was ordered to end");
+        return invalid(Flaw::OtherHold);
     }
     if !used.insert(Digest::of(&[found.signed().statement.as_bytes()])) {
-        return invalid("its order was obeyed before");
+        return invalid(Flaw::Obeyed);
     }
     let same = |one: &&Line| {
         let placed = one.get::<HoldPlaced>();
@@ -271,7 +267,7 @@ fn released(
     };
     let placed = all.iter().filter(same).map(|one| one.entry.seq).max();
     if placed.is_some_and(|placed| placed >= said.previous.seq) {
-        return invalid("the hold was placed after its order was signed");
+        return invalid(Flaw::Placed);
     }
     Ok(Did::Released)
 }

@@ -3,7 +3,8 @@
 use super::case::Case;
 use super::report::{Outcome, Report};
 use crate::bundle::POPULATION;
-use crate::domain::json::{Json, Limits};
+use crate::domain::id::Seq;
+use crate::domain::json::{self, Json, Limits};
 use crate::domain::time::Timestamp;
 use crate::entries::Line;
 use crate::population::{Cause, Pulse, population, pulse};
@@ -12,6 +13,33 @@ use crate::record::Kind;
 use crate::scope::{Scope, Strand};
 use crate::statement::Exporter;
 
+/// How a population is not what its query asks for.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("the query of `{POPULATION}` is malformed")]
+    Query,
+    #[error("`{POPULATION}`: {0}")]
+    Json(#[from] json::Error),
+    #[error("`{POPULATION}` answers another query than the statement's")]
+    OtherQuery,
+    #[error("the chains are not ascending by name: {0}")]
+    Order(String),
+    #[error("`{0}` was asked for and is not here")]
+    Absent(String),
+    #[error("`{0}` was not asked for")]
+    Extra(String),
+    #[error("`{POPULATION}` does not follow from the entries and the query")]
+    Derived,
+    #[error("{0}: no range proof")]
+    NoRange(String),
+    #[error("{0}: entry {1} is not the first of the time asked for")]
+    Begin(String, Seq),
+    #[error("{0}: entry {1} is not the first after the time asked for")]
+    End(String, Seq),
+    #[error("`{0}` is enrolled in the fleet log and not here")]
+    Enrolled(String),
+}
+
 /// R2 and C2; of a bundle of one run there is nothing to say.
 pub fn check(case: &Case<'_>, report: &mut Report) {
     let filter = match case.scope {
@@ -19,55 +47,54 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
         Scope::Range => None,
         Scope::Population => match filter(case) {
             Ok(filter) => Some(filter),
-            Err(why) => return report.put("R2", Outcome::Invalid(why)),
+            Err(why) => return report.put("R2", Outcome::invalid(why)),
         },
     };
     let until = filter.as_ref().and_then(|filter| filter.until);
     steady(case, until, report);
     if let Some(filter) = filter {
-        let outcome = answered(case, &filter, report).unwrap_or_else(Outcome::Invalid);
+        let outcome = answered(case, &filter, report).unwrap_or_else(Outcome::invalid);
         report.put("R2", outcome);
     }
 }
 
-fn filter(case: &Case<'_>) -> Result<Filter, String> {
-    let bad = || format!("the query of `{POPULATION}` is malformed");
-    let text = case.files.get(POPULATION).ok_or_else(bad)?;
-    let json = Json::parse(text, &Limits::FILE).map_err(|e| format!("`{POPULATION}`: {e}"))?;
-    let query = json.get("query").ok_or_else(bad)?;
+fn filter(case: &Case<'_>) -> Result<Filter, Error> {
+    let text = case.files.get(POPULATION).ok_or(Error::Query)?;
+    let json = Json::parse(text, &Limits::FILE)?;
+    let query = json.get("query").ok_or(Error::Query)?;
     let mut said = case.predicate.get("query").cloned().unwrap_or(Json::Null);
     if let Json::Object(members) = &mut said {
         members.remove("requested_by");
     }
     if said != *query {
-        return Err(format!("`{POPULATION}` answers another query than the statement's"));
+        return Err(Error::OtherQuery);
     }
     match Query::from_json(query) {
         Some(Query::Population(filter)) => Ok(filter),
-        Some(Query::Run(_) | Query::Range { .. }) | None => Err(bad()),
+        Some(Query::Run(_) | Query::Range { .. }) | None => Err(Error::Query),
     }
 }
 
 /// R2: the chains asked for, each in the time asked for, and everything told of them.
-fn answered(case: &Case<'_>, filter: &Filter, report: &mut Report) -> Result<Outcome, String> {
+fn answered(case: &Case<'_>, filter: &Filter, report: &mut Report) -> Result<Outcome, Error> {
     let origins: Vec<&str> = case.strands.iter().map(Strand::origin).collect();
     if let Some(pair) = origins.windows(2).find(|pair| pair.first() >= pair.last()) {
-        return Err(format!("the chains are not ascending by name: {}", pair.join(", ")));
+        return Err(Error::Order(pair.join(", ")));
     }
     if !filter.chains.is_empty() {
         let absent = filter.chains.iter().find(|log| !origins.contains(&log.as_str()));
         if let Some(absent) = absent {
-            return Err(format!("`{absent}` was asked for and is not here"));
+            return Err(Error::Absent(absent.clone()));
         }
         if let Some(extra) = origins.iter().find(|o| filter.chains.iter().all(|log| log != *o)) {
-            return Err(format!("`{extra}` was not asked for"));
+            return Err(Error::Extra((*extra).to_owned()));
         }
     }
     for strand in &case.strands {
-        in_time(strand, filter).map_err(|why| format!("{}: {why}", strand.folder))?;
+        in_time(strand, filter)?;
     }
     if case.files.get(POPULATION) != Some(population(filter, &case.strands).as_slice()) {
-        return Err(format!("`{POPULATION}` does not follow from the entries and the query"));
+        return Err(Error::Derived);
     }
     let entries: usize = case.strands.iter().map(|strand| strand.asked().count()).sum();
     enumerated(case, filter, &origins, report)?;
@@ -75,8 +102,8 @@ fn answered(case: &Case<'_>, filter: &Filter, report: &mut Report) -> Result<Out
 }
 
 /// The ends of the span lie where the time that was asked for begins and ends.
-fn in_time(strand: &Strand, filter: &Filter) -> Result<(), String> {
-    let span = strand.span.ok_or("no range proof")?;
+fn in_time(strand: &Strand, filter: &Filter) -> Result<(), Error> {
+    let span = strand.span.ok_or_else(|| Error::NoRange(strand.folder.clone()))?;
     let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
     let at = |seq| strand.lines.iter().find(|line| line.entry.seq == seq).map(|l| l.entry.ts);
     let begins = match (filter.since, span.from.checked_sub(1)) {
@@ -86,7 +113,7 @@ fn in_time(strand: &Strand, filter: &Filter) -> Result<(), String> {
     };
     let first = strand.asked().next().map(|line| line.entry.ts);
     if !begins || first.zip(filter.since).is_some_and(|(ts, since)| ts < since) {
-        return Err(format!("entry {} is not the first of the time asked for", span.from));
+        return Err(Error::Begin(strand.folder.clone(), span.from));
     }
     let ends = match filter.until {
         None => span.to == size,
@@ -98,7 +125,7 @@ fn in_time(strand: &Strand, filter: &Filter) -> Result<(), String> {
     };
     let last = strand.asked().last().map(|line| line.entry.ts);
     if !ends || last.zip(filter.until).is_some_and(|(ts, until)| ts >= until) {
-        return Err(format!("entry {} is not the first after the time asked for", span.to));
+        return Err(Error::End(strand.folder.clone(), span.to));
     }
     Ok(())
 }
@@ -109,7 +136,7 @@ fn enumerated(
     filter: &Filter,
     origins: &[&str],
     report: &mut Report,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let trusted = matches!(report.outcome("F1"), Some(Outcome::Valid(_)));
     let mut say = |text: String| report.not_proven.push(text);
     if !filter.chains.is_empty() {
@@ -123,7 +150,7 @@ fn enumerated(
         return Ok(());
     }
     if let Some(absent) = enrolled.iter().find(|log| !origins.contains(log)) {
-        return Err(format!("`{absent}` is enrolled in the fleet log and not here"));
+        return Err(Error::Enrolled((*absent).to_owned()));
     }
     // An exporter may leave entries of the fleet log out, unless the log is a trusted one and all here.
     if !trusted || !fleet.is_some_and(whole) {

@@ -1,8 +1,9 @@
 //! P4, of calls whose arguments an approver wrote: it is the approver's own signature over these arguments, for a
 //! call that was held then.
 
-use super::approvals::{Bad, at, held, trusted};
+use super::approvals::{at, held, trusted};
 use super::case::Case;
+use super::flaw::{Bad, Flaw, Missing};
 use crate::approval::{Approval, Signed, proposal};
 use crate::approvals::{proposal_committed, proposer};
 use crate::domain::digest::{Digest, Salt};
@@ -30,15 +31,15 @@ pub(super) fn check(
     let named = line.decision().and_then(|decision| decision.asked_by);
     let Some(named) = named else { return Ok(None) };
     if proposer(line).is_none() {
-        return Err(Bad::Invalid("it names who wrote its arguments, and no proposal".into()));
+        return Err(Flaw::NoProposal.into());
     }
     let payload = proposal_committed(line, material.payloads);
-    let payload = payload.ok_or_else(|| "it commits to no one signed proposal".to_owned())?;
-    let unknown = |why: &str| Bad::Unverifiable(format!("seq {}: {why}", line.entry.seq));
+    let payload = payload.ok_or(Flaw::NoPayload("proposal"))?;
+    let unknown = |missing: Missing| Bad::from(missing.at(line.entry.seq));
     let Payload::Opened { body, .. } = payload else {
-        return Err(unknown("what was signed is not opened"));
+        return Err(unknown(Missing::Payload("what was signed")));
     };
-    let signed = Signed::parse(body).ok_or_else(|| "its proposal is malformed".to_owned())?;
+    let signed = Signed::parse(body).ok_or(Flaw::Malformed("proposal"))?;
     let said = proposal::Proposal::parse(signed.statement.as_bytes())?;
     let before = material.of_run().filter(|one| one.is(Kind::CallHeld));
     let mut before = before.filter(|one| one.entry.seq < line.entry.seq);
@@ -46,25 +47,24 @@ pub(super) fn check(
     let about = |one: &&Line| one.get::<CallHeld>().is_some_and(|held| held.nonce == nonce);
     let Some(old) = before.find(about).filter(|_| nonce.is_some()) else {
         return Err(match material.cut.begin {
-            true => unknown("the call it changes was held before the span"),
-            false => Bad::Invalid("no call was held that its proposal is about".into()),
+            true => unknown(Missing::Hold),
+            false => Flaw::NoHold.into(),
         });
     };
-    let hold = held(material, old, manifest).ok_or_else(|| "its hold is malformed".to_owned())?;
+    let hold = held(material, old, manifest).ok_or(Flaw::Malformed("hold"))?;
     let list = trusted(case, line)?;
     let statement = (signed.statement.as_bytes(), signed.signature.as_str());
-    let (said, by) = proposal::check(&hold_of(&hold), &list, statement, at(line, hold.expires))
-        .map_err(|refused| refused.to_string())?;
+    let (said, by) = proposal::check(&hold_of(&hold), &list, statement, at(line, hold.expires))?;
     if word::proposer(named).approval != by {
-        return Err(Bad::Invalid("`asked_by` is not whose signature the proposal has".into()));
+        return Err(Flaw::Proposer.into());
     }
     if old.entry.draft.tool != line.entry.draft.tool {
-        return Err(Bad::Invalid("the call it changes was for another tool".into()));
+        return Err(Flaw::Tool.into());
     }
     match (opened(material, old), opened(material, line)) {
         (Some((salt, _)), Some((_, arguments))) if said.names(salt, arguments) => Ok(Some(by)),
-        (Some(_), Some(_)) => Err(Bad::Invalid("the proposal is about other arguments".into())),
-        (None, _) | (_, None) => Err(unknown("the arguments that were proposed are not opened")),
+        (Some(_), Some(_)) => Err(Flaw::Arguments.into()),
+        (None, _) | (_, None) => Err(unknown(Missing::Arguments)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! R1: the entries of a span are all there are in it.
 
+use super::log::ProofError;
 use super::report::Outcome;
 use crate::bundle::Files;
 use crate::crypto::merkle;
@@ -28,22 +29,23 @@ pub struct Proof {
 }
 
 /// Reads a range proof, if the bundle has one of this name.
-pub fn read(files: &Files, name: &str) -> Option<Result<Proof, String>> {
-    files.get(name).map(|text| parse(text).map_err(|why| format!("`{name}`: {why}")))
+pub(super) fn read(files: &Files, name: &str) -> Option<Result<Proof, ProofError>> {
+    files.get(name).map(|text| parse(name, text))
 }
 
-fn parse(text: &[u8]) -> Result<Proof, String> {
-    let json = Json::parse(text, &Limits::FILE).map_err(|e| e.to_string())?;
-    let bad = || "malformed".to_owned();
+fn parse(name: &str, text: &[u8]) -> Result<Proof, ProofError> {
+    let file = || name.to_owned();
+    let json = Json::parse(text, &Limits::FILE).map_err(|e| ProofError::Json(file(), e))?;
+    let bad = || ProofError::Malformed(file());
     let members = json.as_object().ok_or_else(bad)?;
     if members.len() != 6 || json.get("v").and_then(Json::as_str) != Some(VERSION) {
         return Err(bad());
     }
     let number = |name| json.get(name).and_then(Json::as_u64).ok_or_else(bad);
-    let side = |name| -> Result<Vec<Digest>, String> {
+    let side = |name| -> Result<Vec<Digest>, ProofError> {
         let list = json.get(name).and_then(Json::as_array).ok_or_else(bad)?;
         if list.len() > SIDE_MAX {
-            return Err(format!("`{name}` has {} hashes", list.len()));
+            return Err(ProofError::Long(file(), list.len()));
         }
         let hashes: Option<Vec<Digest>> = list
             .iter()

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::case::Case;
 use super::report::{Outcome, Report};
-use super::same::same;
+use super::same::{self, same};
 use crate::approval::Approval;
 use crate::approvals::broken;
 use crate::bundle::{AGENT, Files, agent_files};
@@ -18,7 +18,7 @@ use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::commitment::derived;
 use crate::domain::digest::Digest;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{self, Json, Limits};
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 use crate::entries::Line;
@@ -27,7 +27,7 @@ use crate::firewall;
 use crate::payloads::Payload;
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{ENGINE, RegoEngine};
-use crate::policy::{self, EngineError, PolicyEngine as _, input};
+use crate::policy::{self, EngineError, PolicyEngine as _, fault, input};
 use crate::projection::{Material, decides};
 use crate::record::call::CallDenied;
 use crate::record::chain::WriterStarted;
@@ -43,6 +43,98 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Between the moment the policy was told and the entry's own time.
 const SKEW_MILLIS: i64 = 5 * 60 * 1000;
 
+/// How a recorded decision or its input contradicts the entry, the policy or the manifest.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    Differs(#[from] same::Error),
+    #[error("it is no decision")]
+    NoDecision,
+    #[error("no policy is named")]
+    NoPolicy,
+    #[error(transparent)]
+    Policy(#[from] fault::Error),
+    #[error("`{0}`, and no policy was asked")]
+    Unasked(String),
+    #[error("refused without a reason")]
+    NoReason,
+    #[error("a policy's word (`{0}`) without the input it was asked with")]
+    NoInput(String),
+    #[error("the policy's input: {0}")]
+    Input(#[from] json::Error),
+    #[error("the policy's input is not in canonical form")]
+    Form,
+    #[error("the policy's input is no object")]
+    Object,
+    #[error("the policy's input has other members than it may have")]
+    Members,
+    #[error("the policy was told another `{0}` than is recorded")]
+    Member(String),
+    #[error("decided by a policy that had ended")]
+    Ended,
+    #[error("the policy was told of other runs above than the run was opened below")]
+    Delegation,
+    #[error("the policy was told other labels than the run was opened with")]
+    Labels,
+    #[error("the manifest: {0}")]
+    Manifest(#[from] yaml::Error),
+    #[error("the policy was told another owner or other labels than the manifest's")]
+    Owner,
+    #[error("the run is bound to its model by less than the manifest accepts")]
+    Binding,
+    #[error("the policy was told another `agent.tier3` than the manifest says")]
+    Tier3,
+    #[error("the policy was told of approvals that are not recorded")]
+    Approvals,
+    #[error("the policy was told of other layers that count approvers than it has")]
+    Quorum,
+    #[error("the policy was told of another break-glass order than is recorded")]
+    BreakGlass,
+    #[error("the policy was told two counts of one thing")]
+    Counters,
+    #[error("the policy was told no time")]
+    NoTime,
+    #[error("the policy was told {told}, and the entry is of {recorded}")]
+    Time { told: Timestamp, recorded: Timestamp },
+    #[error("the policy was told two times")]
+    TwoTimes,
+    #[error("the policy was told another time at which the run was opened")]
+    OpenedAt,
+    #[error("the policy was told no `observe`")]
+    NoObserve,
+    #[error("`observe` is a list of layers")]
+    Observe,
+    #[error("the policy was told of other observing layers than it has")]
+    Observing,
+    #[error("no arguments are committed to")]
+    NoArguments,
+    #[error("the policy was told of another effect than is recorded")]
+    Effect,
+    #[error("the policy was told other arguments than were recorded")]
+    Arguments,
+    #[error("the policy was told of other findings than there are")]
+    Findings,
+}
+
+/// Why a decision cannot be made again.
+#[derive(thiserror::Error, Debug)]
+enum Gap {
+    #[error("the policy's input is not disclosed")]
+    Input,
+    #[error("decided by `{0}`, this is `{ENGINE}`")]
+    Engine(String),
+    #[error("the opening of its run is not here")]
+    Opening,
+    #[error("the bytes of {} are not here", .0.prefixed())]
+    Policy(Digest),
+    #[error("the arguments are not disclosed")]
+    Arguments,
+    #[error("refused because the policy took too long")]
+    Deadline,
+    #[error("the policy takes too long on this machine")]
+    Slow,
+}
+
 /// What became of one decision.
 enum Made {
     /// The same again.
@@ -50,7 +142,7 @@ enum Made {
     /// No policy was asked: something before it refused.
     NotAsked,
     /// It cannot be made again, and why.
-    Cannot(String),
+    Cannot(Gap),
 }
 
 /// Makes every decision again. Nothing is evaluated for a bundle that has already failed, whoever made it.
@@ -75,7 +167,7 @@ fn made_again(files: &Files, materials: &[Material<'_>]) -> Outcome {
             Ok(Made::Same) => same = same.saturating_add(1),
             Ok(Made::NotAsked) => not_asked = not_asked.saturating_add(1),
             Ok(Made::Cannot(why)) => {
-                let count = cannot.entry(why).or_default();
+                let count = cannot.entry(why.to_string()).or_default();
                 *count = count.saturating_add(1);
             }
             Err(why) => return Outcome::Invalid(format!("seq {}: {why}", line.entry.seq)),
@@ -104,43 +196,42 @@ impl Replay<'_> {
         material: &Material<'_>,
         opened: Option<(Timestamp, &RunOpened)>,
         line: &Line,
-    ) -> Result<Made, String> {
+    ) -> Result<Made, Error> {
         let draft = &line.entry.draft;
         let Some(input) = draft.committed(Role::PolicyInput) else {
             return not_asked(line).map(|()| Made::NotAsked);
         };
         let Some(Payload::Opened { body, .. }) = material.payloads.0.get(&input.c.0) else {
-            return Ok(Made::Cannot("the policy's input is not disclosed".into()));
+            return Ok(Made::Cannot(Gap::Input));
         };
-        let decision = line.decision().ok_or("it is no decision")?;
+        let decision = line.decision().ok_or(Error::NoDecision)?;
         let engine = decision.engine;
         if engine != ENGINE {
-            return Ok(Made::Cannot(format!("decided by `{engine}`, this is `{ENGINE}`")));
+            return Ok(Made::Cannot(Gap::Engine(engine.to_owned())));
         }
-        let digest = draft.policy.ok_or("no policy is named")?;
-        let input =
-            Json::parse(body, &Limits::FILE).map_err(|e| format!("the policy's input: {e}"))?;
+        let digest = draft.policy.ok_or(Error::NoPolicy)?;
+        let input = Json::parse(body, &Limits::FILE)?;
         if canonical::bytes(&input) != *body {
-            return Err("the policy's input is not in canonical form".into());
+            return Err(Error::Form);
         }
         let Some((opened_at, opened)) = opened else {
-            return Ok(Made::Cannot("the opening of its run is not here".into()));
+            return Ok(Made::Cannot(Gap::Opening));
         };
         let told = Told { material, opened, opened_at, files: self.files, line, input: &input };
         let Some(engine) = self.engine(&digest)? else {
-            return Ok(Made::Cannot(format!("the bytes of {} are not here", digest.prefixed())));
+            return Ok(Made::Cannot(Gap::Policy(digest)));
         };
         told.fits(engine)?;
         if !told.arguments()? {
-            return Ok(Made::Cannot("the arguments are not disclosed".into()));
+            return Ok(Made::Cannot(Gap::Arguments));
         }
         if detail_of_error(line) == Some("deadline") {
-            return Ok(Made::Cannot("refused because the policy took too long".into()));
+            return Ok(Made::Cannot(Gap::Deadline));
         }
         let observing = !told.observe()?.is_empty();
         let answered = policy::ask(engine, body, observing);
         if matches!(answered, Err(EngineError::Deadline(_))) {
-            return Ok(Made::Cannot("the policy takes too long on this machine".into()));
+            return Ok(Made::Cannot(Gap::Slow));
         }
         let by = decision.asked_by.map(|by| by.subject.as_str());
         let given: Vec<_> = told.granted().collect();
@@ -149,15 +240,15 @@ impl Replay<'_> {
         Ok(Made::Same)
     }
 
-    fn engine(&mut self, digest: &Digest) -> Result<Option<&RegoEngine>, String> {
+    fn engine(&mut self, digest: &Digest) -> Result<Option<&RegoEngine>, Error> {
         if !self.engines.contains_key(digest) {
             let carried = self.files.0.iter().filter(|(name, _)| name.starts_with("policy/"));
             let mut carried = carried.map(|(_, bytes)| bytes);
             let made = match carried.find(|bytes| Digest::of(&[bytes]) == *digest) {
                 None => None,
                 Some(archive) => {
-                    let bundle = Bundle::from_tar(archive).map_err(|e| e.to_string())?;
-                    Some(RegoEngine::new(&bundle, DEADLINE).map_err(|e| e.to_string())?)
+                    let bundle = Bundle::from_tar(archive)?;
+                    Some(RegoEngine::new(&bundle, DEADLINE)?)
                 }
             };
             self.engines.insert(*digest, made);
@@ -167,11 +258,11 @@ impl Replay<'_> {
 }
 
 /// A decision without an input was no policy's: it refuses, for reasons no policy gives.
-fn not_asked(line: &Line) -> Result<(), String> {
+fn not_asked(line: &Line) -> Result<(), Error> {
     let denied = line.get::<CallDenied>();
-    let denied = denied.ok_or_else(|| format!("`{}`, and no policy was asked", line.kind()))?;
+    let denied = denied.ok_or_else(|| Error::Unasked(line.kind().to_owned()))?;
     if denied.reasons.is_empty() {
-        return Err("refused without a reason".into());
+        return Err(Error::NoReason);
     }
     for reason in denied.reasons.iter() {
         let (code, detail) = (reason.code.as_str(), reason.detail.as_str());
@@ -180,7 +271,7 @@ fn not_asked(line: &Line) -> Result<(), String> {
                 .into_iter()
                 .any(|policy| policy.as_str() == code);
         if of_policy && !matches!(detail, "no_policy" | "policy_ended") {
-            return Err(format!("a policy's word (`{code}`) without the input it was asked with"));
+            return Err(Error::NoInput(code.to_owned()));
         }
     }
     Ok(())
@@ -204,7 +295,7 @@ struct Told<'a> {
 
 impl Told<'_> {
     /// Whether the input speaks of this very call, by this agent, in this run, at this time.
-    fn fits(&self, engine: &RegoEngine) -> Result<(), String> {
+    fn fits(&self, engine: &RegoEngine) -> Result<(), Error> {
         const MEMBERS: [&str; 16] = [
             "agent",
             "approvals",
@@ -223,14 +314,14 @@ impl Told<'_> {
             "tool",
             "v",
         ];
-        let members = self.input.as_object().ok_or("the policy's input is no object")?;
+        let members = self.input.as_object().ok_or(Error::Object)?;
         if !members.keys().map(String::as_str).eq(MEMBERS) {
-            return Err("the policy's input has other members than it may have".into());
+            return Err(Error::Members);
         }
         let draft = &self.line.entry.draft;
         let opened = self.opened;
         let run = self.material.run.to_string();
-        let decision = self.line.decision().ok_or("it is no decision")?;
+        let decision = self.line.decision().ok_or(Error::NoDecision)?;
         let manifest = opened.manifest.to_string();
         let definition = decision.definition.map(|digest| digest.prefixed());
         let pairs = [
@@ -250,7 +341,7 @@ impl Told<'_> {
         let incognito = opened.incognito.is_some();
         // Inputs of an earlier version do not say it.
         if self.at("run").get("incognito").is_some_and(|told| told.as_bool() != Some(incognito)) {
-            return Err("the policy was told another `run.incognito` than is recorded".into());
+            return Err(Error::Member("run.incognito".to_owned()));
         }
         for (part, name, recorded) in pairs {
             let (told, shown) = match name {
@@ -258,7 +349,7 @@ impl Told<'_> {
                 None => (self.input.get(part), part.to_owned()),
             };
             if recorded.is_none() || told.and_then(Json::as_str) != recorded {
-                return Err(format!("the policy was told another `{shown}` than is recorded"));
+                return Err(Error::Member(shown));
             }
         }
         self.approvals(engine)?;
@@ -268,7 +359,7 @@ impl Told<'_> {
         self.counters()?;
         let at = self.time()?;
         if engine.valid_until().is_some_and(|until| until <= at) {
-            return Err("decided by a policy that had ended".into());
+            return Err(Error::Ended);
         }
         self.observing(engine, at)
     }
@@ -278,36 +369,31 @@ impl Told<'_> {
     }
 
     /// The runs above, as the run's opening tells them.
-    fn delegation(&self, opened: &RunOpened) -> Result<(), String> {
+    fn delegation(&self, opened: &RunOpened) -> Result<(), Error> {
         let recorded = Json::of(&opened.delegation.as_deref().unwrap_or_default());
         if self.at("agent").get("delegation") == Some(&recorded) {
             Ok(())
         } else {
-            Err("the policy was told of other runs above than the run was opened below".into())
+            Err(Error::Delegation)
         }
     }
 
     /// The labels the run was opened with, which are claims.
-    fn labels(&self, opened: &RunOpened) -> Result<(), String> {
+    fn labels(&self, opened: &RunOpened) -> Result<(), Error> {
         let labels = opened.labels.iter().map(|label| (&*label.k, Json::from(&*label.v)));
         let labels = Json::object(labels);
         let told = [self.at("run").get("labels"), self.at("context").get("claimed")];
-        if told.iter().all(|told| *told == Some(&labels)) {
-            Ok(())
-        } else {
-            Err("the policy was told other labels than the run was opened with".into())
-        }
+        if told.iter().all(|told| *told == Some(&labels)) { Ok(()) } else { Err(Error::Labels) }
     }
 
     /// Owner, labels and binding, where the manifest is here. That it is the manifest is A1.
-    fn manifest(&self) -> Result<(), String> {
+    fn manifest(&self) -> Result<(), Error> {
         let digest = Some(self.opened.manifest.0);
         let names = digest.map(|digest| [AGENT.to_owned(), agent_files(&digest).0]);
         let mut there = names.iter().flatten().filter_map(|name| self.files.get(name));
         let bytes = there.find(|bytes| Some(Digest::of(&[bytes])) == digest);
         let Some(bytes) = bytes else { return Ok(()) };
-        let value: serde_json::Value =
-            yaml::from_slice(bytes, AGENT).map_err(|e| format!("the manifest: {e}"))?;
+        let value: serde_json::Value = yaml::from_slice(bytes, AGENT)?;
         let text = value.get("metadata").map(ToString::to_string).unwrap_or_default();
         let metadata = Json::parse(text.as_bytes(), &Limits::FILE).unwrap_or(Json::Null);
         let agent = self.at("agent");
@@ -316,9 +402,7 @@ impl Told<'_> {
         if agent.get("owner") != Some(&owner)
             || agent.get("labels") != Some(metadata.get("labels").unwrap_or(&none))
         {
-            return Err(
-                "the policy was told another owner or other labels than the manifest's".into()
-            );
+            return Err(Error::Owner);
         }
         self.accepted(value.pointer("/spec").unwrap_or(&serde_json::Value::Null))
     }
@@ -326,7 +410,7 @@ impl Told<'_> {
     /// The run is bound as well as the manifest asks for, and the policy was told how well a T3 call has to
     /// be: as the manifest says, or stricter below another run. A version that did not tell it asked for
     /// `observed`.
-    fn accepted(&self, spec: &serde_json::Value) -> Result<(), String> {
+    fn accepted(&self, spec: &serde_json::Value) -> Result<(), Error> {
         let said = |name: &str| spec.pointer(name).and_then(serde_json::Value::as_str);
         let list = |name: &str| spec.pointer(name).and_then(serde_json::Value::as_array);
         let listed = |name: &str| list(name).is_some_and(|all| !all.is_empty());
@@ -340,7 +424,7 @@ impl Told<'_> {
         // The gate's own test is of no agent's run.
         let own = self.opened.auth.method == "internal";
         if !own && least.is_none_or(|least| self.opened.binding < least) {
-            return Err("the run is bound to its model by less than the manifest accepts".into());
+            return Err(Error::Binding);
         }
         let demand = Binding::parse(said("/binding/tier3").unwrap_or("observed"));
         let agent = self.at("agent");
@@ -350,7 +434,7 @@ impl Told<'_> {
         if told.is_some() && (told == demand || below && told > demand) {
             return Ok(());
         }
-        Err("the policy was told another `agent.tier3` than the manifest says".into())
+        Err(Error::Tier3)
     }
 
     /// The approvals of the call that are recorded before it was judged.
@@ -362,67 +446,62 @@ impl Told<'_> {
     }
 
     /// Those who had approved the call when it was judged, and the layers that count them for themselves.
-    fn approvals(&self, engine: &RegoEngine) -> Result<(), String> {
+    fn approvals(&self, engine: &RegoEngine) -> Result<(), Error> {
         let granted: Vec<Json> =
             self.granted().map(|approval| input::approval_json(&approval)).collect();
         // What was said before the span is not read.
         if !self.material.cut.begin && *self.at("approvals") != Json::Array(granted) {
-            return Err("the policy was told of approvals that are not recorded".into());
+            return Err(Error::Approvals);
         }
         if *self.at("quorum") != input::quorum_json(engine.by_hand()) {
-            return Err(
-                "the policy was told of other layers that count approvers than it has".into()
-            );
+            return Err(Error::Quorum);
         }
         // Whether that order holds is P4.
         let broken = broken(self.line);
         if *self.at("break_glass") == input::break_glass_json(broken.as_ref()) {
             Ok(())
         } else {
-            Err("the policy was told of another break-glass order than is recorded".into())
+            Err(Error::BreakGlass)
         }
     }
 
     /// The counters stand in the input twice.
-    fn counters(&self) -> Result<(), String> {
+    fn counters(&self) -> Result<(), Error> {
         let (run, history) = (self.at("run"), self.at("history"));
         let same = ["calls", "errors"].iter().all(|name| run.get(name) == history.get(name));
-        if same { Ok(()) } else { Err("the policy was told two counts of one thing".into()) }
+        if same { Ok(()) } else { Err(Error::Counters) }
     }
 
     /// When the policy was asked: close to the entry's own time, and spelt out right.
-    fn time(&self) -> Result<Timestamp, String> {
+    fn time(&self) -> Result<Timestamp, Error> {
         let read =
             |part: &Json, name| part.get(name).and_then(Json::as_str).and_then(Timestamp::parse);
         let close = |at: Timestamp, of: Timestamp| {
             at.millis().abs_diff(of.millis()) <= SKEW_MILLIS.unsigned_abs()
         };
         let time = self.at("time");
-        let at = read(time, "rfc3339").ok_or("the policy was told no time")?;
+        let at = read(time, "rfc3339").ok_or(Error::NoTime)?;
         if !close(at, self.line.entry.ts) {
-            return Err(format!(
-                "the policy was told {at}, and the entry is of {}",
-                self.line.entry.ts
-            ));
+            return Err(Error::Time { told: at, recorded: self.line.entry.ts });
         }
         if input::time_json(at) != *time {
-            return Err("the policy was told two times".into());
+            return Err(Error::TwoTimes);
         }
         let begun = read(self.at("run"), "opened_at");
         if !begun.is_some_and(|begun| close(begun, self.opened_at)) {
-            return Err("the policy was told another time at which the run was opened".into());
+            return Err(Error::OpenedAt);
         }
         Ok(at)
     }
 
     /// The layers the policy was told observe.
-    fn observe(&self) -> Result<Vec<&str>, String> {
-        let told = self.at("observe").as_array().ok_or("the policy was told no `observe`")?;
+    fn observe(&self) -> Result<Vec<&str>, Error> {
+        let told = self.at("observe").as_array().ok_or(Error::NoObserve)?;
         let told: Option<Vec<&str>> = told.iter().map(Json::as_str).collect();
-        told.ok_or_else(|| "`observe` is a list of layers".into())
+        told.ok_or(Error::Observe)
     }
 
-    fn observing(&self, engine: &RegoEngine, at: Timestamp) -> Result<(), String> {
+    fn observing(&self, engine: &RegoEngine, at: Timestamp) -> Result<(), Error> {
         let tier = self.line.decision().and_then(|decision| decision.tier);
         let layers = match tier {
             Some(Tier::T0 | Tier::T1 | Tier::T2) => engine.observing(at),
@@ -431,15 +510,15 @@ impl Told<'_> {
         if self.observe()?.into_iter().eq(layers.iter().map(|(layer, _)| *layer)) {
             Ok(())
         } else {
-            Err("the policy was told of other observing layers than it has".into())
+            Err(Error::Observing)
         }
     }
 
     /// Whether the arguments are disclosed; if so they are those the policy was told, and what the
     /// firewall saw in them it sees again.
-    fn arguments(&self) -> Result<bool, String> {
+    fn arguments(&self) -> Result<bool, Error> {
         let args = self.line.entry.draft.committed(Role::Args);
-        let args = args.ok_or("no arguments are committed to")?;
+        let args = args.ok_or(Error::NoArguments)?;
         let Some(Payload::Opened { salt, body, .. }) = self.material.payloads.0.get(&args.c.0)
         else {
             return Ok(false);
@@ -448,10 +527,10 @@ impl Told<'_> {
         let effect = derived(salt, &[b"effect:", &canonical::bytes(self.at("effect"))]);
         let recorded = self.line.decision().and_then(|decision| decision.effect);
         if recorded != Some(Digest::from_bytes(effect)) {
-            return Err("the policy was told of another effect than is recorded".into());
+            return Err(Error::Effect);
         }
         if canonical::bytes(self.at("args")) != *body {
-            return Err("the policy was told other arguments than were recorded".into());
+            return Err(Error::Arguments);
         }
         // What counts as a finding may change from version to version.
         let mut started = self.material.lines.iter().filter(|line| line.is(Kind::WriterStarted));
@@ -463,7 +542,7 @@ impl Told<'_> {
             let seen = firewall::findings(self.at("args"));
             let seen: Vec<Json> = seen.iter().map(input::finding_json).collect();
             if Json::from(seen) != *self.at("findings") {
-                return Err("the policy was told of other findings than there are".into());
+                return Err(Error::Findings);
             }
         }
         Ok(true)

@@ -17,6 +17,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// It does not hold, for this reason.
+    pub(super) fn invalid(why: impl ToString) -> Self {
+        Self::Invalid(why.to_string())
+    }
+
     /// `VALID`, `INVALID` or `UNVERIFIABLE`.
     #[must_use]
     pub const fn word(&self) -> &'static str {

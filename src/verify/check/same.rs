@@ -7,17 +7,31 @@ use crate::policy::{self, Answer, PolicyEngine as _};
 use crate::record::Kind;
 use crate::record::decided;
 
-/// Whether the decision on the books is this one.
+/// How the recorded decision differs from the one that the policy gives.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("recorded is `{0}`, the policy says `{1}`")]
+    Verdict(&'static str, &'static str),
+    #[error("recorded is `{0}`, from it follows `{1}`")]
+    Kind(String, Kind),
+    #[error("recorded is another rule than the one that decides")]
+    Rule,
+    #[error("it is no decision")]
+    NoDecision,
+    #[error("recorded are other `{0}` than the policy gives")]
+    Member(&'static str),
+}
+
+/// Whether the recorded decision is this one.
 pub(super) fn same(
     line: &Line,
     (input, answer): (&[u8], &Answer),
     engine: &RegoEngine,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let draft = &line.entry.draft;
-    let said = draft.verdict.map_or("none", Verdict::as_str);
     if draft.verdict != Some(answer.verdict) {
-        let now = answer.verdict.as_str();
-        return Err(format!("recorded is `{said}`, the policy says `{now}`"));
+        let recorded = draft.verdict.map_or("none", Verdict::as_str);
+        return Err(Error::Verdict(recorded, answer.verdict.as_str()));
     }
     let course = match (answer.verdict, answer.enforced) {
         (Verdict::Allow, _) | (_, false) => Course::Run,
@@ -30,7 +44,7 @@ pub(super) fn same(
         Course::Wait => Kind::CallHeld,
     };
     if !line.is(kind) {
-        return Err(format!("recorded is `{}`, from it follows `{}`", line.kind(), kind.as_str()));
+        return Err(Error::Kind(line.kind().to_owned(), kind));
     }
     // Entries of earlier builds name no rule of an allow: they say less, and nothing that is not so.
     let unnamed = answer.verdict == Verdict::Allow && draft.rule.is_none();
@@ -39,9 +53,9 @@ pub(super) fn same(
         Verdict::Deny | Verdict::RequireApproval => decided::rule(&answer.reasons),
     };
     if !unnamed && draft.rule != rule {
-        return Err("recorded is another rule than the one that decides".into());
+        return Err(Error::Rule);
     }
-    let decision = line.decision().ok_or("it is no decision")?;
+    let decision = line.decision().ok_or(Error::NoDecision)?;
     let same = [
         ("reasons", *decided::reasons(&answer.reasons) == *decision.reasons),
         ("obligations", *decided::obligations(&answer.obligations) == *decision.obligations),
@@ -49,7 +63,7 @@ pub(super) fn same(
         ("enforced", answer.enforced == decision.enforced),
     ];
     if let Some((name, _)) = same.into_iter().find(|(_, same)| !same) {
-        return Err(format!("recorded are other `{name}` than the policy gives"));
+        return Err(Error::Member(name));
     }
     Ok(())
 }

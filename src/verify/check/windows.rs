@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::case::Case;
 use crate::bundle::{AGENT, agent_files};
 use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
 use crate::entries::Line;
 use crate::entries::approved::LATE_MILLIS;
@@ -13,8 +14,22 @@ use crate::record::Kind;
 use crate::record::run::RunOpened;
 use crate::yaml::Document;
 
+/// An entry outside of what the signers of its policy or manifest gave it.
+#[derive(Debug, thiserror::Error)]
+#[error("seq {seq}: {what} holds from {} until {}", shown(.window.from), shown(.window.until))]
+pub(super) struct Outside {
+    seq: Seq,
+    /// `its policy` or `its manifest`.
+    what: &'static str,
+    window: Window,
+}
+
+fn shown(end: Option<Timestamp>) -> String {
+    end.map_or_else(|| "always".into(), |at| at.to_string())
+}
+
 /// From when on something holds, and until when: either may be open.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Window {
     from: Option<Timestamp>,
     until: Option<Timestamp>,
@@ -27,20 +42,17 @@ impl Window {
         self.from.is_none_or(|from| from <= at) && self.until.is_none_or(late)
     }
 
-    fn refuse(self, line: &Line, what: &str) -> Result<(), String> {
+    fn refuse(self, line: &Line, what: &'static str) -> Result<(), Outside> {
         if self.has(line.entry.ts) {
             return Ok(());
         }
-        let shown =
-            |end: Option<Timestamp>| end.map_or_else(|| "always".into(), |at| at.to_string());
-        let (seq, from, until) = (line.entry.seq, shown(self.from), shown(self.until));
-        Err(format!("seq {seq}: {what} holds from {from} until {until}"))
+        Err(Outside { seq: line.entry.seq, what, window: self })
     }
 }
 
 /// Holds every activation, and every call that ran or waited, against the window of its policy. A policy whose window
 /// cannot be read is one that nobody can evaluate: P5 says so.
-pub(super) fn policies(case: &Case<'_>) -> Result<(), String> {
+pub(super) fn policies(case: &Case<'_>) -> Result<(), Outside> {
     let files = case.files.0.iter().filter(|(name, _)| name.starts_with("policy/"));
     let windows: BTreeMap<Digest, Window> = files
         .filter_map(|(_, archive)| {
@@ -60,7 +72,7 @@ pub(super) fn policies(case: &Case<'_>) -> Result<(), String> {
 }
 
 /// Holds the opening of every run against the window of its manifest; of how many manifests that cannot be told.
-pub(super) fn manifests(case: &Case<'_>) -> Result<usize, String> {
+pub(super) fn manifests(case: &Case<'_>) -> Result<usize, Outside> {
     let mut windows: BTreeMap<Digest, Option<Window>> = BTreeMap::new();
     for line in case.strands.iter().flat_map(|strand| &strand.lines) {
         let Some(opened) = line.get::<RunOpened>() else { continue };

@@ -34,7 +34,7 @@ pub struct Amendments {
     amended: usize,
 }
 
-fn bad(why: impl Into<String>) -> Damage {
+fn bad(why: impl ToString) -> Damage {
     Damage::new("P3", why)
 }
 

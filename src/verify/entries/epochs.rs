@@ -11,7 +11,7 @@ use crate::crypto::keys::PublicKey;
 use crate::crypto::note::{self, Checkpoint};
 use crate::domain::canonical;
 use crate::domain::id::{Epoch, Seq};
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{self, Json, Limits};
 use crate::domain::time::Timestamp;
 use crate::record::chain::{Certificate, ChainGenesis, WriterStarted};
 use crate::record::{Entry, Kind};
@@ -149,7 +149,7 @@ impl Epochs {
         if !signer.verifies(&dsse::pae(CERTIFICATE, &body), &signature) {
             return Err(fail("the certificate's signature does not verify"));
         }
-        certified(&body, line, &writer).map_err(bad)?;
+        certified(&body, line, &writer).map_err(|why| bad(why.to_string()))?;
         let by = signer.id();
         self.certified.insert(epoch, by);
         self.stands(epoch, line.entry.seq)?;
@@ -199,31 +199,52 @@ fn key(text: &str) -> Option<PublicKey> {
     PublicKey::from_bytes(&bytes)
 }
 
+/// How a certificate is not of the writer that brings it.
+#[derive(Debug, thiserror::Error)]
+enum Mismatch {
+    #[error("certificate: {0}")]
+    Json(#[from] json::Error),
+    #[error("the certificate is not in canonical form")]
+    Canonical,
+    #[error("the certificate is not an object")]
+    Object,
+    #[error("the certificate has other members than it may have")]
+    Members,
+    #[error("the certificate is for another epoch")]
+    Epoch,
+    #[error("the certificate is for another key")]
+    Key,
+    #[error("the certificate has no `not_after`")]
+    Ends,
+    #[error("the certificate had expired at {0}")]
+    Expired(Timestamp),
+}
+
 /// Whether the certificate's body speaks of this writer.
-fn certified(body: &[u8], line: &Line, writer: &PublicKey) -> Result<(), String> {
-    let json = Json::parse(body, &Limits::ENTRY).map_err(|e| format!("certificate: {e}"))?;
+fn certified(body: &[u8], line: &Line, writer: &PublicKey) -> Result<(), Mismatch> {
+    let json = Json::parse(body, &Limits::ENTRY)?;
     if canonical::bytes(&json) != body {
-        return Err("the certificate is not in canonical form".into());
+        return Err(Mismatch::Canonical);
     }
     const MEMBERS: [&str; 6] = ["epoch", "image_digest", "key", "not_after", "pod", "slot"];
-    let members = json.as_object().ok_or("the certificate is not an object")?;
+    let members = json.as_object().ok_or(Mismatch::Object)?;
     if !members.keys().map(String::as_str).eq(MEMBERS) {
-        return Err("the certificate has other members than it may have".into());
+        return Err(Mismatch::Members);
     }
     if json.get("epoch").and_then(Json::as_u64) != Some(line.entry.epoch) {
-        return Err("the certificate is for another epoch".into());
+        return Err(Mismatch::Epoch);
     }
     let certified = json.get("key").and_then(Json::as_str).and_then(key);
     if certified.as_ref() != Some(writer) {
-        return Err("the certificate is for another key".into());
+        return Err(Mismatch::Key);
     }
     let until = json
         .get("not_after")
         .and_then(Json::as_str)
         .and_then(Timestamp::parse)
-        .ok_or("the certificate has no `not_after`")?;
+        .ok_or(Mismatch::Ends)?;
     if line.entry.ts > until {
-        return Err(format!("the certificate had expired at {until}"));
+        return Err(Mismatch::Expired(until));
     }
     Ok(())
 }

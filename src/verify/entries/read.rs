@@ -16,8 +16,8 @@ pub struct Damage {
 
 impl Damage {
     /// Damage found by this check.
-    pub fn new(check: &'static str, why: impl Into<String>) -> Self {
-        Self { check, why: why.into() }
+    pub fn new(check: &'static str, why: impl ToString) -> Self {
+        Self { check, why: why.to_string() }
     }
 }
 
@@ -41,18 +41,12 @@ impl Line {
     /// # Errors
     /// `E1`, and why the bytes are no entry.
     pub fn read(bytes: &[u8]) -> Result<Self, Damage> {
-        let bad = |why: String| Damage::new("E1", why);
-        let (entry, unknown) = match Entry::parse(bytes) {
-            Ok(entry) => {
-                schema::header(&entry).map_err(bad)?;
-                (entry, None)
-            }
-            Err(Error::Kind(_)) => {
-                let (entry, kind) = schema::unknown(bytes).map_err(bad)?;
-                (entry, Some(kind))
-            }
-            Err(error) => return Err(bad(error.to_string())),
+        let read = match Entry::parse(bytes) {
+            Ok(entry) => schema::header(&entry).map(|()| (entry, None)),
+            Err(Error::Kind(_)) => schema::unknown(bytes).map(|(entry, kind)| (entry, Some(kind))),
+            Err(error) => Err(error.into()),
         };
+        let (entry, unknown) = read.map_err(|why| Damage::new("E1", why))?;
         Ok(Self { bytes: bytes.to_vec(), entry, leaf: Entry::leaf(bytes), unknown })
     }
 

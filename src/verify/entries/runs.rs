@@ -15,6 +15,17 @@ use crate::record::{Kind, Role, RunLink};
 /// `run.opened.mode` of a run whose calls are decided and recorded, and never run.
 const SIMULATE: &str = "simulate";
 
+/// What an entry says of its run or call that contradicts itself.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("the opening does not say what a run of the mode `{0}` comes from")]
+    Origin(ReplayMode),
+    #[error("the run goes on from itself")]
+    Itself,
+    #[error("`{kind}` with verdict `{verdict}`{how}")]
+    Verdict { kind: String, verdict: &'static str, how: &'static str },
+}
+
 /// How far a call got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
@@ -145,7 +156,7 @@ impl Run {
         {
             return Err(bad(format!("the tool was `{was}` and is `{is}`")));
         }
-        verdict_fits(line).map_err(bad)?;
+        verdict_fits(line).map_err(|why| bad(why.to_string()))?;
         let started = draft.get::<CallFailed>().is_some_and(|failed| failed.started);
         if self.simulated && (started || draft.kind() == Kind::CallCompleted) {
             return Err(bad(format!("`{}` in a run that is only simulated", line.kind())));
@@ -165,7 +176,7 @@ impl Run {
 }
 
 /// A run says of what it is a replay, or from where in another run it goes on: all of it or nothing.
-fn origin(run: &RunId, replay: &Replay) -> Result<(), String> {
+fn origin(run: &RunId, replay: &Replay) -> Result<(), Error> {
     let mode = replay.mode;
     let said = (replay.recording.is_some(), replay.run.is_some(), replay.at.is_some());
     let expected = match mode {
@@ -174,10 +185,10 @@ fn origin(run: &RunId, replay: &Replay) -> Result<(), String> {
         ReplayMode::Record | ReplayMode::Deterministic => (false, false, false),
     };
     if said != expected {
-        return Err(format!("the opening does not say what a run of the mode `{mode}` comes from"));
+        return Err(Error::Origin(mode));
     }
     if replay.run.as_ref() == Some(run) {
-        return Err("the run goes on from itself".into());
+        return Err(Error::Itself);
     }
     Ok(())
 }
@@ -243,7 +254,7 @@ const fn stage_of(kind: Kind) -> Option<Stage> {
 
 /// An authorisation says allow, or, not enforced, something else; a denial says deny, a hold
 /// require_approval. What is irreversible is never merely observed.
-fn verdict_fits(line: &Line) -> Result<(), String> {
+fn verdict_fits(line: &Line) -> Result<(), Error> {
     let draft = &line.entry.draft;
     let decision = line.decision();
     let enforced = decision.is_none_or(|decision| decision.enforced);
@@ -259,9 +270,12 @@ fn verdict_fits(line: &Line) -> Result<(), String> {
         (Kind::CallHeld, verdict) => enforced && verdict == Some(Verdict::RequireApproval),
         (_, _) => true,
     };
-    let said = draft.verdict.map_or("none", Verdict::as_str);
+    if fits {
+        return Ok(());
+    }
+    let verdict = draft.verdict.map_or("none", Verdict::as_str);
     let how = if enforced { "" } else { ", not enforced" };
-    if fits { Ok(()) } else { Err(format!("`{}` with verdict `{said}`{how}", line.kind())) }
+    Err(Error::Verdict { kind: line.kind().to_owned(), verdict, how })
 }
 
 /// The call digest, if the entry has one, is the one of its own commitment.

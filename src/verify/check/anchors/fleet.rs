@@ -76,7 +76,7 @@ impl Fleet {
             return Err(bad(format!("`{name}` is a head of `{}`", checkpoint.origin)));
         }
         let proofs = paths(files, &format!("anchors/{stem}.consistency.json"), CONSISTENCY, "old");
-        match extends(&checkpoint, newest, &proofs.map_err(Outcome::Invalid)?) {
+        match extends(&checkpoint, newest, &proofs.map_err(Outcome::invalid)?) {
             Some(true) => {}
             Some(false) => {
                 let why = format!("two heads of the fleet log contradict each other: `{name}`");
@@ -107,7 +107,7 @@ impl Fleet {
         let id = first.entry.chain.to_string();
         self.enrolled(chain, &id)?;
         let name = format!("{}/consistency.json", chain.folder);
-        let proofs = paths(files, &name, CONSISTENCY, "old").map_err(Outcome::Invalid)?;
+        let proofs = paths(files, &name, CONSISTENCY, "old").map_err(Outcome::invalid)?;
         let mut seen: BTreeMap<Seq, Digest> = BTreeMap::new();
         let mut recorded = Recorded::new();
         for line in self.of_chain(Kind::ChainCheckpoint, &id) {
@@ -282,7 +282,7 @@ fn pinned(
     trust: &Trust,
 ) -> Result<(), Outcome> {
     let name = format!("{FOLDER}/consistency.json");
-    let proofs = paths(files, &name, CONSISTENCY, "old").map_err(Outcome::Invalid)?;
+    let proofs = paths(files, &name, CONSISTENCY, "old").map_err(Outcome::invalid)?;
     for head in trust.heads.iter().filter(|head| head.origin == checkpoint.origin) {
         let size = head.size;
         let old = Checkpoint { origin: head.origin.clone(), size, root: head.root };
@@ -348,9 +348,9 @@ pub(super) fn entries(files: &Files, checkpoint: &Checkpoint) -> Result<Vec<Line
             return Err(bad(format!("fleet seq {} does not follow what is before it", b.seq)));
         }
     }
-    let all = span(files, FLEET_RANGE, &lines, checkpoint).map_err(Outcome::Invalid)?;
+    let all = span(files, FLEET_RANGE, &lines, checkpoint).map_err(Outcome::invalid)?;
     let proofs = paths(files, FLEET_INCLUSION, "wicketgate/inclusion/1", "seq");
-    let proofs = proofs.map_err(Outcome::Invalid)?;
+    let proofs = proofs.map_err(Outcome::invalid)?;
     let proven = |line: &&Line| {
         let (seq, size, root) = (line.entry.seq, checkpoint.size, &checkpoint.root);
         let path = proofs.get(&seq);

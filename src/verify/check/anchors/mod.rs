@@ -63,11 +63,12 @@ struct Vouched {
 }
 
 /// What a fleet log of a bundle needs, whether or not the trust file asks for it: a head, and its entries in it.
-pub(super) fn whole(files: &Files) -> Result<(), String> {
+pub(super) fn whole(files: &Files) -> Result<(), Outcome> {
     let note = files.get(fleet::NOTE).and_then(|note| std::str::from_utf8(note).ok());
-    let note = note.ok_or_else(|| format!("no `{}`", fleet::NOTE))?;
-    let (head, _) = Checkpoint::parse(note).map_err(|e| format!("`{}`: {e}", fleet::NOTE))?;
-    fleet::entries(files, &head).map(drop).map_err(|outcome| outcome.detail().to_owned())
+    let note = note.ok_or_else(|| Outcome::invalid(format!("no `{}`", fleet::NOTE)))?;
+    let unread = |e| Outcome::invalid(format!("`{}`: {e}", fleet::NOTE));
+    let (head, _) = Checkpoint::parse(note).map_err(unread)?;
+    fleet::entries(files, &head).map(drop)
 }
 
 /// F1, W1, W2, and the sides of C1 that others vouch for.
@@ -212,12 +213,12 @@ impl Cosigned {
 }
 
 /// The cosignatures of trusted witnesses on a head.
-fn cosigned(head: &Head, fleet: &Fleet, trust: &Trust) -> Result<Cosigned, String> {
-    let (text, lines) = note::split(&head.note).map_err(|e| e.to_string())?;
+fn cosigned(head: &Head, fleet: &Fleet, trust: &Trust) -> Result<Cosigned, note::Error> {
+    let (text, lines) = note::split(&head.note)?;
     let held = match note::verify(text, &lines, &trust.witnesses) {
         Ok(held) => held,
         Err(note::Error::Unsigned(_)) => Vec::new(),
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(error),
     };
     let size = head.checkpoint.size;
     let log = Some(head.checkpoint.origin.as_str());

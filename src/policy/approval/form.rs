@@ -1,0 +1,72 @@
+//! Why signed bytes are no statement of the form that they should have.
+
+use crate::domain::json;
+
+/// What is wrong with a statement, an order or a proposal.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Malformed {
+    /// More bytes than a statement of its kind may have: these.
+    #[error("longer than {0} bytes")]
+    Long(usize),
+    /// Not strict JSON.
+    #[error(transparent)]
+    Json(#[from] json::Error),
+    /// JSON, and not an object.
+    #[error("no object")]
+    Object,
+    /// A member that statements of its kind do not have, printable and cut to 64 characters.
+    #[error("unknown member `{0}`")]
+    Unknown(String),
+    /// A member that is absent, of another type, or out of its bounds.
+    #[error("`{0}` is missing or malformed")]
+    Member(&'static str),
+    /// A member that must have one value.
+    #[error("`{name}` is not `{expected}`")]
+    Value {
+        /// The member.
+        name: &'static str,
+        /// Its only value.
+        expected: &'static str,
+    },
+    /// A member that is not a time with milliseconds in UTC.
+    #[error("`{0}` is no instant like 2026-11-21T20:05:03.123Z")]
+    Instant(&'static str),
+    /// A name that is empty or has more bytes than these.
+    #[error("`{name}` is a name of at most {most} bytes")]
+    Name {
+        /// The member.
+        name: &'static str,
+        /// Bytes.
+        most: usize,
+    },
+    /// Tools that are none, more than these, not sorted, or there twice.
+    #[error("`tools` are one to {0} names, sorted, each once")]
+    Tools(usize),
+    /// A reason that is empty or has more bytes than these.
+    #[error("`reason` says why, in at most {0} bytes")]
+    Reason(usize),
+    /// An end that is not after the begin.
+    #[error("`expires` is not after `not_before`")]
+    Ends,
+    /// A time that is longer than so many minutes.
+    #[error("it spans more than {0} minutes")]
+    Span(u64),
+    /// Members that an order of this kind has no use for.
+    #[error("`{order}` of `{target}` does not fit its other members")]
+    Order {
+        /// What is ordered.
+        order: &'static str,
+        /// What it is about.
+        target: String,
+    },
+    /// Further members, or another spelling of the same ones.
+    #[error("not the canonical form (RFC 8785) of exactly a statement's members")]
+    Canonical,
+}
+
+impl Malformed {
+    /// A member of this name, which the bytes chose.
+    pub(super) fn unknown(name: &str) -> Self {
+        Self::Unknown(name.chars().filter(|c| !c.is_control()).take(64).collect())
+    }
+}

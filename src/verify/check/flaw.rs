@@ -1,0 +1,155 @@
+//! What P4 finds wrong, and what it lacks: one place for the messages of approvals, proposals, break-glass orders
+//! and orders that loosen.
+
+use super::lists;
+use crate::approval::{Malformed, Refused, approvers};
+use crate::crypto::dsse;
+use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
+use crate::domain::json;
+use crate::record::chain::SignerList;
+
+/// Why a signature does not prove what an entry says of it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Flaw {
+    #[error("seq {0}: {1}")]
+    Seq(Seq, #[source] Box<Self>),
+    #[error("`{0}` seq {1}: {2}")]
+    Entry(String, Seq, #[source] Box<Self>),
+    #[error(transparent)]
+    List(#[from] lists::Error),
+    #[error(transparent)]
+    Approvers(#[from] approvers::Error),
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error(transparent)]
+    Statement(#[from] Malformed),
+    #[error("the policy's input: {0}")]
+    Input(#[from] json::Error),
+    /// A file of `approvals/` with other bytes than were signed.
+    #[error("`{0}` is not what was signed")]
+    File(String),
+    #[error("`{0}` belongs to no approval")]
+    StrayFile(String),
+    #[error("fleet seq {0}: version {1} of a list follows version {2}")]
+    Version(Seq, u64, u64),
+    #[error("the list of {0}: {1}")]
+    Envelope(SignerList, #[source] dsse::Error),
+    #[error("the list of {0} is not the one that was signed")]
+    OtherList(SignerList),
+    #[error("it commits to no one signed {0}")]
+    NoPayload(&'static str),
+    #[error("its {0} is malformed")]
+    Malformed(&'static str),
+    #[error("it names no {0}")]
+    Names(&'static str),
+    #[error("the signature is not in its one form")]
+    Armor,
+    #[error("`{0}`, and `{1}` was signed")]
+    Verdict(String, &'static str),
+    /// What the entry says (first) differs from what was signed (second).
+    #[error("{0} are not those of the {1}")]
+    Differ(&'static str, &'static str),
+    #[error("the policy was told of an approval that nobody gave")]
+    Ungiven,
+    #[error("it was released, and the policy was told of no approval")]
+    Unapproved,
+    #[error("it names who wrote its arguments, and no proposal")]
+    NoProposal,
+    #[error("no call was held that its proposal is about")]
+    NoHold,
+    #[error("`asked_by` is not whose signature the proposal has")]
+    Proposer,
+    #[error("the call it changes was for another tool")]
+    Tool,
+    #[error("the proposal is about other arguments")]
+    Arguments,
+    #[error("the break-glass order is for another agent")]
+    GlassAgent,
+    #[error("the break-glass order is for other tools")]
+    GlassTools,
+    #[error("nobody signed it")]
+    Unsigned,
+    #[error("its order has no signature")]
+    NoSignature,
+    #[error("its order names no list of approvers")]
+    NoList,
+    #[error("the version of the list is another")]
+    ListVersion,
+    #[error("the {0} is not the one that was signed")]
+    Other(&'static str),
+    #[error("it names an order and takes back nothing")]
+    Idle,
+    #[error("its target or its end are not those of the order")]
+    Target,
+    #[error("`after` is not what the order speaks after")]
+    After,
+    #[error("{0} was younger than it is kept")]
+    Young(Digest),
+    #[error("{0} is not what was ordered to be erased")]
+    NotOrdered(Digest),
+    #[error("it is not the hold that was ordered to end")]
+    OtherHold,
+    #[error("its order was obeyed before")]
+    Obeyed,
+    #[error("the hold was placed after its order was signed")]
+    Placed,
+}
+
+impl Flaw {
+    /// This, at the entry of this number.
+    pub(super) fn at(self, seq: Seq) -> Self {
+        Self::Seq(seq, Box::new(self))
+    }
+}
+
+/// What a bundle or the trust file lacks, so that a signature cannot be judged.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum Missing {
+    #[error("seq {0}: {1}")]
+    Seq(Seq, #[source] Box<Self>),
+    #[error("`{0}` seq {1}: {2}")]
+    Entry(String, Seq, #[source] Box<Self>),
+    #[error("`{0}` speaks of a held call and is not known here")]
+    Kind(String),
+    #[error("the trust file names no {0}")]
+    Trust(SignerList),
+    #[error("the list of {0} is not here")]
+    List(SignerList),
+    #[error("it names no list of approvers")]
+    NoList,
+    #[error("{0} is not opened")]
+    Payload(&'static str),
+    #[error("the arguments that were proposed are not opened")]
+    Arguments,
+    #[error("the call it changes was held before the span")]
+    Hold,
+    #[error("the opening of its run is not here")]
+    Opening,
+}
+
+impl Missing {
+    /// This, at the entry of this number.
+    pub(super) fn at(self, seq: Seq) -> Self {
+        Self::Seq(seq, Box::new(self))
+    }
+}
+
+/// Why a signature does not count, or cannot be judged.
+#[derive(Debug)]
+pub(super) enum Bad {
+    Invalid(Flaw),
+    Unverifiable(Missing),
+}
+
+impl<E: Into<Flaw>> From<E> for Bad {
+    fn from(why: E) -> Self {
+        Self::Invalid(why.into())
+    }
+}
+
+impl From<Missing> for Bad {
+    fn from(missing: Missing) -> Self {
+        Self::Unverifiable(missing)
+    }
+}
