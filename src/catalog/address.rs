@@ -57,6 +57,17 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
+/// Why a text is no address range.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// Not `address/bits`.
+    #[error("`{0}` is not an address range such as `10.1.0.0/16`")]
+    Form(String),
+    /// An address inside the range instead of its first one.
+    #[error("`{0}` has bits set beyond its prefix")]
+    Bits(String),
+}
+
 /// An address range such as `10.0.0.0/8`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Cidr {
@@ -78,9 +89,9 @@ impl Cidr {
     /// Reads `address/bits`; an address alone is itself. Bits below the prefix must be zero.
     ///
     /// # Errors
-    /// What is wrong, for the operator.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is not an address range such as `10.1.0.0/16`");
+    /// See [`Error`].
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let bad = || Error::Form(text.to_owned());
         let (address, bits) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
         let network: IpAddr = address.parse().map_err(|_| bad())?;
         let width = if network.is_ipv4() { 32 } else { 128 };
@@ -90,7 +101,7 @@ impl Cidr {
         }
         let range = Self { network, bits };
         if range.masked(network) != range.masked_whole(network) {
-            return Err(format!("`{text}` has bits set beyond its prefix"));
+            return Err(Error::Bits(text.to_owned()));
         }
         Ok(range)
     }

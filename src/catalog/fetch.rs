@@ -9,7 +9,7 @@ use super::address::{Cidr, is_public};
 use super::binding::{self, Place};
 use super::check::Surroundings;
 use super::config;
-use super::host::{Host, Origin};
+use super::host::{self, Host, Origin};
 use super::http::{OURS, SECRET, ca, credential, ranges};
 use super::schema::Schema;
 use super::web_url::{WebUrl, read_host};
@@ -53,6 +53,20 @@ const fn v4(a: u8, b: u8, c: u8, d: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(a, b, c, d))
 }
 
+/// Why a text names no hosts.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PatternError {
+    /// The host, or the domain after `*.`.
+    #[error(transparent)]
+    Host(#[from] host::Error),
+    /// A `*` elsewhere.
+    #[error("`{0}`: a `*` stands for whole labels, at the front: `*.a.example`")]
+    Star(String),
+    /// Every name below one label, or below an address.
+    #[error("`{0}` is too wide: at least two labels stand after `*.`")]
+    Wide(String),
+}
+
 /// Hosts that are allowed: one, or every one below a domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HostPattern {
@@ -66,21 +80,17 @@ impl HostPattern {
     /// Reads `docs.example.com` or `*.example.com`.
     ///
     /// # Errors
-    /// What is wrong, for the operator.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// See [`PatternError`].
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
         let Some(base) = text.strip_prefix("*.") else {
             if text.contains('*') {
-                return Err(format!(
-                    "`{text}`: a `*` stands for whole labels, at the front: `*.a.example`"
-                ));
+                return Err(PatternError::Star(text.to_owned()));
             }
-            return read_host(text).map(Self::Exact);
+            return Ok(Self::Exact(read_host(text)?));
         };
         match read_host(base)? {
             Host::Name(name) if name.contains('.') => Ok(Self::Below(name)),
-            Host::Name(_) | Host::Ip(_) => {
-                Err(format!("`{text}` is too wide: at least two labels stand after `*.`"))
-            }
+            Host::Name(_) | Host::Ip(_) => Err(PatternError::Wide(text.to_owned())),
         }
     }
 

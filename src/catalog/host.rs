@@ -3,6 +3,59 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// Why a text is no host or no address of a binding.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// In brackets, and no IPv6 address.
+    #[error("`{0}` is not an IPv6 address")]
+    Ipv6(String),
+    /// Empty or too long.
+    #[error("a host name has 1 to 253 characters")]
+    Length,
+    /// A label (first) of a host (second) with other characters.
+    #[error(
+        "`{0}` in host `{1}` is not letters, digits and inner hyphens (international names are written in their \
+         `xn--` form)"
+    )]
+    Label(String, String),
+    /// A last label that some resolvers take for a number.
+    #[error("host `{0}` ends like a number: some readers see an address")]
+    Number(String),
+    /// A name that the URL standard reads otherwise.
+    #[error("host `{0}` is not a valid domain name")]
+    Domain(String),
+    /// Characters that turn into other ones.
+    #[error("host `{0}` has characters that stand for others")]
+    Lookalike(String),
+    /// A `%` in the host of a URL.
+    #[error("a host is not percent-encoded, and has no zone")]
+    Percent,
+    /// Not a host alone.
+    #[error("`{0}` is no `HOST` or `HOST:PORT`")]
+    Form(String),
+    /// A host inside, and no range that opens it.
+    #[error("`{0}` is not on the public Internet; list its range under `private_addresses`")]
+    Private(Host),
+    /// A character that no URL has.
+    #[error("a url has no `{}`", .0.escape_default())]
+    Character(char),
+    /// A query or a fragment.
+    #[error("a url ends with its path; give the query under `query`")]
+    Query,
+    /// Another scheme, or none.
+    #[error("a url starts with `https://` or `http://`")]
+    Scheme,
+    /// A user name.
+    #[error("a url carries no user name or password; use `credentials`")]
+    UserInfo,
+    /// Braces or percent signs before the path.
+    #[error("host and port are literal: templates stand in the path only")]
+    Template,
+    /// Not a port in its one spelling.
+    #[error("`{0}` is not a port (1 to 65535)")]
+    Port(String),
+}
+
 /// A host as it will be resolved, sent and verified: lowercase.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Host {
@@ -33,10 +86,10 @@ impl Host {
     ///
     /// # Errors
     /// What is wrong, for the operator.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, Error> {
         if let Some(inner) = text.strip_prefix('[') {
             let v6 = inner.strip_suffix(']').and_then(|inner| inner.parse::<Ipv6Addr>().ok());
-            let v6 = v6.ok_or_else(|| format!("`{text}` is not an IPv6 address"))?;
+            let v6 = v6.ok_or_else(|| Error::Ipv6(text.to_owned()))?;
             return Ok(Self::Ip(v6.into()));
         }
         let name = text.to_ascii_lowercase();
@@ -44,23 +97,20 @@ impl Host {
             return Ok(Self::Ip(v4.into()));
         }
         if name.is_empty() || name.len() > 253 {
-            return Err("a host name has 1 to 253 characters".into());
+            return Err(Error::Length);
         }
         if let Some(label) = name.split('.').find(|label| !is_label(label)) {
-            return Err(format!(
-                "`{label}` in host `{text}` is not letters, digits and inner hyphens \
-                 (international names are written in their `xn--` form)"
-            ));
+            return Err(Error::Label(label.to_owned(), text.to_owned()));
         }
         let last = name.rsplit('.').next().unwrap_or_default();
         let numeric = last.bytes().all(|b| b.is_ascii_digit());
         // Some resolvers read `127.1`, `2130706433` and `0x7f.1` as addresses.
         if numeric || last.starts_with("0x") {
-            return Err(format!("host `{text}` ends like a number: some readers see an address"));
+            return Err(Error::Number(text.to_owned()));
         }
         // The URL standard's reader must see the very same name, IDNA included.
         if url::Host::parse(&name) != Ok(url::Host::Domain(name.clone())) {
-            return Err(format!("host `{text}` is not a valid domain name"));
+            return Err(Error::Domain(text.to_owned()));
         }
         Ok(Self::Name(name))
     }
@@ -110,27 +160,27 @@ impl Origin {
     ///
     /// # Errors
     /// What is wrong, for the operator.
-    pub fn parse(url: &str) -> Result<(Self, String), String> {
+    pub fn parse(url: &str) -> Result<(Self, String), Error> {
         if let Some(c) = url.chars().find(|c| c.is_control() || c.is_whitespace() || *c == '\\') {
-            return Err(format!("a url has no `{}`", c.escape_default()));
+            return Err(Error::Character(c));
         }
         if url.contains(['?', '#']) {
-            return Err("a url ends with its path; give the query under `query`".into());
+            return Err(Error::Query);
         }
         let (tls, rest) = if let Some(rest) = url.strip_prefix("https://") {
             (true, rest)
         } else if let Some(rest) = url.strip_prefix("http://") {
             (false, rest)
         } else {
-            return Err("a url starts with `https://` or `http://`".into());
+            return Err(Error::Scheme);
         };
         let (authority, path) =
             rest.find('/').and_then(|at| rest.split_at_checked(at)).unwrap_or((rest, "/"));
         if authority.contains('@') {
-            return Err("a url carries no user name or password; use `credentials`".into());
+            return Err(Error::UserInfo);
         }
         if authority.contains(['{', '}', '%']) {
-            return Err("host and port are literal: templates stand in the path only".into());
+            return Err(Error::Template);
         }
         let (host, port) = split_port(authority);
         let host = Host::parse(host)?;
@@ -144,7 +194,7 @@ impl Origin {
             }
             Some(text) => match text.parse::<u16>() {
                 Ok(port) if port > 0 && !text.starts_with(['0', '+']) => port,
-                Ok(_) | Err(_) => return Err(format!("`{text}` is not a port (1 to 65535)")),
+                Ok(_) | Err(_) => return Err(Error::Port(text.to_owned())),
             },
         };
         Ok((Self { tls, host, port }, path.to_owned()))

@@ -8,7 +8,7 @@ use super::address::{Cidr, is_public};
 use super::binding::{self, Place};
 use super::check::Surroundings;
 use super::config;
-use super::host::{Host, Origin};
+use super::host::{self, Host, Origin};
 use super::schema::Schema;
 use super::secret::Secret;
 use super::template::{Body, BodyTemplate, PathTemplate, Template};
@@ -105,16 +105,13 @@ pub(super) fn ranges(list: &[String], at: &str, problems: &mut Problems) -> Vec<
 }
 
 /// Whether the host is public, or one of these ranges could hold it.
-pub(super) fn allowed(origin: &Origin, ranges: &[Cidr]) -> Result<(), String> {
+pub(super) fn allowed(origin: &Origin, ranges: &[Cidr]) -> Result<(), host::Error> {
     let inside = match &origin.host {
         Host::Ip(ip) => !is_public(*ip) && !ranges.iter().any(|range| range.contains(*ip)),
         Host::Name(_) => origin.host.is_internal_name() && ranges.is_empty(),
     };
     if inside {
-        return Err(format!(
-            "`{}` is not on the public Internet; list its range under `private_addresses`",
-            origin.host
-        ));
+        return Err(host::Error::Private(origin.host.clone()));
     }
     Ok(())
 }
@@ -221,7 +218,7 @@ fn body(
         None if value.is_object() || value.is_array() => {
             Json::parse(value.to_string().as_bytes(), &Limits::ARGUMENTS)
                 .map_err(|error| error.to_string())
-                .and_then(|value| BodyTemplate::parse(&value))
+                .and_then(|value| BodyTemplate::parse(&value).map_err(|e| e.to_string()))
                 .map(|template| Body::Json(Box::new(template)))
         }
         None => Err("a body is `none`, `args` or a JSON object".into()),
@@ -318,7 +315,7 @@ pub(super) fn secret(
         (None, Some(name)) => {
             let text = (around.env)(name).map(zeroize::Zeroizing::new);
             let text = text.ok_or_else(|| format!("`{name}` is not set"));
-            let secret = text.and_then(|text| Secret::parse(&text));
+            let secret = text.and_then(|text| Secret::parse(&text).map_err(|e| e.to_string()));
             (format!("env:{name}"), problems.take(&format!("{at}.{variable}"), secret))
         }
         (None, None) | (Some(_), Some(_)) => {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{self, Json, Limits};
 
 /// Bytes of the largest schema.
 pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
@@ -22,16 +22,45 @@ pub struct Schema {
     validator: Validator,
 }
 
+/// Why a schema of arguments is not used.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// Not strict JSON.
+    #[error(transparent)]
+    Json(#[from] json::Error),
+    /// Another dialect than the one that operators write.
+    #[error("only `{DIALECT}` is understood")]
+    Dialect,
+    /// A dialect of a server that this build does not know.
+    #[error("its `$schema` is of an unknown dialect")]
+    UnknownDialect,
+    /// Not an object.
+    #[error("a schema is an object")]
+    Object,
+    /// A root of another type.
+    #[error("arguments are an object: the root's `type` is `object`")]
+    Type,
+    /// More bytes than [`SCHEMA_BYTES_MAX`].
+    #[error("a schema has at most {SCHEMA_BYTES_MAX} bytes")]
+    Size,
+    /// What the validator refuses, cut to 400 characters: its error repeats the schema.
+    #[error("{0}")]
+    Compile(String),
+    /// The schema of one parameter.
+    #[error("the schema of `{0}`: {1}")]
+    Parameter(String, #[source] json::Error),
+}
+
 impl Schema {
     /// Compiles a schema.
     ///
     /// # Errors
     /// What is wrong, for the operator.
-    pub fn compile(schema: &Json) -> Result<Self, String> {
+    pub fn compile(schema: &Json) -> Result<Self, Error> {
         if let Some(dialect) = schema.get("$schema")
             && draft(dialect) != Some(Draft::Draft202012)
         {
-            return Err(format!("only `{DIALECT}` is understood"));
+            return Err(Error::Dialect);
         }
         Self::build(closed(schema)?, Draft::Draft202012)
     }
@@ -41,15 +70,15 @@ impl Schema {
     ///
     /// # Errors
     /// What is wrong, for the operator.
-    pub fn of_server(schema: &Json) -> Result<Self, String> {
+    pub fn of_server(schema: &Json) -> Result<Self, Error> {
         let draft = match schema.get("$schema") {
             None => Draft::Draft202012,
-            Some(dialect) => draft(dialect).ok_or("its `$schema` is of an unknown dialect")?,
+            Some(dialect) => draft(dialect).ok_or(Error::UnknownDialect)?,
         };
         let mut json = closed(schema)?;
         let says = |word: &str| schema.get(word).is_some();
         let open = !says("additionalProperties") && !says("unevaluatedProperties");
-        let Json::Object(root) = &mut json else { return Err("a schema is an object".into()) };
+        let Json::Object(root) = &mut json else { return Err(Error::Object) };
         if open && !closes_by_itself(schema) {
             root.remove("additionalProperties");
         }
@@ -63,10 +92,10 @@ impl Schema {
         Self::build(json, draft)
     }
 
-    fn build(json: Json, draft: Draft) -> Result<Self, String> {
+    fn build(json: Json, draft: Draft) -> Result<Self, Error> {
         let canonical = canonical::bytes(&json);
         if canonical.len() > SCHEMA_BYTES_MAX {
-            return Err(format!("a schema has at most {SCHEMA_BYTES_MAX} bytes"));
+            return Err(Error::Size);
         }
         let validator = jsonschema::options()
             .with_draft(draft)
@@ -76,7 +105,7 @@ impl Schema {
             .should_validate_formats(true)
             .with_keyword("type", Kind::factory)
             .build(&json.to_serde())
-            .map_err(|error| clip(&error.to_string(), 400))?;
+            .map_err(|error| Error::Compile(clip(&error.to_string(), 400)))?;
         Ok(Self { json, canonical, validator })
     }
 
@@ -84,9 +113,9 @@ impl Schema {
     ///
     /// # Errors
     /// What is wrong, for the operator.
-    pub fn parse(text: &[u8]) -> Result<Self, String> {
+    pub fn parse(text: &[u8]) -> Result<Self, Error> {
         let limits = Limits { bytes_max: SCHEMA_BYTES_MAX, ..Limits::ARGUMENTS };
-        Self::compile(&Json::parse(text, &limits).map_err(|error| error.to_string())?)
+        Self::compile(&Json::parse(text, &limits)?)
     }
 
     /// The schema as agents are shown it.
@@ -170,10 +199,10 @@ fn composed<'a>(mut names: impl Iterator<Item = &'a String>) -> bool {
 }
 
 /// The schema with its root closed: an object, and no argument that nobody described.
-fn closed(schema: &Json) -> Result<Json, String> {
-    let mut root = schema.as_object().ok_or("a schema is an object")?.clone();
+fn closed(schema: &Json) -> Result<Json, Error> {
+    let mut root = schema.as_object().ok_or(Error::Object)?.clone();
     if root.entry("type".into()).or_insert_with(|| "object".into()).as_str() != Some("object") {
-        return Err("arguments are an object: the root's `type` is `object`".into());
+        return Err(Error::Type);
     }
     let open =
         !root.contains_key("additionalProperties") && !root.contains_key("unevaluatedProperties");

@@ -62,12 +62,29 @@ impl fmt::Debug for Value {
     }
 }
 
+/// Why a text or a file gives no secret. Never shows it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file.
+    #[error(transparent)]
+    File(#[from] private::Error),
+    /// The file is not UTF-8.
+    #[error("the secret is not text")]
+    Text,
+    /// So many bytes are too few or too many.
+    #[error("a secret has {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes, this one has {0}")]
+    Size(usize),
+    /// Other characters than a header can carry.
+    #[error("a secret is visible ASCII without surrounding space")]
+    Ascii,
+}
+
 impl Secret {
     /// Takes a value over; one trailing line break, as editors leave it, is not part of it.
     ///
     /// # Errors
     /// What is wrong with it, without showing it.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, Error> {
         Ok(Self::held(value(text)?, None, None))
     }
 
@@ -75,7 +92,7 @@ impl Secret {
     ///
     /// # Errors
     /// The file cannot be read, or what is wrong with the secret in it.
-    pub fn of_file(path: &Path) -> Result<Self, String> {
+    pub fn of_file(path: &Path) -> Result<Self, Error> {
         let (stamp, text) = read(path)?;
         Ok(Self::held(value(&text)?, Some(path.to_owned()), Some(stamp)))
     }
@@ -145,17 +162,14 @@ impl Secret {
     }
 }
 
-fn value(text: &str) -> Result<Value, String> {
+fn value(text: &str) -> Result<Value, Error> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     if !(SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&text.len()) {
-        return Err(format!(
-            "a secret has {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes, this one has {}",
-            text.len()
-        ));
+        return Err(Error::Size(text.len()));
     }
     if !text.bytes().all(|b| (0x20..0x7f).contains(&b)) || text.trim() != text {
-        return Err("a secret is visible ASCII without surrounding space".into());
+        return Err(Error::Ascii);
     }
     Ok(Value(Arc::new(Zeroizing::new(text.to_owned()))))
 }
@@ -166,10 +180,10 @@ fn stamp(metadata: &Metadata) -> Stamp {
     (dev, ino, size, written.0, written.1, metadata.ctime(), metadata.ctime_nsec())
 }
 
-fn read(path: &Path) -> Result<(Stamp, Zeroizing<String>), String> {
+fn read(path: &Path) -> Result<(Stamp, Zeroizing<String>), Error> {
     let read = private::read(path, private::BYTES_MAX);
-    let (metadata, bytes) = read.map_err(|why| format!("`{}` {why}", path.display()))?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| "the secret is not text".to_owned())?;
+    let (metadata, bytes) = read.map_err(|why| private::Error { path: path.to_owned(), why })?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| Error::Text)?;
     Ok((stamp(&metadata), Zeroizing::new(text.to_owned())))
 }
 
@@ -202,7 +216,7 @@ pub(crate) mod tests {
         let path = dir.path().join("token");
         std::fs::write(&path, "token-of-monday").unwrap();
         chmod(&path, 0o644);
-        let why = Secret::of_file(&path).err().unwrap();
+        let why = Secret::of_file(&path).err().unwrap().to_string();
         assert!(why.contains("token` has mode 644"), "{why}");
         chmod(&path, 0o600);
         let secret = Secret::of_file(&path).unwrap();

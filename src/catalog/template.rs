@@ -4,6 +4,29 @@ use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::domain::pointer::steps;
 
+/// Why a text is no template.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// A brace that stays open.
+    #[error("`{0}` opens a `{{` that is never closed")]
+    Open(String),
+    /// A brace that closes nothing.
+    #[error("`{0}` closes a `}}` that was never opened")]
+    Close(String),
+    /// Braces with nothing, or an empty step, between them.
+    #[error("a place is `{{argument}}` or `{{/json/pointer}}`")]
+    Place,
+    /// A path that does not begin at the root.
+    #[error("a path starts with `/`")]
+    Relative,
+    /// A path that servers shorten.
+    #[error("`{0}` has an empty, `.` or `..` segment")]
+    Segment(String),
+    /// A literal that has to be encoded.
+    #[error("`{0}` has a character a path cannot hold")]
+    Character(String),
+}
+
 /// Why a template cannot be filled from these arguments.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FillError {
@@ -36,13 +59,12 @@ impl Template {
     ///
     /// # Errors
     /// What is wrong, for the operator.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, Error> {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
-            let (name, after) = after
-                .split_once('}')
-                .ok_or_else(|| format!("`{text}` opens a `{{` that is never closed"))?;
+            let (name, after) =
+                after.split_once('}').ok_or_else(|| Error::Open(text.to_owned()))?;
             push_literal(&mut parts, before, text)?;
             parts.push(Part::Argument(pointer(name)?));
             rest = after;
@@ -131,9 +153,9 @@ fn breaks_segment(value: &str) -> bool {
         || value.chars().any(|c| c.is_control() || "/\\".contains(c))
 }
 
-fn push_literal(parts: &mut Vec<Part>, literal: &str, text: &str) -> Result<(), String> {
+fn push_literal(parts: &mut Vec<Part>, literal: &str, text: &str) -> Result<(), Error> {
     if literal.contains('}') {
-        return Err(format!("`{text}` closes a `}}` that was never opened"));
+        return Err(Error::Close(text.to_owned()));
     }
     if !literal.is_empty() {
         parts.push(Part::Literal(literal.to_owned()));
@@ -141,11 +163,11 @@ fn push_literal(parts: &mut Vec<Part>, literal: &str, text: &str) -> Result<(), 
     Ok(())
 }
 
-fn pointer(name: &str) -> Result<Vec<String>, String> {
+fn pointer(name: &str) -> Result<Vec<String>, Error> {
     let steps: Vec<String> =
         if name.starts_with('/') { steps(name).collect() } else { vec![name.to_owned()] };
     if steps.iter().any(String::is_empty) {
-        return Err("a place is `{argument}` or `{/json/pointer}`".into());
+        return Err(Error::Place);
     }
     Ok(steps)
 }
@@ -197,8 +219,8 @@ impl PathTemplate {
     ///
     /// # Errors
     /// What is wrong, for the operator.
-    pub fn parse(path: &str) -> Result<Self, String> {
-        let rest = path.strip_prefix('/').ok_or("a path starts with `/`")?;
+    pub fn parse(path: &str) -> Result<Self, Error> {
+        let rest = path.strip_prefix('/').ok_or(Error::Relative)?;
         if rest.is_empty() {
             return Ok(Self(Vec::new()));
         }
@@ -206,14 +228,14 @@ impl PathTemplate {
         for segment in split_segments(rest) {
             let template = Template::parse(segment)?;
             if matches!(segment, "" | "." | "..") {
-                return Err(format!("`{path}` has an empty, `.` or `..` segment"));
+                return Err(Error::Segment(path.to_owned()));
             }
             let legal = |c: char| c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@".contains(c);
             for part in &template.parts {
                 if let Part::Literal(text) = part
                     && !text.chars().all(legal)
                 {
-                    return Err(format!("`{text}` has a character a path cannot hold"));
+                    return Err(Error::Character(text.clone()));
                 }
             }
             segments.push(template);
@@ -320,7 +342,7 @@ impl BodyTemplate {
     ///
     /// # Errors
     /// What is wrong, for the operator.
-    pub fn parse(value: &Json) -> Result<Self, String> {
+    pub fn parse(value: &Json) -> Result<Self, Error> {
         Ok(match value {
             Json::String(text) => Self::Text(Template::parse(text)?),
             Json::Array(items) => {
@@ -330,7 +352,7 @@ impl BodyTemplate {
                 members
                     .iter()
                     .map(|(k, v)| Ok((k.clone(), Self::parse(v)?)))
-                    .collect::<Result<_, String>>()?,
+                    .collect::<Result<_, Error>>()?,
             ),
             Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) => {
                 Self::Literal(value.clone())

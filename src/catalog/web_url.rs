@@ -5,7 +5,7 @@
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::host::{Host, Origin, split_port};
+use super::host::{self, Host, Origin, split_port};
 
 /// Bytes of the longest URL.
 pub const URL_BYTES_MAX: usize = 8 * 1024;
@@ -38,8 +38,8 @@ pub enum Fault {
     #[error("a url carries no user name or password")]
     UserInfo,
     /// The host is none, or readers differ about it.
-    #[error("{0}")]
-    Host(String),
+    #[error(transparent)]
+    Host(#[from] host::Error),
     /// The port is none.
     #[error("`{0}` is not a port (1 to 65535)")]
     Port(String),
@@ -146,10 +146,10 @@ fn origin(tls: bool, authority: &str) -> Result<Origin, Fault> {
         return Err(Fault::UserInfo);
     }
     if authority.contains('%') {
-        return Err(Fault::Host("a host is not percent-encoded, and has no zone".into()));
+        return Err(host::Error::Percent.into());
     }
     let (host, port) = split_port(authority);
-    let host = read_host(host).map_err(Fault::Host)?;
+    let host = read_host(host)?;
     let port = match port {
         None if tls => 443,
         None => 80,
@@ -166,8 +166,8 @@ fn origin(tls: bool, authority: &str) -> Result<Origin, Fault> {
 /// width forms, circled digits, ideographic dots) is refused.
 ///
 /// # Errors
-/// What is wrong with it.
-pub fn read_host(text: &str) -> Result<Host, String> {
+/// See [`host::Error`].
+pub fn read_host(text: &str) -> Result<Host, host::Error> {
     let bare = text.strip_suffix('.').filter(|rest| !rest.is_empty()).unwrap_or(text);
     if bare.is_ascii() {
         return Host::parse(bare);
@@ -175,12 +175,12 @@ pub fn read_host(text: &str) -> Result<Host, String> {
     let lower = bare.to_lowercase();
     let plain = |c: char| c.is_ascii() || c.is_alphanumeric();
     if !lower.chars().all(plain) || !lower.nfkc().eq(lower.chars()) {
-        return Err(format!("host `{bare}` has characters that stand for others"));
+        return Err(host::Error::Lookalike(bare.to_owned()));
     }
     match url::Host::parse(&lower) {
         Ok(url::Host::Domain(name)) => Host::parse(&name),
         Ok(url::Host::Ipv4(_) | url::Host::Ipv6(_)) | Err(_) => {
-            Err(format!("host `{bare}` is not a valid domain name"))
+            Err(host::Error::Domain(bare.to_owned()))
         }
     }
 }

@@ -264,9 +264,12 @@ impl Check<'_> {
                 let Ok(caller) = CallerConfig::deserialize(caller) else { continue };
                 let at = format!("/agents/{i}/callers/{j}");
                 let form = callers::form(&caller, default.as_deref());
-                let form = form.and_then(|form| {
+                let form = form.map_err(|e| e.to_string()).and_then(|form| {
                     match &form {
-                        Form::Token(path) => drop(callers::read_token_of(Family::Agent, path)?),
+                        Form::Token(path) => drop(
+                            callers::read_token_of(Family::Agent, path)
+                                .map_err(|e| e.to_string())?,
+                        ),
                         Form::Certified(_) if !tls => {
                             return Err("without `listen.tls` nobody shows a certificate".into());
                         }

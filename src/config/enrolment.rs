@@ -209,7 +209,7 @@ fn shared(config: &Value) -> (Vec<(String, String)>, BTreeSet<String>) {
             add("pool", format!("pool `{pool}` is there twice"));
         }
         match read_token(&token_file) {
-            Err(why) => add("token_file", why),
+            Err(why) => add("token_file", why.to_string()),
             Ok(text) if text.len() < TOKEN_CHARS_MIN => {
                 let why = format!("the token needs at least {TOKEN_CHARS_MIN} characters");
                 add("token_file", why);
@@ -234,7 +234,7 @@ fn sidecar(config: &Value, enrolment: &Enrolment) -> Vec<(String, String)> {
         add("", "a hub enrols on Postgres alone".to_owned());
     }
     match Origin::parse(&enrolment.hub) {
-        Err(why) => add("/hub", why),
+        Err(why) => add("/hub", why.to_string()),
         Ok((origin, _)) => {
             let near = matches!(&origin.host, Host::Ip(ip) if ip.is_loopback());
             if !origin.tls && !near {
@@ -244,7 +244,7 @@ fn sidecar(config: &Value, enrolment: &Enrolment) -> Vec<(String, String)> {
         }
     }
     if let Err(why) = read_token(&enrolment.token_file) {
-        add("/token_file", why);
+        add("/token_file", why.to_string());
     }
     if let Err(why) = enrolment.key() {
         add("/public_key", why);

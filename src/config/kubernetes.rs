@@ -77,7 +77,7 @@ pub(super) fn check(config: &Value, taken: &BTreeSet<String>) -> Vec<(String, St
         add(field, why);
     }
     if let Err(why) = read_token(&section.token_file) {
-        add("token_file", why);
+        add("token_file", why.to_string());
     }
     if section.audience == section.api || section.audience.starts_with(API_SERVER) {
         let why = "this is the API server's own audience: every pod's default token is for it";

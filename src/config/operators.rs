@@ -124,8 +124,8 @@ pub(super) fn check(value: &Value) -> Vec<(String, String)> {
             wrong.push((format!("/operators/{i}/subject"), message));
         }
         let read = member.token_file.as_deref().map(|file| read_token_of(Family::Operator, file));
-        if let Some(Err(message)) = read {
-            wrong.push((format!("/operators/{i}/token_file"), message));
+        if let Some(Err(why)) = read {
+            wrong.push((format!("/operators/{i}/token_file"), why.to_string()));
         }
         if member.token_file.is_some() == member.certificate.is_some() {
             let message = "expected exactly one of `token_file` and `certificate`";

@@ -54,12 +54,15 @@ impl Otlp {
     /// The field that cannot be used, and why.
     pub fn open(&self) -> Result<Dial, (&'static str, String)> {
         let wrong = |field: &'static str| move |why: String| (field, why);
-        let (origin, path) = Origin::parse(&self.endpoint).map_err(wrong("endpoint"))?;
+        let (origin, path) =
+            Origin::parse(&self.endpoint).map_err(|e| wrong("endpoint")(e.to_string()))?;
         if path != "/" {
             return Err(wrong("endpoint")("gRPC has no path here: scheme, host and port".into()));
         }
         let open = self.private_addresses.iter().map(|range| Cidr::parse(range));
-        let open = open.collect::<Result<Vec<_>, _>>().map_err(wrong("private_addresses"))?;
+        let open = open
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|e| wrong("private_addresses")(e.to_string()))?;
         if let Host::Ip(ip) = &origin.host
             && !is_public(*ip)
             && !open.iter().any(|range| range.contains(*ip))

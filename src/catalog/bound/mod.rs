@@ -95,7 +95,7 @@ impl Bound {
         for (own, object) in &locked.tools {
             match pinned(&server.name, object) {
                 Ok(pinned) => found.push(tool(server, pinned, &signers)),
-                Err(why) => problems.add(format!("{at}.{}", printable(own)), why),
+                Err(why) => problems.add(format!("{at}.{}", printable(own)), why.to_string()),
             }
         }
         found.extend(methods(server, locked, &signers));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Surroundings, bounded};
+use super::{Error, Surroundings, bounded};
 use crate::Problems;
 use crate::binding::{Kind, Listing, Root, Writing};
 use crate::config;
@@ -111,12 +111,10 @@ fn root(
     names(file, at, problems);
     let at = format!("{at}.root");
     let joined = around.base_dir.join(&file.root);
-    let path = joined
-        .canonicalize()
-        .map_err(|error| format!("cannot open `{}`: {error}", joined.display()));
+    let path = joined.canonicalize().map_err(|e| Error::Open(joined, e));
     let path = problems.take(&at, path)?;
     if !path.is_dir() {
-        problems.add(at, format!("`{}` is not a directory", path.display()));
+        problems.add(at, Error::NotDirectory(path).to_string());
         return None;
     }
     problems.take(&at, around.apart(&path, secrets))?;

@@ -39,6 +39,30 @@ const KINDS: &str =
 /// Never below a root, and no root below them.
 const SYSTEM_DIRS: [&str; 5] = ["/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets"];
 
+/// Why a value of the configuration, or a file that it names, cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("cannot read `{}`: {why}", .0.display(), why = .1)]
+    Read(PathBuf, #[source] std::io::Error),
+    #[error("cannot open `{}`: {why}", .0.display(), why = .1)]
+    Open(PathBuf, #[source] std::io::Error),
+    #[error("`{}` is not a regular file", .0.display())]
+    NotRegular(PathBuf),
+    #[error("`{}` is not a directory", .0.display())]
+    NotDirectory(PathBuf),
+    #[error("`{}` has more than {most} bytes", .0.display(), most = .1)]
+    Large(PathBuf, u64),
+    #[error("`{}` holds a file that is a credential", .0.display())]
+    Credential(PathBuf),
+    #[error("`{}` overlaps `{}`, which no tool may read", .0.display(), .1.display())]
+    Overlap(PathBuf, PathBuf),
+    /// From and to.
+    #[error("is {0} to {1}")]
+    Range(u64, u64),
+    #[error("`{0}` is none of `T0`, `T1`, `T2`, `T3`")]
+    Tier(String),
+}
+
 /// What a configuration is checked against: the one way it reaches files and the environment.
 pub struct Surroundings<'a> {
     /// Directory that relative paths start from.
@@ -60,52 +84,51 @@ impl std::fmt::Debug for Surroundings<'_> {
 
 impl Surroundings<'_> {
     /// The bytes of a file of the configuration.
-    pub(super) fn read(&self, file: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
+    pub(super) fn read(&self, file: &Path, bytes_max: u64) -> Result<Vec<u8>, Error> {
         let path = self.base_dir.join(file);
-        let failed = |error: std::io::Error| format!("cannot read `{}`: {error}", path.display());
+        let failed = |error| Error::Read(path.clone(), error);
         let opened = File::open(&path).map_err(failed)?;
         let metadata = opened.metadata().map_err(failed)?;
         if !metadata.is_file() {
-            return Err(format!("`{}` is not a regular file", path.display()));
+            return Err(Error::NotRegular(path));
         }
         let mut bytes = Vec::new();
         opened.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
         if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > bytes_max {
-            return Err(format!("`{}` has more than {bytes_max} bytes", path.display()));
+            return Err(Error::Large(path, bytes_max));
         }
         Ok(bytes)
     }
 
     /// The text of a file that only its owner may read.
-    pub(super) fn read_secret(&self, file: &Path) -> Result<Zeroizing<String>, String> {
-        private::text(&self.base_dir.join(file)).map_err(|e| e.to_string())
+    pub(super) fn read_secret(&self, file: &Path) -> Result<Zeroizing<String>, private::Error> {
+        private::text(&self.base_dir.join(file))
     }
 
     /// Whether a tool may be given this path, canonical: nothing of the sidecar's own, nothing of the
     /// system's and none of these secrets lies in it, nor it in that.
-    pub(super) fn apart(&self, path: &Path, secrets: &[PathBuf]) -> Result<(), String> {
+    pub(super) fn apart(&self, path: &Path, secrets: &[PathBuf]) -> Result<(), Error> {
         let system = SYSTEM_DIRS.map(Path::new);
         overlaps_none(path, self.forbidden.iter().map(PathBuf::as_path).chain(system))?;
         if secrets.iter().any(|secret| secret.starts_with(path) || leads_to(path, secret)) {
-            return Err(format!("`{}` holds a file that is a credential", path.display()));
+            return Err(Error::Credential(path.to_owned()));
         }
         Ok(())
     }
 
     /// The same for a tool that reads there without asking at each path whether it is the sidecar's own.
-    pub(super) fn apart_from_own(&self, path: &Path, secrets: &[PathBuf]) -> Result<(), String> {
+    pub(super) fn apart_from_own(&self, path: &Path, secrets: &[PathBuf]) -> Result<(), Error> {
         self.apart(path, secrets)?;
         overlaps_none(path, self.own.iter().map(PathBuf::as_path))
     }
 }
 
 /// Whether this path, canonical, is none of these, and neither lies in the other.
-fn overlaps_none<'a>(path: &Path, others: impl Iterator<Item = &'a Path>) -> Result<(), String> {
+fn overlaps_none<'a>(path: &Path, others: impl Iterator<Item = &'a Path>) -> Result<(), Error> {
     for other in others {
         let other = other.canonicalize().unwrap_or_else(|_| other.to_owned());
         if path.starts_with(&other) || other.starts_with(path) || leads_to(path, &other) {
-            let (path, other) = (path.display(), other.display());
-            return Err(format!("`{path}` overlaps `{other}`, which no tool may read"));
+            return Err(Error::Overlap(path.to_owned(), other));
         }
     }
     Ok(())
@@ -262,26 +285,26 @@ fn binding(
 }
 
 /// What one call costs, where somebody says so.
-pub(super) fn cost(given: Option<u64>) -> Result<Option<u64>, String> {
+pub(super) fn cost(given: Option<u64>) -> Result<Option<u64>, Error> {
     match given {
-        Some(cost) if cost > COST_MICRO_USD_MAX => Err(format!("is 0 to {COST_MICRO_USD_MAX}")),
+        Some(cost) if cost > COST_MICRO_USD_MAX => Err(Error::Range(0, COST_MICRO_USD_MAX)),
         Some(_) | None => Ok(given),
     }
 }
 
 /// For how long the same call under another id is the first one, where somebody says so.
-pub(super) fn dedupe(given: Option<u64>) -> Result<Option<Duration>, String> {
+pub(super) fn dedupe(given: Option<u64>) -> Result<Option<Duration>, Error> {
     let window = given.map(|ms| bounded(Some(ms), ms, DEDUPE_MS_MAX)).transpose()?;
     Ok(window.map(Duration::from_millis))
 }
 
-pub(super) fn tier(text: &str) -> Result<Tier, String> {
-    Tier::parse(text).ok_or_else(|| format!("`{text}` is none of `T0`, `T1`, `T2`, `T3`"))
+pub(super) fn tier(text: &str) -> Result<Tier, Error> {
+    Tier::parse(text).ok_or_else(|| Error::Tier(text.to_owned()))
 }
 
-pub(super) fn bounded(given: Option<u64>, default: u64, most: u64) -> Result<u64, String> {
+pub(super) fn bounded(given: Option<u64>, default: u64, most: u64) -> Result<u64, Error> {
     let value = given.unwrap_or(default);
-    if (1..=most).contains(&value) { Ok(value) } else { Err(format!("is 1 to {most}")) }
+    if (1..=most).contains(&value) { Ok(value) } else { Err(Error::Range(1, most)) }
 }
 
 fn schema(
@@ -297,8 +320,9 @@ fn schema(
         }
         (None, Some(file)) => {
             let most = u64::try_from(SCHEMA_BYTES_MAX).unwrap_or(u64::MAX);
-            let schema = around.read(file, most).and_then(|text| Schema::parse(&text));
-            problems.take(&format!("{at}.input_schema_file"), schema)
+            let at = format!("{at}.input_schema_file");
+            let text = problems.take(&at, around.read(file, most))?;
+            problems.take(&at, Schema::parse(&text))
         }
         (Some(_), Some(_)) => {
             problems.add(at, "give one of `input_schema` and `input_schema_file`");

@@ -39,6 +39,58 @@ pub struct Value {
     pub may_start_with_dash: bool,
 }
 
+/// What is wrong with a place as it is written; follows its key in a sentence.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// Neither a text nor one of the two objects.
+    #[error("is a text, `{{arg: NAME}}` or `{{flag: TEXT, when: NAME}}`")]
+    Form,
+    /// A member that is no text.
+    #[error("has a `{0}` that is no text")]
+    NoText(&'static str),
+    /// A member that such a place has not.
+    #[error("has a member `{0}` that nobody knows")]
+    Unknown(String),
+    /// Another `as`.
+    #[error("has `as: {0}`, which is neither `text` nor `path`")]
+    As(String),
+    /// Another `may_start_with_dash`.
+    #[error("has a `may_start_with_dash` that is no boolean")]
+    Dash,
+    /// A literal that no program can be given.
+    #[error("holds a zero byte or more than {ITEM_BYTES_MAX} bytes")]
+    Literal,
+}
+
+/// Why arguments do not fill a template. Names the argument and never quotes its value.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Unfit {
+    /// A flag's argument.
+    #[error("`{0}` is neither true nor false")]
+    Truth(String),
+    /// An object, an array in an array, or a truth value.
+    #[error("`{0}` is neither a text nor a number")]
+    Kind(String),
+    /// A control character other than tab and line feed.
+    #[error("`{0}` holds a control character")]
+    Control(String),
+    /// One item that is too long.
+    #[error("`{0}` has more than {ITEM_BYTES_MAX} bytes")]
+    Long(String),
+    /// A value that the program would take for an option.
+    #[error("`{0}` begins with `-` where it could be an option")]
+    Option(String),
+    /// An empty item.
+    #[error("`{0}` is empty")]
+    Empty(String),
+    /// A path, and what is wrong with it.
+    #[error("`{0}` {1}")]
+    Path(String, &'static str),
+    /// The whole list.
+    #[error("the argument list has more than {ITEMS_MAX} items and {ALL_BYTES_MAX} bytes")]
+    Many,
+}
+
 impl Element {
     /// The argument it needs, if any.
     #[must_use]
@@ -70,47 +122,44 @@ impl Element {
 /// Reads one place as it is written in a configuration.
 ///
 /// # Errors
-/// What is wrong with it.
-pub fn parse(written: &serde_json::Value) -> Result<Element, String> {
-    const FORM: &str = "is a text, `{arg: NAME}` or `{flag: TEXT, when: NAME}`";
+/// See [`Error`].
+pub fn parse(written: &serde_json::Value) -> Result<Element, Error> {
     if let Some(text) = written.as_str() {
         return literal(text).map(Element::Literal);
     }
-    let members = written.as_object().ok_or(FORM)?;
-    let text = |name: &str| match members.get(name) {
+    let members = written.as_object().ok_or(Error::Form)?;
+    let text = |name: &'static str| match members.get(name) {
         None => Ok(None),
-        Some(value) => {
-            value.as_str().map(Some).ok_or_else(|| format!("has a `{name}` that is no text"))
-        }
+        Some(value) => value.as_str().map(Some).ok_or(Error::NoText(name)),
     };
     let known = |names: &[&str]| match members.keys().find(|key| !names.contains(&key.as_str())) {
-        Some(key) => Err(format!("has a member `{key}` that nobody knows")),
+        Some(key) => Err(Error::Unknown(key.clone())),
         None => Ok(()),
     };
     if let (Some(flag), Some(when)) = (text("flag")?, text("when")?) {
         known(&["flag", "when"])?;
         return Ok(Element::Flag { text: literal(flag)?, when: when.to_owned() });
     }
-    let arg = text("arg")?.ok_or(FORM)?;
+    let arg = text("arg")?.ok_or(Error::Form)?;
     known(&["arg", "prefix", "as", "may_start_with_dash"])?;
     let path = match text("as")? {
         None | Some("text") => false,
         Some("path") => true,
         Some(other) => {
-            return Err(format!("has `as: {other}`, which is neither `text` nor `path`"));
+            return Err(Error::As(other.to_owned()));
         }
     };
     let dash = match members.get("may_start_with_dash") {
         None => false,
-        Some(value) => value.as_bool().ok_or("has a `may_start_with_dash` that is no boolean")?,
+        Some(value) => value.as_bool().ok_or(Error::Dash)?,
     };
     let prefix = literal(text("prefix")?.unwrap_or_default())?;
     Ok(Element::Value(Value { arg: arg.to_owned(), prefix, path, may_start_with_dash: dash }))
 }
 
-fn literal(text: &str) -> Result<String, String> {
+fn literal(text: &str) -> Result<String, Error> {
     if text.contains('\0') || text.len() > ITEM_BYTES_MAX {
-        return Err(format!("holds a zero byte or more than {ITEM_BYTES_MAX} bytes"));
+        return Err(Error::Literal);
     }
     Ok(text.to_owned())
 }
@@ -119,7 +168,7 @@ fn literal(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// Which argument cannot stand where it would, and why. Its value is not quoted.
-pub fn fill(template: &[Element], args: &Json) -> Result<Vec<String>, String> {
+pub fn fill(template: &[Element], args: &Json) -> Result<Vec<String>, Unfit> {
     let mut argv: Vec<String> = Vec::new();
     // After a literal `--` nothing is an option any more.
     let mut operands = false;
@@ -132,7 +181,7 @@ pub fn fill(template: &[Element], args: &Json) -> Result<Vec<String>, String> {
             Element::Flag { text, when } => match args.get(when) {
                 None | Some(Json::Null | Json::Bool(false)) => {}
                 Some(Json::Bool(true)) => argv.push(text.clone()),
-                Some(_) => return Err(format!("`{when}` is neither true nor false")),
+                Some(_) => return Err(Unfit::Truth(when.clone())),
             },
             Element::Value(value) => match args.get(&value.arg) {
                 None | Some(Json::Null) => {}
@@ -147,36 +196,35 @@ pub fn fill(template: &[Element], args: &Json) -> Result<Vec<String>, String> {
     }
     let bytes: usize = argv.iter().map(|item| item.len().saturating_add(1)).sum();
     if argv.len() > ITEMS_MAX || bytes > ALL_BYTES_MAX {
-        let most = format!("{ITEMS_MAX} items and {ALL_BYTES_MAX} bytes");
-        return Err(format!("the argument list has more than {most}"));
+        return Err(Unfit::Many);
     }
     Ok(argv)
 }
 
-fn one(place: &Value, value: &Json, operands: bool) -> Result<String, String> {
-    let name = &place.arg;
+fn one(place: &Value, value: &Json, operands: bool) -> Result<String, Unfit> {
+    let name = || place.arg.clone();
     let text = match value {
         Json::String(text) => text.clone(),
         Json::Int(_) | Json::Float(_) => canonical::text(value),
         Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => {
-            return Err(format!("`{name}` is neither a text nor a number"));
+            return Err(Unfit::Kind(name()));
         }
     };
     if text.chars().any(|c| c.is_control() && c != '\t' && c != '\n') {
-        return Err(format!("`{name}` holds a control character"));
+        return Err(Unfit::Control(name()));
     }
     if text.len() > ITEM_BYTES_MAX {
-        return Err(format!("`{name}` has more than {ITEM_BYTES_MAX} bytes"));
+        return Err(Unfit::Long(name()));
     }
     let free = operands || place.may_start_with_dash || !place.prefix.is_empty();
     if text.starts_with('-') && !free {
-        return Err(format!("`{name}` begins with `-` where it could be an option"));
+        return Err(Unfit::Option(name()));
     }
     if text.is_empty() && place.prefix.is_empty() && !operands {
-        return Err(format!("`{name}` is empty"));
+        return Err(Unfit::Empty(name()));
     }
     if place.path {
-        path(&text).map_err(|why| format!("`{name}` {why}"))?;
+        path(&text).map_err(|why| Unfit::Path(name(), why))?;
     }
     Ok(format!("{}{text}", place.prefix))
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::argv::{self, Element};
-use super::{Command, Level, Limits, Program, Workspace, inspect};
+use super::{Command, ElfError, Level, Limits, Program, Workspace, inspect};
 use crate::Problems;
-use crate::check::{Surroundings, TIMEOUT_MS, bounded};
+use crate::check::{self, Surroundings, TIMEOUT_MS, bounded};
 use crate::config;
 use crate::domain::digest::Digest;
 use crate::schema::Schema;
@@ -24,6 +24,24 @@ pub(crate) const PIDS: u64 = 32;
 pub(crate) const PIDS_MAX: u64 = 1024;
 /// Variables that make a program load or run what they name.
 const LOADERS: [&str; 4] = ["BASH_ENV", "ENV", "GCONV_PATH", "IFS"];
+
+/// Why a program is not bound.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("is an absolute path: nothing is looked up in `PATH`")]
+    Relative,
+    #[error(transparent)]
+    File(#[from] check::Error),
+    #[error("`{}` is not executable, or gains privileges when it is run", .0.display())]
+    Mode(PathBuf),
+    #[error("`{}` {why}", .0.display(), why = .1)]
+    Elf(PathBuf, #[source] ElfError),
+}
+
+/// A `cgroup` that is neither of its two texts.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is neither `available` nor `required`")]
+pub(crate) struct CgroupError(String);
 
 /// The command, if nothing is wrong with it.
 pub(crate) fn check(
@@ -80,20 +98,21 @@ pub(crate) fn check(
 }
 
 /// A program by its absolute path: regular, executable, ELF, not one that gains privileges.
-pub(crate) fn program(path: &Path, around: &Surroundings<'_>) -> Result<Program, String> {
+pub(crate) fn program(path: &Path, around: &Surroundings<'_>) -> Result<Program, Error> {
     use std::os::unix::fs::PermissionsExt as _;
     if !path.is_absolute() {
-        return Err("is an absolute path: nothing is looked up in `PATH`".to_owned());
+        return Err(Error::Relative);
     }
-    let shown = path.display();
-    let path = path.canonicalize().map_err(|e| format!("cannot open `{shown}`: {e}"))?;
-    let mode = path.metadata().map_err(|e| format!("cannot open `{shown}`: {e}"))?.permissions();
+    let shown = || path.to_owned();
+    let open = |e| check::Error::Open(shown(), e);
+    let real = path.canonicalize().map_err(open)?;
+    let mode = real.metadata().map_err(open)?.permissions();
     if mode.mode() & 0o111 == 0 || mode.mode() & 0o6000 != 0 {
-        return Err(format!("`{shown}` is not executable, or gains privileges when it is run"));
+        return Err(Error::Mode(shown()));
     }
-    let bytes = around.read(&path, PROGRAM_BYTES_MAX)?;
-    let elf = inspect(&bytes).map_err(|why| format!("`{shown}` {why}"))?;
-    Ok(Program { path, digest: Digest::of(&[&bytes]), interpreter: elf.interpreter })
+    let bytes = around.read(&real, PROGRAM_BYTES_MAX)?;
+    let elf = inspect(&bytes).map_err(|why| Error::Elf(shown(), why))?;
+    Ok(Program { path: real, digest: Digest::of(&[&bytes]), interpreter: elf.interpreter })
 }
 
 fn pinned(program: &Program, pin: &str, at: &str, problems: &mut Problems) {
@@ -165,7 +184,7 @@ fn readable(
         let joined = around.base_dir.join(path);
         let path = joined
             .canonicalize()
-            .map_err(|e| format!("cannot open `{}`: {e}", joined.display()))
+            .map_err(|e| check::Error::Open(joined, e))
             .and_then(|path| around.apart_from_own(&path, secrets).map(|()| path));
         found.extend(problems.take(&format!("{at}.read[{i}]"), path));
     }
@@ -216,10 +235,10 @@ fn limits(
 }
 
 /// Whether control groups are demanded.
-pub(crate) fn together(written: Option<&str>) -> Result<bool, String> {
+pub(crate) fn together(written: Option<&str>) -> Result<bool, CgroupError> {
     match written {
         None | Some("available") => Ok(false),
         Some("required") => Ok(true),
-        Some(other) => Err(format!("`{other}` is neither `available` nor `required`")),
+        Some(other) => Err(CgroupError(other.to_owned())),
     }
 }

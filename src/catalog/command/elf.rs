@@ -7,6 +7,23 @@ const INTERPRETER_MAX: usize = 4096;
 /// The program header that names the loader.
 const PT_INTERP: u32 = 3;
 
+/// What a file is instead of a program that can be pinned; follows its name in a sentence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ElfError {
+    /// A script: its interpreter would run unpinned.
+    #[error("is a script: bind its interpreter, with the script as a literal")]
+    Script,
+    /// Something else, or a program of another machine.
+    #[error("is not a 64-bit ELF program")]
+    NoElf,
+    /// A header that points outside of the file.
+    #[error("has a broken ELF header")]
+    Broken,
+    /// A loader that depends on where the program is started.
+    #[error("names a loader by a relative path")]
+    Relative,
+}
+
 /// A program in ELF, 64 bits, little-endian.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Elf {
@@ -17,16 +34,16 @@ pub struct Elf {
 /// Reads the header of a program.
 ///
 /// # Errors
-/// What it is instead. A script is not a program: its interpreter would run unpinned.
-pub fn inspect(bytes: &[u8]) -> Result<Elf, String> {
+/// See [`ElfError`].
+pub fn inspect(bytes: &[u8]) -> Result<Elf, ElfError> {
     if bytes.starts_with(b"#!") {
-        return Err("is a script: bind its interpreter, with the script as a literal".to_owned());
+        return Err(ElfError::Script);
     }
     // Magic, class 2 (64 bits), data 1 (little-endian).
     if !bytes.starts_with(&[0x7f, b'E', b'L', b'F', 2, 1]) {
-        return Err("is not a 64-bit ELF program".to_owned());
+        return Err(ElfError::NoElf);
     }
-    let broken = || "has a broken ELF header".to_owned();
+    let broken = || ElfError::Broken;
     let table = usize::try_from(number(bytes, 32, 8).ok_or_else(broken)?).map_err(|_| broken())?;
     let size = usize::try_from(number(bytes, 54, 2).ok_or_else(broken)?).map_err(|_| broken())?;
     let count = usize::try_from(number(bytes, 56, 2).ok_or_else(broken)?).map_err(|_| broken())?;
@@ -46,7 +63,7 @@ pub fn inspect(bytes: &[u8]) -> Result<Elf, String> {
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
         let name = std::str::from_utf8(name).map_err(|_| broken())?;
         if !name.starts_with('/') {
-            return Err("names a loader by a relative path".to_owned());
+            return Err(ElfError::Relative);
         }
         return Ok(Elf { interpreter: Some(PathBuf::from(name)) });
     }

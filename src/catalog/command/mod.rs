@@ -9,7 +9,7 @@ mod check;
 mod elf;
 
 pub(super) use check::{CPU_SECONDS_MAX, MEMORY, PIDS, PIDS_MAX, check, program, together};
-pub use elf::{Elf, inspect};
+pub use elf::{Elf, ElfError, inspect};
 
 use std::path::PathBuf;
 
@@ -17,6 +17,20 @@ use self::argv::Element;
 use super::secret::Secret;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
+
+/// Why a text is no level that is right where it stands.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LevelError {
+    /// `S3`, which this gate cannot make; the levels that are known there.
+    #[error(
+        "`S3` is a kernel of its own (gVisor, Kata, a microVM), which this gate can neither make nor vouch for: run \
+         the program there and bind it by its URL; here {0} are known"
+    )]
+    Kernel(&'static str),
+    /// Another text; the levels that are known there.
+    #[error("`{0}` is none of {1}")]
+    Unknown(String, &'static str),
+}
 
 /// How far apart from everything else a command runs; more is greater.
 #[derive(
@@ -42,16 +56,13 @@ impl Level {
     /// Reads it. `known` are the words that are right where it stands.
     ///
     /// # Errors
-    /// It is none of them; of `S3` why this gate has no such level.
-    pub fn parse(text: &str, known: &str) -> Result<Self, String> {
+    /// See [`LevelError`].
+    pub fn parse(text: &str, known: &'static str) -> Result<Self, LevelError> {
         match text {
             "S1" => Ok(Self::S1),
             "S2" => Ok(Self::S2),
-            "S3" => Err(format!(
-                "`S3` is a kernel of its own (gVisor, Kata, a microVM), which this gate can neither make nor \
-                 vouch for: run the program there and bind it by its URL; here {known} are known"
-            )),
-            _ => Err(format!("`{text}` is none of {known}")),
+            "S3" => Err(LevelError::Kernel(known)),
+            _ => Err(LevelError::Unknown(text.to_owned(), known)),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The checks of a `grpc` binding.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ::http::{HeaderName, HeaderValue};
-use prost_reflect::{DescriptorPool, MethodDescriptor};
+use prost_reflect::{DescriptorError, DescriptorPool, MethodDescriptor};
 
 use super::{Grpc, config, schema};
 use crate::binding::Place;
@@ -19,6 +19,15 @@ const DESCRIPTOR_BYTES_MAX: u64 = 4 << 20;
 /// Bytes of one request message.
 pub(super) const REQUEST_BYTES: u64 = 1 << 20;
 pub(super) const REQUEST_BYTES_MAX: u64 = 4 << 20;
+
+/// Why a file describes no service.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("`{}` is no complete descriptor set: {why}", .0.display(), why = .1)]
+    Incomplete(PathBuf, #[source] DescriptorError),
+    #[error("`{}` describes no service", .0.display())]
+    NoService(PathBuf),
+}
 
 /// A tool of this kind, and the schema of its arguments: both come from the one reading of the file.
 pub fn check(
@@ -50,8 +59,9 @@ pub fn check(
     let request = bounded(grpc.request_bytes_max, REQUEST_BYTES, REQUEST_BYTES_MAX);
     let request = problems.take(&format!("{at}.request_bytes_max"), request);
     let (method, descriptors) = method(grpc, &at, around, problems)?;
-    let schema = schema::of(&method.input()).and_then(|json| Schema::compile(&json));
-    let schema = problems.take(&format!("{at}.method"), schema);
+    let at_method = format!("{at}.method");
+    let json = problems.take(&at_method, schema::of(&method.input()));
+    let schema = json.and_then(|json| problems.take(&at_method, Schema::compile(&json)));
     let grpc = Grpc {
         origin: origin?,
         method,
@@ -133,12 +143,11 @@ fn method(
 }
 
 /// The types of a descriptor set: a name that leads nowhere, or a missing import, is an error.
-fn described(bytes: &[u8], file: &Path) -> Result<DescriptorPool, String> {
-    let file = file.display();
-    let pool = DescriptorPool::decode(bytes)
-        .map_err(|error| format!("`{file}` is no complete descriptor set: {error}"))?;
+fn described(bytes: &[u8], file: &Path) -> Result<DescriptorPool, Error> {
+    let pool =
+        DescriptorPool::decode(bytes).map_err(|error| Error::Incomplete(file.to_owned(), error))?;
     if pool.services().len() == 0 {
-        return Err(format!("`{file}` describes no service"));
+        return Err(Error::NoService(file.to_owned()));
     }
     Ok(pool)
 }

@@ -18,19 +18,25 @@ const INT64: &str = "^(0|-?[1-9][0-9]{0,18})$";
 const UINT64: &str = "^(0|[1-9][0-9]{0,19})$";
 const DURATION: &str = "^-?[0-9]{1,12}(\\.[0-9]{1,9})?s$";
 
+/// Why a message has no schema.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("takes a `{0}`, which is no object in JSON")]
+    NoObject(String),
+    #[error("takes a message that is made of more than {MESSAGES_MAX} others")]
+    Messages,
+}
+
 /// The schema of arguments that are this message.
 ///
 /// # Errors
 /// A message that is no object in JSON, or is made of too many others.
-pub(super) fn of(message: &MessageDescriptor) -> Result<Json, String> {
+pub(super) fn of(message: &MessageDescriptor) -> Result<Json, Error> {
     let mut writer = Writer::default();
     let root = match Known::of(message) {
         None => writer.object(message),
         Some(known) if known.is_object() => well_known(known, message),
-        Some(_) => {
-            let name = message.full_name();
-            return Err(format!("takes a `{name}`, which is no object in JSON"));
-        }
+        Some(_) => return Err(Error::NoObject(message.full_name().to_owned())),
     };
     while let Some(next) = writer.named.pop() {
         let name = next.full_name().to_owned();
@@ -38,12 +44,14 @@ pub(super) fn of(message: &MessageDescriptor) -> Result<Json, String> {
             continue;
         }
         if writer.defs.len() >= MESSAGES_MAX {
-            return Err(format!("takes a message that is made of more than {MESSAGES_MAX} others"));
+            return Err(Error::Messages);
         }
         let object = writer.object(&next);
         writer.defs.insert(name, object);
     }
-    let Json::Object(mut root) = root else { return Err("takes no object".into()) };
+    let Json::Object(mut root) = root else {
+        return Err(Error::NoObject(message.full_name().to_owned()));
+    };
     if !writer.defs.is_empty() {
         root.insert("$defs".into(), Json::Object(writer.defs));
     }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
-use super::certificate::{is_spiffe, thumbprint};
+use super::certificate::{NoThumbprint, is_spiffe, thumbprint};
 use super::error::{Error, IdentityError};
 use super::manifest::Manifest;
 use super::token::RunTokens;
@@ -138,7 +138,8 @@ impl Callers {
             }
             callers.manifests.push(Arc::clone(&manifest));
             for (j, caller) in agent.callers.iter().enumerate() {
-                if let Err(message) = callers.add(caller, &manifest, trust.socket) {
+                if let Err(why) = callers.add(caller, &manifest, trust.socket) {
+                    let message = why.to_string();
                     wrong
                         .push(Error::Callers { key: format!("agents[{i}].callers[{j}]"), message });
                 }
@@ -152,18 +153,18 @@ impl Callers {
         caller: &CallerConfig,
         manifest: &Arc<Manifest>,
         default: Option<&Path>,
-    ) -> Result<(), String> {
+    ) -> Result<(), CallerError> {
         match form(caller, default)? {
             Form::Peer { socket, uid } => {
                 let here = self.peers.entry(uid).or_default();
                 if here.iter().any(|(other, _)| *other == socket) {
-                    return Err(format!("uid `{uid}` on `{}` is mapped twice", socket.display()));
+                    return Err(CallerError::PeerTwice(uid, socket));
                 }
                 here.push((socket, Arc::clone(manifest)));
             }
             Form::Certified(name) => {
                 if self.certified.contains_key(&name) {
-                    return Err(format!("`{name}` is mapped twice"));
+                    return Err(CallerError::Twice(name));
                 }
                 self.certified.insert(name, Arc::clone(manifest));
             }
@@ -171,7 +172,7 @@ impl Callers {
                 let token = read_token_of(Family::Agent, &path)?;
                 let sha256 = Digest::of(&[token.as_bytes()]);
                 if self.tokens.iter().any(|other| other.sha256 == sha256) {
-                    return Err(format!("the token in `{}` is mapped twice", path.display()));
+                    return Err(CallerError::TokenTwice(path));
                 }
                 let thumbprint = self.thumbprints.thumbprint(&token);
                 self.tokens.push(Token { sha256, thumbprint, manifest: Arc::clone(manifest) });
@@ -290,64 +291,124 @@ pub enum Form {
     Token(PathBuf),
 }
 
+/// What is wrong with a caller entry.
+#[derive(Debug, thiserror::Error)]
+pub enum CallerError {
+    /// A form of another build.
+    #[error("`k8s_service_account` is not supported by this build")]
+    ServiceAccount,
+    /// A second form beside this one.
+    #[error("`{0}` stands alone")]
+    Alone(&'static str),
+    /// A `uid` without a socket that it could come over.
+    #[error("`socket` is missing and `listen.socket` is off")]
+    NoSocket,
+    /// A socket that everybody may use.
+    #[error("`socket` needs a `uid`")]
+    NoUid,
+    /// No form at all.
+    #[error("expected `uid` (with `socket`), `spiffe`, `certificate` or `token_file`")]
+    NoForm,
+    /// Not a SPIFFE id in its one spelling.
+    #[error("`{0}` is not a SPIFFE id like `spiffe://example.org/ns/agents/sa/reviewer`")]
+    Spiffe(String),
+    /// Not a thumbprint.
+    #[error(transparent)]
+    Certificate(#[from] NoThumbprint),
+    /// A token file that cannot be used.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// A user of one socket that another entry has.
+    #[error("uid `{uid}` on `{}` is mapped twice", .1.display(), uid = .0)]
+    PeerTwice(u32, PathBuf),
+    /// A SPIFFE id or thumbprint that another entry has.
+    #[error("`{0}` is mapped twice")]
+    Twice(String),
+    /// A token that another entry has.
+    #[error("the token in `{}` is mapped twice", .0.display())]
+    TokenTwice(PathBuf),
+}
+
+/// What is wrong with a token file. Never shows its content.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It cannot be read, or others may read it.
+    #[error("token file {0}")]
+    File(#[from] private::Error),
+    /// Not one line, or too short.
+    #[error("token file `{}` needs one line of at least {TOKEN_CHARS_MIN} printable characters", .0.display())]
+    Form(PathBuf),
+    /// A token that was not copied whole.
+    #[error(
+        "the token in `{}` begins as one that wicketgate made, and its checksum is wrong: copy it whole",
+        .0.display()
+    )]
+    Checksum(PathBuf),
+    /// A token that was made for something else.
+    #[error(
+        "the token in `{}` is one of kind `{}`: make one with `wicketgate config keygen --token {} --out FILE`",
+        .path.display(), .found.as_str(), .expected.as_str()
+    )]
+    Family {
+        /// The file.
+        path: PathBuf,
+        /// What it was made for.
+        found: Family,
+        /// What it has to be made for.
+        expected: Family,
+    },
+}
+
 /// Reads one caller entry: exactly one form.
 ///
 /// # Errors
-/// What is wrong with it.
-pub fn form(caller: &CallerConfig, default: Option<&Path>) -> Result<Form, String> {
+/// See [`CallerError`].
+pub fn form(caller: &CallerConfig, default: Option<&Path>) -> Result<Form, CallerError> {
     if caller.k8s_service_account.is_some() {
-        return Err("`k8s_service_account` is not supported by this build".into());
+        return Err(CallerError::ServiceAccount);
     }
     let plain = (&caller.socket, caller.uid, &caller.token_file) == (&None, None, &None);
     match (&caller.spiffe, &caller.certificate) {
         (None, None) => {}
         (Some(id), None) if plain => return spiffe(id),
         (None, Some(print)) if plain => {
-            return thumbprint(print).map(|print| Form::Certified(print.prefixed()));
+            return Ok(Form::Certified(thumbprint(print)?.prefixed()));
         }
-        (Some(_), _) => return Err("`spiffe` stands alone".into()),
-        (None, Some(_)) => return Err("`certificate` stands alone".into()),
+        (Some(_), _) => return Err(CallerError::Alone("spiffe")),
+        (None, Some(_)) => return Err(CallerError::Alone("certificate")),
     }
     match (&caller.socket, caller.uid, &caller.token_file) {
         (None, None, Some(path)) => Ok(Form::Token(path.clone())),
         (socket, Some(uid), None) => {
             let socket = socket.as_deref().or(default);
-            let socket = socket.ok_or("`socket` is missing and `listen.socket` is off")?;
+            let socket = socket.ok_or(CallerError::NoSocket)?;
             Ok(Form::Peer { socket: socket.to_owned(), uid })
         }
-        (Some(_), None, None) => Err("`socket` needs a `uid`".into()),
-        (None, None, None) => {
-            Err("expected `uid` (with `socket`), `spiffe`, `certificate` or `token_file`".into())
-        }
-        (_, _, Some(_)) => Err("`token_file` stands alone".into()),
+        (Some(_), None, None) => Err(CallerError::NoUid),
+        (None, None, None) => Err(CallerError::NoForm),
+        (_, _, Some(_)) => Err(CallerError::Alone("token_file")),
     }
 }
 
-fn spiffe(id: &str) -> Result<Form, String> {
+fn spiffe(id: &str) -> Result<Form, CallerError> {
     if is_spiffe(id) {
         return Ok(Form::Certified(id.to_owned()));
     }
-    Err(format!("`{id}` is not a SPIFFE id like `spiffe://example.org/ns/agents/sa/reviewer`"))
+    Err(CallerError::Spiffe(id.to_owned()))
 }
 
 /// Reads a token file: mode 0600, at least 32 printable characters, one line.
 ///
 /// # Errors
 /// What is wrong with it; never its content.
-pub fn read_token(path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
-    let text = private::text(path).map_err(|why| format!("token file {why}"))?;
+pub fn read_token(path: &Path) -> Result<zeroize::Zeroizing<String>, TokenError> {
+    let text = private::text(path)?;
     let token = text.trim_end_matches(['\n', '\r']);
     if token.len() < TOKEN_CHARS_MIN || !token.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(format!(
-            "token file `{}` needs one line of at least {TOKEN_CHARS_MIN} printable characters",
-            path.display()
-        ));
+        return Err(TokenError::Form(path.to_owned()));
     }
     if token::family(token).is_some() && token::parse(token).is_none() {
-        return Err(format!(
-            "the token in `{}` begins as one that wicketgate made, and its checksum is wrong: copy it whole",
-            path.display()
-        ));
+        return Err(TokenError::Checksum(path.to_owned()));
     }
     Ok(zeroize::Zeroizing::new(token.to_owned()))
 }
@@ -356,15 +417,13 @@ pub fn read_token(path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
 ///
 /// # Errors
 /// As [`read_token`].
-pub fn read_token_of(family: Family, path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
+pub fn read_token_of(
+    family: Family,
+    path: &Path,
+) -> Result<zeroize::Zeroizing<String>, TokenError> {
     let token = read_token(path)?;
     match token::family(&token).filter(|other| *other != family) {
         None => Ok(token),
-        Some(other) => Err(format!(
-            "the token in `{}` is one of kind `{other}`: make one with `wicketgate config keygen --token {family} --out FILE`",
-            path.display(),
-            other = other.as_str(),
-            family = family.as_str(),
-        )),
+        Some(found) => Err(TokenError::Family { path: path.to_owned(), found, expected: family }),
     }
 }

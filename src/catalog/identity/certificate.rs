@@ -45,16 +45,20 @@ fn ends(certificate: &Certificate) -> Option<Timestamp> {
     Some(Timestamp::from_millis(i64::try_from(end.as_millis()).ok()?))
 }
 
+/// A text that is not the thumbprint of a client certificate.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "`certificate` is `sha256:` and 64 hex digits, the thumbprint of a client certificate: \
+     `openssl x509 -in FILE -outform DER | sha256sum`"
+)]
+pub struct NoThumbprint;
+
 /// Reads the thumbprint of a client certificate as a configuration names it.
 ///
 /// # Errors
-/// What is expected instead, for a person.
-pub fn thumbprint(text: &str) -> Result<Digest, String> {
-    text.starts_with("sha256:").then(|| Digest::parse(text)).flatten().ok_or_else(|| {
-        "`certificate` is `sha256:` and 64 hex digits, the thumbprint of a client certificate: \
-         `openssl x509 -in FILE -outform DER | sha256sum`"
-            .to_owned()
-    })
+/// See [`NoThumbprint`].
+pub fn thumbprint(text: &str) -> Result<Digest, NoThumbprint> {
+    text.starts_with("sha256:").then(|| Digest::parse(text)).flatten().ok_or(NoThumbprint)
 }
 
 /// The SPIFFE id of a certificate. One with a second URI name has none (X.509-SVID, section 2).

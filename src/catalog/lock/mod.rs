@@ -11,7 +11,7 @@ use super::hidden;
 use super::server::{METHODS, Server, governed};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{self, Json, Limits};
 use crate::mcp::{Version, name};
 
 mod diff;
@@ -22,7 +22,7 @@ mod tool;
 
 pub use diff::{Difference, differences};
 pub use sign::{PAYLOAD_TYPE, Verified, envelope_path, sign};
-pub use tool::{Pinned, pinned};
+pub use tool::{Pinned, ToolError, pinned};
 
 const API_VERSION: &str = "wicketgate.dev/v1";
 const KIND: &str = "ToolsLock";
@@ -136,7 +136,12 @@ impl LockedServer {
                 Err("is there twice".to_owned())
             } else {
                 // As it will be read back: one form of each number.
-                reread(tool).and_then(|tool| pinned(&server.name, &tool).map(|_| tool))
+                let read = reread(tool).map_err(|e| e.to_string());
+                let fits = |tool| match pinned(&server.name, &tool) {
+                    Ok(_) => Ok(tool),
+                    Err(why) => Err(why.to_string()),
+                };
+                read.and_then(fits)
             };
             match kept {
                 Ok(tool) => _ = tools.insert(own.to_owned(), tool),
@@ -177,8 +182,8 @@ fn unseen(finds: &[String]) -> String {
     )
 }
 
-fn reread(value: &Json) -> Result<Json, String> {
-    Json::parse(&canonical::bytes(value), &Limits::FILE).map_err(|e| e.to_string())
+fn reread(value: &Json) -> Result<Json, json::Error> {
+    Json::parse(&canonical::bytes(value), &Limits::FILE)
 }
 
 /// Text of a server's, fit for a terminal and a log: no control characters, at most 128 characters.

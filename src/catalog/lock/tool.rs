@@ -4,11 +4,40 @@ use crate::domain::canonical;
 use crate::domain::id::ToolName;
 use crate::domain::json::Json;
 use crate::mcp::header::{self, Mirrored};
-use crate::schema::Schema;
+use crate::schema::{self, Schema};
 use crate::server::{METHODS, governed};
 
 /// Bytes of the largest tool object.
 const TOOL_BYTES_MAX: usize = 256 * 1024;
+
+/// Which rule a tool object breaks; follows its name in a sentence.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ToolError {
+    /// Not an object.
+    #[error("is no object")]
+    Object,
+    /// No `name`, or no text.
+    #[error("has no name")]
+    NoName,
+    /// A name that cannot be governed.
+    #[error("has a name that is not [A-Za-z0-9_.-], or is too long with the server's")]
+    Name,
+    /// More bytes than a tool object may have.
+    #[error("has more than {TOOL_BYTES_MAX} bytes")]
+    Size,
+    /// A member that is no text.
+    #[error("`{0}` is no text")]
+    NoText(&'static str),
+    /// No `inputSchema`.
+    #[error("has no `inputSchema`")]
+    NoSchema,
+    /// What it wants mirrored into headers.
+    #[error(transparent)]
+    Header(#[from] header::Error),
+    /// Its `inputSchema`.
+    #[error("`inputSchema`: {0}")]
+    Schema(#[from] schema::Error),
+}
 
 /// A tool object that can be governed.
 #[derive(Debug)]
@@ -32,25 +61,24 @@ pub struct Pinned {
 /// Reads one tool object of this server.
 ///
 /// # Errors
-/// Which rule it breaks: its name, its schema, or what it wants mirrored into headers.
-pub fn pinned(server: &str, tool: &Json) -> Result<Pinned, String> {
-    let members = tool.as_object().ok_or("is no object")?;
-    let own = tool.get("name").and_then(Json::as_str).ok_or("has no name")?;
+/// See [`ToolError`].
+pub fn pinned(server: &str, tool: &Json) -> Result<Pinned, ToolError> {
+    let members = tool.as_object().ok_or(ToolError::Object)?;
+    let own = tool.get("name").and_then(Json::as_str).ok_or(ToolError::NoName)?;
     let name = governed(server, own).filter(|_| !METHODS.contains(&own));
-    let name =
-        name.ok_or("has a name that is not [A-Za-z0-9_.-], or is too long with the server's")?;
+    let name = name.ok_or(ToolError::Name)?;
     let canonical = canonical::bytes(tool);
     if canonical.len() > TOOL_BYTES_MAX {
-        return Err(format!("has more than {TOOL_BYTES_MAX} bytes"));
+        return Err(ToolError::Size);
     }
-    let text = |name: &str| match tool.get(name) {
+    let text = |name: &'static str| match tool.get(name) {
         None => Ok(None),
-        Some(text) => text.as_str().map(Some).ok_or_else(|| format!("`{name}` is no text")),
+        Some(text) => text.as_str().map(Some).ok_or(ToolError::NoText(name)),
     };
     let (description, title) = (text("description")?, text("title")?);
-    let schema = tool.get("inputSchema").ok_or("has no `inputSchema`")?;
+    let schema = tool.get("inputSchema").ok_or(ToolError::NoSchema)?;
     let mirrored = header::mirrored(schema)?;
-    let schema = Schema::of_server(schema).map_err(|why| format!("`inputSchema`: {why}"))?;
+    let schema = Schema::of_server(schema)?;
     let mut shown = members.clone();
     shown.insert("name".into(), Json::from(name.as_str()));
     Ok(Pinned {

@@ -36,20 +36,31 @@ pub struct Mirrored {
     pub path: Vec<String>,
 }
 
+/// How an `x-mcp-header` breaks the specification's rules.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// Two of one name, in lower case.
+    #[error("`x-mcp-header` `{0}` is there twice")]
+    Twice(String),
+    /// Not a token.
+    #[error("`x-mcp-header` is no header name")]
+    Name,
+    /// Not at a plain parameter that properties lead to.
+    #[error("`x-mcp-header` `{0}` stands where it may not")]
+    Place(String),
+}
+
 /// Every `x-mcp-header` of an input schema.
 ///
 /// # Errors
 /// What breaks the specification's rules for one: a client must then leave the tool out.
-pub fn mirrored(schema: &Json) -> Result<Vec<Mirrored>, String> {
+pub fn mirrored(schema: &Json) -> Result<Vec<Mirrored>, Error> {
     let mut found = Vec::new();
     walk(schema, &mut Vec::new(), true, &mut found)?;
     let mut names: Vec<String> = found.iter().map(|m| m.name.to_ascii_lowercase()).collect();
     names.sort();
-    match names.windows(2).find(|pair| pair.first() == pair.last()) {
-        Some(pair) => Err(format!(
-            "`x-mcp-header` `{}` is there twice",
-            pair.concat().get(..pair.concat().len() / 2).unwrap_or_default()
-        )),
+    match names.iter().zip(names.iter().skip(1)).find(|(one, next)| one == next) {
+        Some((name, _)) => Err(Error::Twice(name.clone())),
         None => Ok(found),
     }
 }
@@ -59,20 +70,17 @@ fn walk(
     path: &mut Vec<String>,
     reachable: bool,
     found: &mut Vec<Mirrored>,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     match schema {
         Json::Object(members) => {
             if let Some(name) = members.get("x-mcp-header") {
-                let name = name
-                    .as_str()
-                    .filter(|name| is_token(name))
-                    .ok_or("`x-mcp-header` is no header name")?;
+                let name = name.as_str().filter(|name| is_token(name)).ok_or(Error::Name)?;
                 let kind = members.get("type").and_then(Json::as_str).unwrap_or_default();
                 if !reachable
                     || path.is_empty()
                     || !matches!(kind, "string" | "integer" | "boolean")
                 {
-                    return Err(format!("`x-mcp-header` `{name}` stands where it may not"));
+                    return Err(Error::Place(name.to_owned()));
                 }
                 found.push(Mirrored { name: name.to_owned(), path: path.clone() });
             }
@@ -135,7 +143,7 @@ mod tests {
         assert_eq!(decoded("=?base64?/w==?="), None);
     }
 
-    fn of(schema: &str) -> Result<Vec<Mirrored>, String> {
+    fn of(schema: &str) -> Result<Vec<Mirrored>, Error> {
         mirrored(&Json::parse(schema.as_bytes(), &Limits::ARGUMENTS).unwrap())
     }
 

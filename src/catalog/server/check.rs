@@ -169,10 +169,9 @@ fn program(
 }
 
 /// The directory, canonical.
-fn directory(path: &Path) -> Result<PathBuf, String> {
-    let shown = path.display();
-    let path = path.canonicalize().map_err(|e| format!("cannot open `{shown}`: {e}"))?;
-    if path.is_dir() { Ok(path) } else { Err(format!("`{}` is not a directory", path.display())) }
+fn directory(path: &Path) -> Result<PathBuf, check::Error> {
+    let path = path.canonicalize().map_err(|e| check::Error::Open(path.to_owned(), e))?;
+    if path.is_dir() { Ok(path) } else { Err(check::Error::NotDirectory(path)) }
 }
 
 /// Its literal variables; a program without a sandbox gets a few of the gate's own too.

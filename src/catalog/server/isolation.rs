@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use super::config;
 use crate::Problems;
 use crate::address::Cidr;
-use crate::check::Surroundings;
+use crate::check::{self, Surroundings};
 use crate::command::{self, Level, Limits, Program};
 use crate::domain::json::Json;
-use crate::host::Origin;
+use crate::host::{self, Origin};
 use crate::http;
 
 /// Bytes of memory a server may use: 16 MiB, 1 GiB, 64 GiB. Node alone sets 512 MiB aside that it could write to.
@@ -68,10 +68,10 @@ pub struct Hosts {
 /// A host that a server may connect to: `NAME`, or `NAME:PORT`; the port is 443 if none is given.
 ///
 /// # Errors
-/// What is wrong with it.
-pub fn host(text: &str) -> Result<Origin, String> {
+/// See [`host::Error`].
+pub fn host(text: &str) -> Result<Origin, host::Error> {
     if text.contains('/') {
-        return Err(format!("`{text}` is no `HOST` or `HOST:PORT`"));
+        return Err(host::Error::Form(text.to_owned()));
     }
     Origin::parse(&format!("https://{text}")).map(|(origin, _)| origin)
 }
@@ -248,7 +248,7 @@ fn paths(
         let joined = around.base_dir.join(path);
         let path = joined
             .canonicalize()
-            .map_err(|e| format!("cannot open `{}`: {e}", joined.display()))
+            .map_err(|e| check::Error::Open(joined, e))
             .and_then(|path| around.apart(&path, &[]).map(|()| path));
         problems.take(&format!("{at}[{i}]"), path)
     });

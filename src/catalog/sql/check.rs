@@ -11,10 +11,10 @@ use crate::Problems;
 use crate::check::{Surroundings, bounded};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
-use crate::host::Origin;
+use crate::host::{self, Origin};
 use crate::http;
-use crate::schema::Schema;
-use crate::secret::Secret;
+use crate::schema::{self, Schema};
+use crate::secret::{self, Secret};
 
 pub(super) const ROWS: u64 = 1_000;
 pub(super) const ROWS_MAX: u64 = 100_000;
@@ -31,8 +31,8 @@ pub fn secret_file(sql: &config::Sql) -> Option<&PathBuf> {
 /// What agents are asked for: one query's own parameters, the name of one of several, or a statement.
 ///
 /// # Errors
-/// A parameter whose schema is none.
-pub fn schema(sql: &config::Sql) -> Result<Schema, String> {
+/// The schema of a parameter.
+pub fn schema(sql: &config::Sql) -> Result<Schema, schema::Error> {
     let text = |text: &str| Json::from(text);
     let object = |members: Vec<(String, Json)>, required: Vec<Json>| {
         Json::object([
@@ -42,7 +42,7 @@ pub fn schema(sql: &config::Sql) -> Result<Schema, String> {
             ("additionalProperties", Json::from(false)),
         ])
     };
-    let params = |query: &config::Query| -> Result<Json, String> {
+    let params = |query: &config::Query| -> Result<Json, schema::Error> {
         let mut members = Vec::new();
         for param in &query.params {
             members.push((param.name.clone(), param_schema(param)?));
@@ -67,7 +67,7 @@ pub fn schema(sql: &config::Sql) -> Result<Schema, String> {
             let members = vec![("query".to_owned(), query), ("params".to_owned(), values)];
             object(members, vec![text("query")])
         }
-        1 => params(sql.queries.values().next().ok_or("no query")?)?,
+        1 => params(sql.queries.values().next().ok_or(schema::Error::Object)?)?,
         _ => {
             let mut forms = Vec::new();
             for (name, query) in &sql.queries {
@@ -85,7 +85,7 @@ pub fn schema(sql: &config::Sql) -> Result<Schema, String> {
                 ("params".to_owned(), Json::object([("type", text("object"))])),
             ];
             let Json::Object(mut root) = object(members, vec![text("query")]) else {
-                return Err("a schema is an object".into());
+                return Err(schema::Error::Object);
             };
             root.insert("oneOf".into(), forms.into());
             Json::Object(root)
@@ -100,10 +100,10 @@ fn plain() -> Json {
     Json::object([("type", Json::from(types))])
 }
 
-fn param_schema(param: &config::Param) -> Result<Json, String> {
+fn param_schema(param: &config::Param) -> Result<Json, schema::Error> {
     let Some(schema) = &param.schema else { return Ok(plain()) };
     let json = Json::parse(schema.to_string().as_bytes(), &Limits::ARGUMENTS);
-    json.map_err(|error| format!("the schema of `{}`: {error}", param.name))
+    json.map_err(|error| schema::Error::Parameter(param.name.clone(), error))
 }
 
 pub fn check(
@@ -175,6 +175,21 @@ fn postgres(
     Some(Postgres { origin, database, user, password, ca, private_addresses: ranges, search_path })
 }
 
+/// Why a text is no address of a Postgres database. Never shows it.
+#[derive(Debug, thiserror::Error)]
+enum UrlError {
+    #[error("is `postgres://user:password@host:port/database`")]
+    Form,
+    #[error("`sslmode` is `verify-full` (if absent too) or `disable`")]
+    SslMode,
+    #[error("`{0}` is not understood; only `sslmode` is")]
+    Unknown(String),
+    #[error(transparent)]
+    Host(#[from] host::Error),
+    #[error(transparent)]
+    Password(#[from] secret::Error),
+}
+
 struct Url {
     origin: Origin,
     database: String,
@@ -184,27 +199,24 @@ struct Url {
 
 impl Url {
     /// Reads `postgres://user:password@host:port/database`. What it says is shown nowhere.
-    fn parse(text: &str) -> Result<Self, String> {
-        let form = "is `postgres://user:password@host:port/database`";
-        let url = url::Url::parse(text).map_err(|_| form.to_owned())?;
+    fn parse(text: &str) -> Result<Self, UrlError> {
+        let url = url::Url::parse(text).map_err(|_| UrlError::Form)?;
         if !matches!(url.scheme(), "postgres" | "postgresql") || url.fragment().is_some() {
-            return Err(form.into());
+            return Err(UrlError::Form);
         }
         let mut tls = true;
         for (name, value) in url.query_pairs() {
             match (name.as_ref(), value.as_ref()) {
                 ("sslmode", "disable") => tls = false,
                 ("sslmode", "verify-full") => tls = true,
-                ("sslmode", _) => {
-                    return Err("`sslmode` is `verify-full` (if absent too) or `disable`".into());
-                }
-                _ => return Err(format!("`{name}` is not understood; only `sslmode` is")),
+                ("sslmode", _) => return Err(UrlError::SslMode),
+                _ => return Err(UrlError::Unknown(name.into_owned())),
             }
         }
-        let decoded = |text: &str| percent(text).ok_or_else(|| form.to_owned());
+        let decoded = |text: &str| percent(text).ok_or(UrlError::Form);
         let scheme = if tls { "https" } else { "http" };
         let port = url.port().unwrap_or(5432);
-        let host = url.host_str().ok_or(form)?;
+        let host = url.host_str().ok_or(UrlError::Form)?;
         let (origin, _) = Origin::parse(&format!("{scheme}://{host}:{port}/"))?;
         let database = decoded(url.path().trim_start_matches('/'))?;
         let user = decoded(url.username())?;
@@ -212,7 +224,7 @@ impl Url {
             (1..=63).contains(&text.len()) && !text.contains('/') && text.bytes().all(|b| b > 0x1f)
         };
         if !plain(&database) || !plain(&user) {
-            return Err(form.into());
+            return Err(UrlError::Form);
         }
         let password = url.password().map(decoded).transpose()?;
         let password = password.map(|text| Secret::parse(&text)).transpose()?;

@@ -52,7 +52,8 @@ impl Allow {
         let path = |path: &str| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
         match text.split_once('=') {
             Some(("host", name)) => {
-                return server::host(name).map(|_| Self::Host(name.to_owned()));
+                let named = server::host(name).map(|_| Self::Host(name.to_owned()));
+                return named.map_err(|e| e.to_string());
             }
             Some(("read", name)) => path(name).map(Self::Read),
             Some(("write", name)) => path(name).map(Self::Write),

@@ -166,7 +166,7 @@ async fn open(command: &Rollback, config: &Config) -> Result<Gate, Failure> {
     let no_socket = || (Exit::Usage, "the configuration has no agent socket: `--socket`".into());
     let socket = socket.ok_or_else(no_socket)?;
     let token = command.token_file.as_deref().map(crate::identity::callers::read_token);
-    let token = token.transpose().map_err(|why| (Exit::Usage, why))?;
+    let token = token.transpose().map_err(|why| (Exit::Usage, why.to_string()))?;
     let claims = (command.model.as_str(), command.instructions.as_slice());
     Gate::open(&socket, token.as_deref().map(String::as_str), claims, &command.run)
         .await

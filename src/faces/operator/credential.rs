@@ -74,7 +74,7 @@ impl<S: Sync> FromRequestParts<S> for Shown {
 /// # Errors
 /// What is wrong with the file; never its content.
 pub fn showing(path: &Path) -> Result<HeaderValue, String> {
-    let token = read_token(path)?;
+    let token = read_token(path).map_err(|e| e.to_string())?;
     let bearer = Zeroizing::new(format!("Bearer {}", &*token));
     let mut header = HeaderValue::from_str(&bearer).map_err(|e| e.to_string())?;
     header.set_sensitive(true);

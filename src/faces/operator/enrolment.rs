@@ -158,7 +158,7 @@ impl Registrar {
             let known = match read_token(&pool.token_file) {
                 Ok(token) => Digest::of(&[token.as_bytes()]),
                 Err(why) => {
-                    tracing::warn!(pool = pool.pool, why, "nobody can be enrolled into this pool");
+                    tracing::warn!(pool = pool.pool, %why, "nobody can be enrolled into this pool");
                     continue;
                 }
             };

@@ -160,7 +160,7 @@ impl Member {
     fn login(&self) -> Result<Login, String> {
         match (&self.token_file, &self.certificate) {
             (Some(file), None) => {
-                let token = read_token_of(Family::Operator, file)?;
+                let token = read_token_of(Family::Operator, file).map_err(|e| e.to_string())?;
                 let shown = file.display();
                 if token.len() < TOKEN_CHARS_MIN {
                     return Err(format!(
@@ -170,7 +170,9 @@ impl Member {
                 }
                 Ok(Login::Token(Digest::of(&[token.as_bytes()])))
             }
-            (None, Some(text)) => thumbprint(text).map(Login::Certificate),
+            (None, Some(text)) => {
+                thumbprint(text).map(Login::Certificate).map_err(|e| e.to_string())
+            }
             (Some(_), Some(_)) | (None, None) => {
                 Err("expected exactly one of `token_file` and `certificate`".to_owned())
             }

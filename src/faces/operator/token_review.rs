@@ -55,7 +55,7 @@ impl Cluster {
     /// # Errors
     /// The field that cannot be used, and why.
     pub fn remote(&self) -> Result<Remote, (&'static str, String)> {
-        let (origin, _) = Origin::parse(&self.api).map_err(|why| ("api", why))?;
+        let (origin, _) = Origin::parse(&self.api).map_err(|why| ("api", why.to_string()))?;
         if !origin.tls {
             return Err(("api", "tokens are shown to the API server over https alone".to_owned()));
         }

@@ -63,12 +63,13 @@ impl Remote {
         ca: Option<&[u8]>,
         identity: Option<&Identity>,
     ) -> Result<Self, String> {
-        let (origin, path) = Origin::parse(url)?;
+        let (origin, path) = Origin::parse(url).map_err(|e| e.to_string())?;
         if path.contains(['{', '}', '?', '#']) {
             return Err("the path of a url has no braces, no query and no fragment".into());
         }
         let everywhere = ["0.0.0.0/0", "::/0"].map(Cidr::parse);
-        let everywhere = everywhere.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let everywhere = everywhere.into_iter().collect::<Result<Vec<_>, _>>();
+        let everywhere = everywhere.map_err(|e| e.to_string())?;
         let resolve = std::sync::Arc::new(System);
         let client = match identity {
             None => Client::new(&origin, &everywhere, ca, resolve)?,

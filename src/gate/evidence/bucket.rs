@@ -156,12 +156,13 @@ impl Bucket {
         let amazon = || format!("https://s3.{}.amazonaws.com", access.region);
         let endpoint = access.endpoint.clone().unwrap_or_else(amazon);
         let bad = |why: String| format!("the object store `{endpoint}`: {why}");
-        let (origin, path) = Origin::parse(&endpoint).map_err(bad)?;
+        let (origin, path) = Origin::parse(&endpoint).map_err(|e| bad(e.to_string()))?;
         if path != "/" {
             return Err(bad("its address has no path".into()));
         }
         let everywhere = ["0.0.0.0/0", "::/0"].map(Cidr::parse);
-        let everywhere = everywhere.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let everywhere = everywhere.into_iter().collect::<Result<Vec<_>, _>>();
+        let everywhere = everywhere.map_err(|e| e.to_string())?;
         // WHY every address: the operator names the store, and many stand in a private network.
         let client = Client::new(&origin, &everywhere, access.ca.as_deref(), Arc::new(System));
         let client = client.map_err(bad)?;

@@ -245,7 +245,8 @@ impl Command {
 impl ToolExecutor for Command {
     fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
         let refused = |why: String| vec![reason("command.arg_not_allowed", why)];
-        let argv = argv::fill(&self.binding.argv, call.args()).map_err(refused)?;
+        let argv =
+            argv::fill(&self.binding.argv, call.args()).map_err(|why| refused(why.to_string()))?;
         let input = match self.binding.stdin.as_ref().and_then(|name| call.args().get(name)) {
             None | Some(Json::Null) => None,
             Some(Json::String(text)) => Some(text.clone()),

@@ -272,7 +272,9 @@ fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>,
             level.as_str().into(),
         ],
         env: Vec::new(),
-        interpreter: crate::catalog::command::inspect(&head)?.interpreter,
+        interpreter: crate::catalog::command::inspect(&head)
+            .map_err(|e| e.to_string())?
+            .interpreter,
         read: Vec::new(),
         write: Vec::new(),
         children: Vec::new(),

@@ -88,7 +88,7 @@ fn tool_of(tool: &Json, executor: &Arc<dyn ToolExecutor>) -> Result<Tool, String
     let shown = tool.get("shown").and_then(Json::as_str);
     Ok(Tool {
         description: text("description")?.to_owned(),
-        schema: Arc::new(schema?),
+        schema: Arc::new(schema.map_err(|e| e.to_string())?),
         input_schema,
         shown: shown.map(|shown| shown.as_bytes().into()),
         signers: signers.iter().filter_map(Json::as_str).map(str::to_owned).collect(),
