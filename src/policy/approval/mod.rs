@@ -19,6 +19,7 @@ pub mod approvers;
 pub mod break_glass;
 mod check;
 mod form;
+mod list;
 pub mod order;
 pub mod proposal;
 pub mod sign;

@@ -13,6 +13,7 @@ mod approvals;
 pub mod case;
 mod closed;
 mod content;
+mod contradiction;
 mod files;
 mod flaw;
 mod glass;
