@@ -18,6 +18,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// It does not hold, for this reason.
+    #[expect(clippy::needless_pass_by_value, reason = "a text or an error, made where it is given")]
     pub(super) fn invalid(why: impl ToString) -> Self {
         Self::Invalid(why.to_string())
     }

@@ -16,6 +16,7 @@ pub struct Damage {
 
 impl Damage {
     /// Damage found by this check.
+    #[expect(clippy::needless_pass_by_value, reason = "a text or an error, made where it is given")]
     pub fn new(check: &'static str, why: impl ToString) -> Self {
         Self { check, why: why.to_string() }
     }
