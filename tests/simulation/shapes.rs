@@ -8,7 +8,7 @@ pub fn closed(shadow: &Shadow) -> Vec<String> {
     let links = shadow.chains.values().flatten();
     let wrong = links.filter_map(|link| {
         let why = match Entry::parse(&link.body) {
-            Ok(entry) => schema::header(&entry).err()?,
+            Ok(entry) => schema::header(&entry).err()?.to_string(),
             Err(error) => error.to_string(),
         };
         Some(format!("(15) entry {} `{}`: {why}", link.seq, link.kind()))
