@@ -255,7 +255,7 @@ async fn the_lint_command_takes_tools_and_approvers_from_the_configuration() {
     let estate = Estate::sqlite(&tool);
     let lint = ["policy", "lint", "--bundle", "bundle"];
     let alone = run(&estate.path("."), &lint);
-    assert_eq!(alone, "test 1.0.0: nothing found\n");
+    assert_eq!(alone, "test 1.0.0: no finding\n");
     let config = ["--config", "wicketgate.yaml"];
     let told = run(&estate.path("."), &[&lint[..], &config[..]].concat());
     assert!(told.contains("warning: lint.no_channel"), "{told}");

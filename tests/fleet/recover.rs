@@ -27,7 +27,7 @@ async fn a_loss_is_told_first_and_accepted_then_and_the_gate_serves_again() {
     let tool = Tool::start().await;
     let estate = sqlite(&tool);
     some_calls(&estate, &["a"]).await;
-    run(&estate, &RECOVER).await.ends(1).says("nothing is lost");
+    run(&estate, &RECOVER).await.ends(1).says("no entry is lost");
     some_calls(&estate, &["b"]).await;
     back_up(&estate);
     let slot = estate.origin().await;
@@ -62,7 +62,7 @@ async fn a_loss_is_told_first_and_accepted_then_and_the_gate_serves_again() {
     assert_eq!(entry["data"]["lost_from"], json!(before.head.size), "{entry}");
     assert_eq!(entry["data"]["lost_to"], json!(lost), "{entry}");
     assert_eq!(entry["data"]["reason"], json!("disk failed"), "{entry}");
-    run(&estate, &accepting("again")).await.ends(1).says("nothing is lost");
+    run(&estate, &accepting("again")).await.ends(1).says("no entry is lost");
     anchor(&estate).await.ends(0).says(&next);
     assert!(estate.path("state/ledger.sqlite.head.lost-0").exists(), "kept, not deleted");
 }
@@ -82,7 +82,7 @@ async fn a_fleet_log_that_was_set_back_is_begun_anew_too() {
     run(&estate, &accepting("backup of Monday"))
         .await
         .ends(0)
-        .says("begun wicketgate.dev/default/fleet/1")
+        .says("began wicketgate.dev/default/fleet/1")
         .says(&estate.origin().await.replace("/0/0", "/0/1"));
     some_calls(&estate, &["c"]).await;
     let done = anchor(&estate).await.ends(0).json();

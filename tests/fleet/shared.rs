@@ -90,7 +90,7 @@ async fn a_stale_database_is_healed_with_the_spool() {
     run(&estate, &["ledger", "recover", "--config", "wicketgate.yaml"])
         .await
         .ends(1)
-        .says("nothing is lost");
+        .says("no entry is lost");
     some_calls(&estate, &["c"]).await;
     let tail = ["ledger", "tail", "--config", "wicketgate.yaml", "-n", "1000", "--json"];
     let out = run(&estate, &tail).await.ends(0).out;

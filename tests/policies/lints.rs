@@ -282,7 +282,7 @@ fn the_command_prints_findings_and_ends_with_1_only_for_errors() {
         super::dir(&[("agent/main.rego", &text)])
     };
     let sound = bundle("allow if input.tool.name == \"a\"");
-    assert_eq!(program(sound.path(), &[]), (0, "t 1.0.0: nothing found\n".into(), String::new()));
+    assert_eq!(program(sound.path(), &[]), (0, "t 1.0.0: no finding\n".into(), String::new()));
     let dead = bundle("allow if input.tool.tier == \"T9\"");
     let line = "agent/main.rego:3: warning: lint.dead_rule: `allow` can never fire: `input.tool.tier` \
                 is never \"T9\": it is one of T0, T1, T2, T3\n    correct the condition, or take the rule away\n";

@@ -409,7 +409,7 @@ mod tests {
             ("nonsense", "mcp.json:1:1: "),
             ("{\"mcpServers\": {}}", "mcp.json: mcpServers: there is no server"),
             ("{\"mcpServers\": []}", "mcp.json:1:16: mcpServers: expected an object"),
-            ("{\"mcpServers\": {}, \"servers\": {}}", "`mcpServers` is there too"),
+            ("{\"mcpServers\": {}, \"servers\": {}}", "`mcpServers` is there, too"),
             (
                 "{\"mcpServers\": {\"a\": {}}}",
                 "mcp.json:1:22: mcpServers.a: missing field `command`",
@@ -420,7 +420,7 @@ mod tests {
             ),
             (
                 "{\"mcpServers\": {\"a\": {\"command\": \"x\", \"url\": \"y\"}}}",
-                "which one counts?",
+                "are both set: keep one of them",
             ),
             (
                 "{\"mcpServers\": {\"a\": {\"command\": \"x\", \"typo\": 1}}}",

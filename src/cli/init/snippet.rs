@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(rewritten(&way, &source, &servers).unwrap(), expected);
         let alone = file(&way, &source, &servers);
         let alone: serde_json::Value = serde_json::from_str(&alone).unwrap();
-        assert_eq!(alone["servers"]["a b"]["args"][4], "a-b");
+        assert_eq!(alone["servers"]["a b"]["args"][5], "a-b");
         assert!(rewritten(&way, &source, &[("d".to_owned(), "d".to_owned())]).is_err());
     }
 
