@@ -84,8 +84,8 @@ struct Show {
         wicketgate policy amendments show sha256:… --out review --token-file grace.token\n  \
         wicketgate policy approve sha256:… --key ~/.ssh/id_ed25519 --token-file grace.token\n\n\
         The command downloads the files, computes their digest and signs that digest. Your key needs a line with\n\
-        `namespaces=\"wicketgate-amendment\"` and `roles=policy_publisher` in the signed list. An author cannot approve an\n\
-        own proposal. Ends with 0 when every gate counted the signature, with 1 when one did not or did not answer.")]
+        `namespaces=\"wicketgate-amendment\"` and `roles=policy_publisher` in the signed list. The author of a\n\
+        proposal cannot approve it. Ends with 0 when every gate counted the signature, with 1 when one did not or did not answer.")]
 pub struct Give {
     /// The bundle's digest (`sha256:…`)
     #[arg(value_parser = digest)]

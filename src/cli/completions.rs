@@ -63,14 +63,17 @@ pub fn run(args: &Args) -> Exit {
     Exit::Ok
 }
 
-/// The same command line without what is hidden: scripts offer whatever they are given.
+/// The command line without hidden commands: scripts offer every command of a tree.
 fn shown(of: Command) -> Command {
+    let of = of.mut_subcommands(shown);
     if !of.get_subcommands().any(Command::is_hide_set) {
         return of;
     }
     let listed = of.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
-    Command::new("wicketgate")
-        .version(env!("CARGO_PKG_VERSION"))
-        .disable_help_subcommand(true)
-        .subcommands(listed)
+    let bare = Command::new(of.get_name().to_owned()).disable_help_subcommand(true);
+    let bare = match of.get_version() {
+        Some(version) => bare.version(version.to_owned()),
+        None => bare,
+    };
+    bare.about(of.get_about().cloned().unwrap_or_default()).subcommands(listed)
 }

@@ -18,7 +18,7 @@ use crate::identity::manifest::Manifest;
 use crate::ledger::fleet::POOL;
 use crate::ledger::in_force::Marks;
 
-/// Check and show the configuration.
+/// Check and print the configuration, make keys, and test the isolation.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]

@@ -65,7 +65,7 @@ struct Export {
     asked: Asked,
     #[command(flatten)]
     narrowed: Narrowed,
-    /// Write to this directory, which must not exist or be empty, or to a file that ends in `.zip`
+    /// Write to this directory, which must be empty or not exist, or to a file that ends in `.zip`
     #[arg(long, value_name = "PATH")]
     out: PathBuf,
     /// Sign with this evidence key: a PKCS#8 PEM file of mode 0600; if omitted, `evidence.key` of the configuration

@@ -43,7 +43,7 @@ pub struct Args {
     /// Leave out the calls that a rule of an observing layer would have denied
     #[arg(long, conflicts_with = "include_denied")]
     leave_observed: bool,
-    /// Write a bundle to this directory instead of printing the rules; it must not exist or be empty
+    /// Write a bundle to this directory instead of printing the rules; it must be empty or not exist
     #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
 }

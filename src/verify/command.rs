@@ -13,6 +13,7 @@ use super::trust::Trust;
 use crate::clock::{Clock as _, SystemClock};
 use crate::domain::canonical;
 use crate::domain::id::RunId;
+use crate::domain::json::Json;
 
 /// Check a bundle offline, against trust roots that are not from the bundle.
 ///
@@ -51,7 +52,7 @@ impl Program {
         match (self.other, &self.options) {
             (Some(Other::Guide), _) => print_guide(),
             (None, Some(options)) => run(options),
-            (None, None) => usage("name a bundle and `--trust FILE`, or `guide`"),
+            (None, None) => usage(false, "name a bundle and `--trust FILE`, or `guide`"),
         }
     }
 }
@@ -64,9 +65,18 @@ pub fn print_guide() -> End {
     End::Valid
 }
 
-fn usage(why: impl std::fmt::Display) -> End {
-    // Nobody is left to tell if the terminal is gone.
-    let _ = writeln!(std::io::stderr(), "error: {why}");
+/// Says why nothing was verified; with `--json` as one object, like every error of the command line.
+fn usage(json: bool, why: impl std::fmt::Display) -> End {
+    let line = match json {
+        true => canonical::text(&Json::object([
+            ("code", Json::from("usage")),
+            ("hint", Json::from("run the same command with `--help`")),
+            ("message", Json::from(why.to_string())),
+        ])),
+        false => format!("error: {why}"),
+    };
+    // A terminal that is gone shows nothing.
+    let _ = writeln!(std::io::stderr(), "{line}");
     End::Usage
 }
 
@@ -138,18 +148,24 @@ pub fn run(options: &Options) -> End {
     let mut trust = match Trust::load(&options.trust) {
         Ok(trust) => trust,
         Err(error @ super::Error::Io { .. }) => {
-            return usage(format!(
-                "the trust file {error}; it says whom you trust, one line each, as `evidence-key FILE`: \
+            return usage(
+                options.json,
+                format!(
+                    "the trust file {error}; it says whom you trust, one line each, as `evidence-key FILE`: \
                  see `wicketgate evidence guide`"
-            ));
+                ),
+            );
         }
-        Err(error) => return usage(error),
+        Err(error) => return usage(options.json, error),
     };
     if !options.bundle.is_dir() && !options.bundle.is_file() {
-        return usage(format!(
-            "`{}` is no directory and no file: name what `wicketgate evidence export --out` wrote",
-            options.bundle.display()
-        ));
+        return usage(
+            options.json,
+            format!(
+                "`{}` is no directory and no file: name what `wicketgate evidence export --out` wrote",
+                options.bundle.display()
+            ),
+        );
     }
     trust.run = options.run;
     trust.replay = options.replay;
@@ -168,8 +184,12 @@ pub fn run(options: &Options) -> End {
         _ => End::Unverifiable,
     };
     if let Some(next) = next_step(options, trust.evidence.is_empty(), short, end) {
-        // The report is on standard output; nobody is left to tell if the terminal is gone.
-        let _ = writeln!(std::io::stderr(), "next: {next}");
+        let line = match options.json {
+            true => canonical::text(&Json::object([("note", Json::from(format!("next: {next}")))])),
+            false => format!("next: {next}"),
+        };
+        // The report is on standard output; a terminal that is gone shows nothing.
+        let _ = writeln!(std::io::stderr(), "{line}");
     }
     end
 }
@@ -188,8 +208,8 @@ fn next_step(options: &Options, trusts_nobody: bool, short: bool, end: End) -> O
             "`{trust}` names no `evidence-key`: get the exporter's public key on a way you trust, and name it"
         )),
         End::Invalid => Some(
-            "a check that does not hold is explained under its name in `wicketgate evidence guide`; keep what \
-             you were given, and ask whoever gave it for another copy"
+            "a check that does not hold is explained under its name in `wicketgate evidence guide`; keep your copy, \
+             and ask its sender for another one"
                 .to_owned(),
         ),
         End::Unverifiable if short => Some(

@@ -48,6 +48,18 @@ fn at_most_twelve_groups_are_shown_and_help_and_version_exist() {
 }
 
 #[test]
+fn hidden_commands_are_in_no_completion() {
+    let desk = Desk::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = desk.run(&["config", "completions", shell]).ends(0).out;
+        assert!(script.contains("backtest"), "{shell}");
+        for hidden in ["self-test", "self__test", "quickstart-tools", "quickstart__tools"] {
+            assert!(!script.contains(hidden), "{shell}: {hidden}");
+        }
+    }
+}
+
+#[test]
 fn variables_give_configuration_operator_url_and_token() {
     let desk = Desk::new();
     let set = [("WICKETGATE_CONFIG", "of-env.yaml")];
@@ -116,6 +128,9 @@ fn with_json_an_error_is_one_object() {
     assert!(config["message"].as_str().unwrap().contains("none.yaml"));
     let ledger = error(&desk.run(&["ledger", "tail", "--sqlite", "l.db", "--json"]).ends(2).err);
     assert_eq!((&ledger["code"], &ledger["hint"]), (&"unverifiable".into(), &Value::Null));
+    let verify = ["evidence", "verify", "bundle", "--trust", "none.txt", "--json"];
+    let trust = error(&desk.run(&verify).ends(64).err);
+    assert!(trust["message"].as_str().unwrap().contains("none.txt"), "{trust}");
     desk.run(&["keygen", "--out", "k", "--json"]).ends(0);
     let there = error(&desk.run(&["keygen", "--out", "k", "--json"]).ends(1).err);
     assert_eq!(there["code"], "invalid");

@@ -18,7 +18,7 @@ const LEFT: [(&str, usize); 15] = [
     ("control", 1),
     ("crypto", 1),
     ("enforce", 6),
-    ("evidence", 54),
+    ("evidence", 53),
     ("identity", 1),
     ("ledger", 9),
     ("operator", 11),

@@ -66,7 +66,7 @@ pub struct Args {
 /// What else there is below `mcp`.
 #[derive(clap::Subcommand, Debug)]
 enum Command {
-    /// Govern one server that is started by a command, with no configuration by hand.
+    /// Put a gate in front of one MCP server that a command starts.
     Wrap(wrap::Args),
 }
 

@@ -27,7 +27,7 @@ pub struct Build {
 pub struct Unpack {
     /// Archive made by `policy build` or `opa build`
     file: PathBuf,
-    /// Write to this directory, which must not exist or be empty
+    /// Write to this directory, which must be empty or not exist
     #[arg(long, short, alias = "output", value_name = "PATH")]
     out: PathBuf,
     /// The bundle's name, if the archive does not name it

@@ -43,7 +43,7 @@ use witness::Witness;
         wicketgate quickstart --dir demo --keep\n\n\
         Ends with 0 only if every step had the expected result.")]
 pub struct Args {
-    /// Directory to write; it must not exist or be empty. If omitted, a new temporary directory.
+    /// Directory to write; it must be empty or not exist. If omitted, a new temporary directory.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Leave the gate and the tools running at the end, until Ctrl-C.
