@@ -81,13 +81,13 @@ struct Revoke {
     #[arg(long = "public-key", alias = "key", value_name = "FILE")]
     key: PathBuf,
     /// Log whose first entries stay valid; if omitted, the key is revoked for all logs
-    #[arg(long, value_name = "ORIGIN", requires = "good_size")]
+    #[arg(long, value_name = "ORIGIN", requires = "good_size", value_parser = str::parse::<Text>)]
     log: Option<Text>,
     /// How many entries of that log stay valid
     #[arg(long, value_name = "N", requires = "log")]
     good_size: Option<u64>,
     /// Why; it is recorded in the ledger
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = str::parse::<Text>)]
     reason: Text,
     /// Configuration file
     #[arg(short, long, value_name = "FILE", env = "WICKETGATE_CONFIG", hide_env_values = true)]

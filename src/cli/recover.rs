@@ -40,7 +40,7 @@ pub struct Recover {
     #[arg(long, requires = "reason")]
     accept_loss: bool,
     /// Why; it is recorded in the ledger
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = str::parse::<Text>)]
     reason: Option<Text>,
     #[command(flatten)]
     json: JsonArg,

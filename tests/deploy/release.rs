@@ -90,6 +90,9 @@ fn a_release_is_the_same_bytes_each_time_and_its_sums_and_bill_of_materials_hold
     assert!(linked.len() > 100, "{linked:?}");
     let missing: Vec<_> = linked.difference(&shown).collect();
     assert!(missing.is_empty(), "{missing:?}");
-    let unsummed: Vec<_> = components.iter().filter(|one| one["hashes"].is_null()).collect();
+    // The crates of the workspace are in the source, not in a registry.
+    let ours = |one: &&Value| one["name"].as_str().is_some_and(|n| n.starts_with("wicketgate-"));
+    let unsummed: Vec<_> =
+        components.iter().filter(|one| one["hashes"].is_null() && !ours(one)).collect();
     assert!(unsummed.is_empty(), "{unsummed:?}");
 }

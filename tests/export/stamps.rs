@@ -167,10 +167,7 @@ async fn an_authority_that_lies_is_refused_and_the_round_says_why_and_anchors_no
         let door = Door::open(answer);
         stamped_by(&estate, &door.url(), &ca);
         let round = anchor(&estate).await.ends(2).says(why);
-        assert!(
-            round.err.lines().any(|l| l.starts_with("warning: ") && l.contains(why)),
-            "{round:?}"
-        );
+        assert!(round.err.lines().any(|l| l.contains("warning: ") && l.contains(why)), "{round:?}");
         assert!(
             round.err.contains("the head is not anchored") && round.err.contains("not stamped")
         );

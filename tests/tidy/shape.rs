@@ -147,10 +147,10 @@ fn a_long_file_is_found_and_its_tests_are_not_counted() {
 #[test]
 fn a_file_that_nobody_compiles_is_found() {
     let lib = Source::of("src/lib.rs", "pub mod ledger;\n// pub mod old;\n");
-    let folder = Source::of("src/gate/ledger/mod.rs", "mod entry;\n#[cfg(test)]\nmod tests;\n");
-    let entry = Source::of("src/gate/ledger/entry.rs", "");
-    let tests = Source::of("src/gate/ledger/tests.rs", "");
-    let (lost, old) = (Source::of("src/gate/ledger/lost.rs", ""), Source::of("src/old.rs", ""));
+    let folder = Source::of("src/ledger/mod.rs", "mod entry;\n#[cfg(test)]\nmod tests;\n");
+    let entry = Source::of("src/ledger/entry.rs", "");
+    let tests = Source::of("src/ledger/tests.rs", "");
+    let (lost, old) = (Source::of("src/ledger/lost.rs", ""), Source::of("src/old.rs", ""));
     let wrong = reachable(&[lib, folder, entry, tests, lost, old]);
     assert_eq!(wrong.len(), 2, "{wrong:?}");
     let lib = || Source::of("src/lib.rs", "mod a;\n");

@@ -202,10 +202,10 @@ struct Hold {
     #[command(flatten)]
     about: About,
     /// Why; it is recorded in the fleet log
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = str::parse::<Text>)]
     reason: Text,
     /// Who decided it, as recorded in the fleet log; with --hub, the operator of the credential
-    #[arg(long, value_name = "WHO", required_unless_present = "hub", conflicts_with = "hub")]
+    #[arg(long, value_name = "WHO", required_unless_present = "hub", conflicts_with = "hub", value_parser = str::parse::<Text>)]
     by: Option<Text>,
     #[command(flatten)]
     json: JsonArg,

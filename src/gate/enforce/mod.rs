@@ -329,7 +329,6 @@ impl Road {
             }
             Err(undecided) => (Err(undecided), None, None),
         };
-        // Nobody has to listen.
         let _ = told.map(|told| told.send(became(&committed)));
         // Before anybody is answered: who asks again at once finds what this call did not need.
         let spending = spending.filter(|_| matches!(committed, Ok(Committed::Permit(_))));

@@ -166,9 +166,11 @@ impl Fleet {
 
     fn of_chain<'a>(&'a self, kind: Kind, id: &'a str) -> impl Iterator<Item = &'a Line> {
         let of_chain = move |line: &&Line| {
-            let head = line.get::<ChainCheckpoint>().map(|head| head.chain);
+            let enrolled = line.get::<ChainEnrolled>().map(|enrolled| enrolled.chain);
+            let head = || line.get::<ChainCheckpoint>().map(|head| head.chain);
             let retired = || line.get::<ChainRetired>().map(|retired| retired.chain);
-            head.or_else(retired).is_some_and(|chain| chain.to_string() == id)
+            let chain = enrolled.or_else(head).or_else(retired);
+            chain.is_some_and(|chain| chain.to_string() == id)
         };
         self.lines.iter().filter(move |line| line.is(kind)).filter(of_chain)
     }
