@@ -177,7 +177,7 @@ fn a_key_file_that_cannot_be_used_says_why() {
         let ask = |_: &Path| phrase.map(|phrase| Zeroizing::new(phrase.to_owned()));
         Key::open(path, &|_| None, &ask).unwrap_err().to_string()
     };
-    assert!(said(&locked, None).contains("nobody can be asked"));
+    assert!(said(&locked, None).contains("there is no terminal to ask for it"));
     assert!(said(&locked, Some("another phrase")).contains("the passphrase is wrong"));
     assert!(said(&locked, Some("")).contains("the passphrase is wrong"));
     assert!(said(&dir.path().join("absent"), None).contains("absent"));

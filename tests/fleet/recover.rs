@@ -36,7 +36,7 @@ async fn a_loss_is_told_first_and_accepted_then_and_the_gate_serves_again() {
     some_calls(&estate, &["c"]).await;
     let lost = chain(&estate, &slot).await.head.size;
     restore(&estate);
-    let told = run(&estate, &RECOVER).await.ends(1).says("nothing was changed");
+    let told = run(&estate, &RECOVER).await.ends(1).says("the ledger was not changed");
     let numbers =
         format!("has {} entries of `{slot}`, this machine has seen {lost}", before.head.size);
     told.says(&numbers.replace("has seen", "has signed").replace("has signed", "has seen"));
@@ -87,7 +87,7 @@ async fn a_fleet_log_that_was_set_back_is_begun_anew_too() {
     some_calls(&estate, &["c"]).await;
     let done = anchor(&estate).await.ends(0).json();
     assert_eq!(done["log"], json!("wicketgate.dev/default/fleet/1"), "{done}");
-    verify(&estate, "").await.ends(0).says("a fleet log that was set back");
+    verify(&estate, "").await.ends(0).says("a fleet log that was restored");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
