@@ -27,7 +27,7 @@ impl DecisionLine {
         }
     }
 
-    /// Its target lets an operator filter it: `info,wicketgate::decision=off`.
+    /// Its target, `wicketgate::decision`, tells it from other lines.
     fn write(self, run: &Run, (call, tool): (&CallId, &ToolName), made: &Committed) {
         let Self { code, detail, rule } = self;
         let receipt = made.receipt();
