@@ -41,7 +41,7 @@ impl Grants {
     /// # Errors
     /// Something that no sandbox can give it.
     pub fn of(stdio: &Stdio, values: &[&str]) -> Result<Self, String> {
-        let program = locate(&stdio.program, stdio)?;
+        let program = locate(&stdio.program, stdio).map_err(|e| e.to_string())?;
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         if RUNNERS.contains(&name.as_ref()) {
             return Err(format!(

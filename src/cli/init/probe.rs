@@ -118,9 +118,9 @@ async fn ask(
     let probed = tokio::time::timeout(within, upstream.probe())
         .await
         .map_err(|_late| format!("did not answer within {} s", within.as_secs()))?
-        .map_err(|e| e.message)?;
+        .map_err(|e| e.why.to_string())?;
     // As it was started: what a lock pins of it.
-    let files = files::of_server(server)?;
+    let files = files::of_server(server).map_err(|e| e.to_string())?;
     let shown = Shown {
         protocol: probed.protocol,
         server_info: probed.server_info,

@@ -72,9 +72,10 @@ impl Remote {
         let everywhere = everywhere.map_err(|e| e.to_string())?;
         let resolve = std::sync::Arc::new(System);
         let client = match identity {
-            None => Client::new(&origin, &everywhere, ca, resolve)?,
-            Some(identity) => Client::presenting(&origin, &everywhere, ca, identity, resolve)?,
+            None => Client::new(&origin, &everywhere, ca, resolve),
+            Some(identity) => Client::presenting(&origin, &everywhere, ca, identity, resolve),
         };
+        let client = client.map_err(|e| e.to_string())?;
         Ok(Self { client, origin, path })
     }
 

@@ -13,8 +13,10 @@ use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 
-use super::http::{failed, headers_of, not_connected, sources};
-use super::net::{Client, Clients, Pace, Resolve, SendError, Trust, Unread, is_encoded, whole};
+use super::http::{RequestError, failed, headers_of, not_connected, sources};
+use super::net::{
+    self, Client, Clients, Pace, Resolve, SendError, Trust, Unread, is_encoded, whole,
+};
 use super::probe::{self, Point, State};
 use super::{ToolExecutor, content};
 use crate::catalog::binding::{self, Credential};
@@ -56,6 +58,17 @@ struct Ready {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
+/// Why this tool may not be asked for what an answer redirects to.
+#[derive(Debug, thiserror::Error)]
+enum Redirect {
+    #[error("the answer redirects to no url")]
+    NoText,
+    #[error("the answer redirects to `{place}`, which is refused: {why}")]
+    NoUrl { place: String, why: web_url::Fault },
+    #[error("the answer redirects to `{place}`, which is refused: {}", why.message)]
+    Denied { place: String, why: Denied },
+}
+
 impl Fetch {
     /// Connects to nothing.
     ///
@@ -65,7 +78,7 @@ impl Fetch {
         mut rule: binding::Fetch,
         result_bytes_max: u64,
         resolve: Arc<dyn Resolve>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, net::Error> {
         let trust = Trust::of(rule.ca.as_deref())?;
         rule.ca = None;
         let entrusted = rule.credentials.iter().map(|(origin, _)| origin.clone()).collect();
@@ -134,10 +147,10 @@ impl Fetch {
         Ok(out)
     }
 
-    fn request(&self, ready: &Ready) -> Result<http::Request<Full<Bytes>>, String> {
+    fn request(&self, ready: &Ready) -> Result<http::Request<Full<Bytes>>, RequestError> {
         let mut request = http::Request::new(Full::new(Bytes::new()));
         *request.method_mut() = ready.method.clone();
-        *request.uri_mut() = ready.url.to_string().parse().map_err(|_| "no uri".to_owned())?;
+        *request.uri_mut() = ready.url.to_string().parse().map_err(|_| RequestError::Uri)?;
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(header::USER_AGENT, HeaderValue::from_static(AGENT));
@@ -160,7 +173,7 @@ impl Fetch {
         };
         let request = match self.request(ready) {
             Ok(request) => request,
-            Err(why) => return failed(FailureClass::Protocol, false, &why),
+            Err(why) => return failed(FailureClass::Protocol, false, &why.to_string()),
         };
         let client = self.clients.of(&ready.url.origin);
         let sent = tokio::time::timeout(PACE.head, client.send(request, fuse)).await;
@@ -183,7 +196,7 @@ impl Fetch {
                     let place = ("redirect", Json::from(url));
                     completed(head.status, [place, self.headers_of(&head.headers)])
                 }
-                Err(why) => failed(FailureClass::Protocol, true, &why),
+                Err(why) => failed(FailureClass::Protocol, true, &why.to_string()),
             };
         }
         if is_encoded(&head.headers) {
@@ -211,15 +224,16 @@ impl Fetch {
     }
 
     /// Where a redirect leads, if this tool may be asked for it.
-    fn leads(&self, from: &WebUrl, location: &HeaderValue) -> Result<String, String> {
-        let text = location.to_str().map_err(|_| "the answer redirects to no url".to_owned())?;
+    fn leads(&self, from: &WebUrl, location: &HeaderValue) -> Result<String, Redirect> {
+        let text = location.to_str().map_err(|_| Redirect::NoText)?;
         let place = from.join(text).unwrap_or_else(|| text.to_owned());
-        let refused =
-            |why: &str| format!("the answer redirects to `{place}`, which is refused: {why}");
-        let url = WebUrl::parse(&place).map_err(|fault| refused(&fault.to_string()))?;
-        match self.rule.denials(&url).first() {
+        let url = match WebUrl::parse(&place) {
+            Ok(url) => url,
+            Err(why) => return Err(Redirect::NoUrl { place, why }),
+        };
+        match self.rule.denials(&url).into_iter().next() {
             None => Ok(url.to_string()),
-            Some(denied) => Err(refused(&denied.message)),
+            Some(why) => Err(Redirect::Denied { place, why }),
         }
     }
 
@@ -274,10 +288,8 @@ pub(super) async fn probe(rule: &binding::Fetch, resolve: &Arc<dyn Resolve>) -> 
     let trust = Trust::of(rule.ca.as_deref());
     for origin in &origins {
         let open = &rule.private_addresses;
-        let client = trust
-            .as_ref()
-            .map(|trust| Client::trusting(origin, open, trust, Arc::clone(resolve)))
-            .map_err(Clone::clone);
+        let client =
+            trust.as_ref().map(|trust| Client::trusting(origin, open, trust, Arc::clone(resolve)));
         points.push(probe::connect(origin, client, None).await);
     }
     let place = |origin: &Origin| format!("{}://{}:{}", origin.scheme(), origin.host, origin.port);

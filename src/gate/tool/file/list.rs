@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
 
-use super::{Beneath, DIRECTORY, Seen, Use, failed, reason, refused, walk};
+use super::{Beneath, DIRECTORY, Error, Seen, Use, failed, reason, refused, walk};
 use crate::catalog::binding::Listing;
 use crate::catalog::hidden::is_hidden;
 use crate::domain::call::ToolCall;
@@ -71,7 +71,7 @@ impl FileList {
     ///
     /// # Errors
     /// A root that cannot be opened, or a kernel without `openat2`.
-    pub fn new(listing: &Listing, bytes_max: u64) -> Result<Self, String> {
+    pub fn new(listing: &Listing, bytes_max: u64) -> Result<Self, Error> {
         let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         Ok(Self {
             beneath: Arc::new(Beneath::open(&listing.root)?),

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use async_trait::async_trait;
 use base64::Engine as _;
 
-use super::{Beneath, READ, Seen, Use, failed, is_regular, reason, refused, two_names};
+use super::{Beneath, Error, READ, Seen, Use, failed, is_regular, reason, refused, two_names};
 use crate::catalog::binding::Root;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
@@ -44,7 +44,7 @@ impl FileRead {
     ///
     /// # Errors
     /// A root that cannot be opened, or a kernel without `openat2`.
-    pub fn new(root: &Root, bytes_max: u64) -> Result<Self, String> {
+    pub fn new(root: &Root, bytes_max: u64) -> Result<Self, Error> {
         Ok(Self { beneath: Beneath::open(root)?, bytes_max })
     }
 

@@ -24,7 +24,7 @@ const NAMES: [&str; 17] = [
 
 /// A status, from the trailers of an answer or from its head.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Status {
+pub struct Status {
     name: &'static str,
     message: String,
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use ::http::{HeaderName, HeaderValue};
 use async_trait::async_trait;
 
-use super::Upstream;
 use super::link::Link;
 use super::pin::Pin;
 use super::result;
 use super::traffic::{Ask, Broken};
+use super::{Error, Upstream};
 use crate::catalog::drift::Drift;
 use crate::catalog::server::{Mcp, Target};
 use crate::domain::call::ToolCall;
@@ -59,7 +59,7 @@ impl McpTool {
         mcp: Mcp,
         read_only: bool,
         result_bytes_max: u64,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let pin = match &mcp.target {
             Target::Tool(name) => Some(upstream.pin(name, &mcp.pinned)?),
             Target::Method(_) => None,
@@ -185,7 +185,7 @@ impl ToolExecutor for McpTool {
         let waited = tokio::time::timeout(patience, self.upstream.keeper.ready()).await;
         let link = match waited {
             Ok(Ok(link)) => link,
-            Ok(Err(message)) => return failed(FailureClass::Connect, false, message),
+            Ok(Err(why)) => return failed(FailureClass::Connect, false, why.to_string()),
             Err(_elapsed) => {
                 let message = format!("server `{}` does not answer", self.mcp.server.name);
                 return failed(FailureClass::Connect, false, message);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::link::Wire;
 use super::traffic::{Ask, Broken, Traffic, client};
+use super::{Discover, Error};
 use crate::domain::json::{Json, Limits};
 use crate::mcp::Version;
 use crate::mcp::raw::{Members, quoted};
@@ -41,24 +42,24 @@ impl Spoken {
 #[derive(Debug)]
 enum Apart {
     /// The other era may do.
-    Try(String),
+    Try(Error),
     /// Nothing will.
-    Give(String),
+    Give(Error),
 }
 
 /// Agrees on a version.
 ///
 /// # Errors
 /// Why there is none, for the operator.
-pub(super) async fn shake(wire: &Wire, traffic: &Traffic) -> Result<Spoken, String> {
+pub(super) async fn shake(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Error> {
     let agreed = match wire {
         Wire::Pipe(_) => match initialize(wire, traffic).await {
-            Err(Apart::Try(first)) => discover(wire, traffic).await.map_err(|e| both(&first, e)),
-            other => other.map_err(text),
+            Err(Apart::Try(first)) => discover(wire, traffic).await.map_err(|e| both(first, e)),
+            other => other.map_err(Apart::error),
         },
         Wire::Remote(_) => match discover(wire, traffic).await {
-            Err(Apart::Try(first)) => initialize(wire, traffic).await.map_err(|e| both(&first, e)),
-            other => other.map_err(text),
+            Err(Apart::Try(first)) => initialize(wire, traffic).await.map_err(|e| both(first, e)),
+            other => other.map_err(Apart::error),
         },
     };
     if let Ok(spoken) = &agreed
@@ -69,22 +70,25 @@ pub(super) async fn shake(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Stri
     agreed
 }
 
-fn text(apart: Apart) -> String {
-    match apart {
-        Apart::Try(text) | Apart::Give(text) => text,
+impl Apart {
+    fn error(self) -> Error {
+        match self {
+            Self::Try(why) | Self::Give(why) => why,
+        }
     }
 }
 
-fn both(first: &str, second: Apart) -> String {
-    format!("{first}; {}", text(second))
+fn both(first: Error, second: Apart) -> Error {
+    Error::Both { first: Box::new(first), second: Box::new(second.error()) }
 }
 
 async fn initialize(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
     traffic.speak(None);
+    let method = "initialize";
     let newest = quoted(Version::NEWEST_WITH_HANDSHAKE.as_str());
     let us = client();
     let ask = Ask {
-        method: "initialize",
+        method,
         params: vec![
             ("protocolVersion", newest.as_bytes()),
             ("capabilities", b"{}"),
@@ -93,26 +97,25 @@ async fn initialize(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
         bytes_max: BYTES_MAX,
         ..Ask::default()
     };
-    let answer = wire.request(&ask).await.map_err(|e| Apart::Give(format!("`initialize`: {e}")))?;
-    let result = answer.outcome.map_err(|error| {
-        Apart::Try(format!("`initialize` was answered with error {}", error.code))
-    })?;
-    let give = |what: &str| Apart::Give(format!("`initialize` was answered {what}"));
+    let answer = wire.request(&ask).await;
+    let answer = answer.map_err(|why| Apart::Give(Error::Request { method, why }))?;
+    let result =
+        answer.outcome.map_err(|error| Apart::Try(Error::Code { method, code: error.code }))?;
     let members =
-        Members::parse(result.get().as_bytes()).map_err(|_error| give("with no object"))?;
+        Members::parse(result.get().as_bytes()).map_err(|_error| Apart::Give(Error::Initialize))?;
     let named = members.text("protocolVersion").unwrap_or_default();
     let version = Version::parse(&named)
         .filter(|version| !version.is_stateless())
-        .ok_or_else(|| give(&format!("with version `{}`", short(&named))))?;
+        .ok_or_else(|| Apart::Give(Error::Version(short(&named))))?;
     let spoken = Spoken {
         version,
         server_info: member(&members, "serverInfo"),
         capabilities: member(&members, "capabilities"),
     };
     traffic.speak(Some(version));
-    wire.notify(rpc::notification("notifications/initialized", None))
-        .await
-        .map_err(|e| Apart::Give(format!("`notifications/initialized`: {e}")))?;
+    let method = "notifications/initialized";
+    let told = wire.notify(rpc::notification(method, None)).await;
+    told.map_err(|why| Apart::Give(Error::Request { method, why }))?;
     Ok(spoken)
 }
 
@@ -120,34 +123,34 @@ async fn discover(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
     let version = Version::V2026_07_28;
     traffic.speak(Some(version));
     let ask = Ask { method: "server/discover", bytes_max: BYTES_MAX, ..Ask::default() };
-    let attempt = |what: String| Apart::Try(format!("`server/discover`: {what}"));
+    let attempt = |why: Discover| Apart::Try(Error::Discover(why));
     let answer = tokio::time::timeout(DISCOVER, wire.request(&ask))
         .await
-        .map_err(|_elapsed| attempt("no answer".to_owned()))?
+        .map_err(|_elapsed| attempt(Discover::Late))?
         .map_err(|broken| match broken {
             // A redirect or a wish for other credentials is the same in every version.
             Broken::NotSent(_) | Broken::Late(_) | Broken::Status(300..=399 | 401 | 403) => {
-                Apart::Give(format!("`server/discover`: {broken}"))
+                Apart::Give(Error::Discover(broken.into()))
             }
             Broken::Lost | Broken::Status(_) | Broken::Protocol(_) | Broken::TooLarge(_) => {
-                attempt(broken.to_string())
+                attempt(broken.into())
             }
         })?;
     let result = match answer.outcome {
         Ok(result) => result,
         Err(error) if error.code == UNSUPPORTED_VERSION && !names_handshake(&error) => {
-            return Err(Apart::Give("the server speaks no version this gate knows".to_owned()));
+            return Err(Apart::Give(Error::NoVersion));
         }
-        Err(error) => return Err(attempt(format!("error {}", error.code))),
+        Err(error) => return Err(attempt(Discover::Code(error.code))),
     };
-    let members = Members::parse(result.get().as_bytes())
-        .map_err(|_error| attempt("the answer is no object".to_owned()))?;
+    let members =
+        Members::parse(result.get().as_bytes()).map_err(|_error| attempt(Discover::NoObject))?;
     let supported: Vec<String> = members
         .get("supportedVersions")
         .and_then(|raw| serde_json::from_str(raw.get()).ok())
-        .ok_or_else(|| attempt("the answer names no versions".to_owned()))?;
+        .ok_or_else(|| attempt(Discover::NoVersions))?;
     if !supported.iter().any(|named| named == version.as_str()) {
-        return Err(attempt("the server does not speak 2026-07-28".to_owned()));
+        return Err(attempt(Discover::Version));
     }
     let meta = members.get("_meta").and_then(|meta| Members::parse(meta.get().as_bytes()).ok());
     let server_info = meta.as_ref().map_or(Json::object::<String>([]), |meta| {

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
+use super::Error;
 use super::link::Link;
 use super::traffic::Ask;
 use crate::domain::json::{Json, Limits};
 use crate::mcp::raw::{Members, quoted};
 
 /// Tools of one server.
-const TOOLS_MAX: usize = 1_000;
+pub(super) const TOOLS_MAX: usize = 1_000;
 /// Bytes of all pages together.
 pub(super) const LIST_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Pages of one list.
-const PAGES_MAX: usize = 1_000;
+pub(super) const PAGES_MAX: usize = 1_000;
 /// Bytes of a cursor, as JSON.
 const CURSOR_BYTES_MAX: usize = 4 * 1024;
 
@@ -67,52 +68,49 @@ impl Listed {
 ///
 /// # Errors
 /// The server answers with something else, or with too much.
-pub(super) async fn tools(link: &Link) -> Result<Listed, String> {
+pub(super) async fn tools(link: &Link) -> Result<Listed, Error> {
+    let method = "tools/list";
     let mut listed = Listed::default();
     let (mut cursor, mut bytes): (Option<String>, usize) = (None, 0);
     for _page in 0..PAGES_MAX {
         let params = cursor.as_ref().map(|cursor| ("cursor", cursor.as_bytes()));
         let ask = Ask {
-            method: "tools/list",
+            method,
             params: params.into_iter().collect(),
             bytes_max: LIST_BYTES_MAX,
             ..Ask::default()
         };
-        let answer = link.request(&ask).await.map_err(|e| format!("`tools/list`: {e}"))?;
-        let page = answer
-            .outcome
-            .map_err(|error| format!("`tools/list` was answered with error {}", error.code))?;
+        let answer = link.request(&ask).await.map_err(|why| Error::Request { method, why })?;
+        let page = answer.outcome.map_err(|error| Error::Code { method, code: error.code })?;
         bytes = bytes.saturating_add(page.get().len());
         if bytes > LIST_BYTES_MAX {
-            return Err(format!("`tools/list` has more than {LIST_BYTES_MAX} bytes"));
+            return Err(Error::ListSize);
         }
         cursor = read(&page, &mut listed)?;
         if listed.tools.len() > TOOLS_MAX {
-            return Err(format!("`tools/list` has more than {TOOLS_MAX} tools"));
+            return Err(Error::Tools);
         }
         if cursor.is_none() {
             return Ok(listed);
         }
     }
-    Err(format!("`tools/list` has more than {PAGES_MAX} pages"))
+    Err(Error::Pages)
 }
 
 /// Reads one page; the next cursor, as JSON, if there is one.
-fn read(page: &RawValue, listed: &mut Listed) -> Result<Option<String>, String> {
-    let members = Members::parse(page.get().as_bytes())
-        .map_err(|error| format!("`tools/list` gave no object: {error}"))?;
+fn read(page: &RawValue, listed: &mut Listed) -> Result<Option<String>, Error> {
+    let members = Members::parse(page.get().as_bytes()).map_err(Error::Page)?;
     let tools: Vec<&RawValue> = members
         .get("tools")
         .and_then(|tools| serde_json::from_str(tools.get()).ok())
-        .ok_or("`tools/list` gave no list")?;
+        .ok_or(Error::NoList)?;
     tools.into_iter().for_each(|tool| listed.add(tool));
     let Some(cursor) = members.get("nextCursor").filter(|cursor| cursor.get() != "null") else {
         return Ok(None);
     };
-    let text: String = serde_json::from_str(cursor.get())
-        .map_err(|_not_text| "`tools/list`: the cursor is no text")?;
+    let text: String = serde_json::from_str(cursor.get()).map_err(|_not_text| Error::Cursor)?;
     if text.len() > CURSOR_BYTES_MAX {
-        return Err("`tools/list`: the cursor is too long".to_owned());
+        return Err(Error::CursorSize);
     }
     Ok(Some(quoted(&text)))
 }
@@ -124,7 +122,7 @@ mod tests {
     /// Names, how many were left out, and the cursor.
     type Page = (Vec<String>, usize, Option<String>);
 
-    fn page(text: &str) -> Result<Page, String> {
+    fn page(text: &str) -> Result<Page, Error> {
         let mut listed = Listed::default();
         let cursor = read(&RawValue::from_string(text.to_owned()).unwrap(), &mut listed)?;
         let name = |tool: &Json| tool.get("name").unwrap().as_str().unwrap().to_owned();

@@ -7,6 +7,7 @@
 
 mod call;
 mod confined;
+mod error;
 pub mod files;
 mod handshake;
 mod keeper;
@@ -29,6 +30,7 @@ use tokio_util::task::TaskTracker;
 
 pub(super) use call::McpTool;
 pub use confined::locate;
+pub use error::{Discover, Error};
 
 use crate::catalog::drift::Drift;
 use crate::catalog::server::Server;
@@ -80,14 +82,14 @@ pub struct Standing {
     pub drifted: Vec<(String, Drift)>,
 }
 
-/// Why nothing came of it.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("server `{server}`: {message}")]
-pub struct Error {
+/// Why a server does not say what it offers.
+#[derive(Debug, thiserror::Error)]
+#[error("server `{server}`: {why}")]
+pub struct ProbeError {
     /// The server.
     pub server: String,
     /// Why.
-    pub message: String,
+    pub why: Error,
 }
 
 /// One server and the connection to it. Dropped, its connection and its child end.
@@ -108,11 +110,11 @@ impl Upstream {
     ///
     /// # Errors
     /// It cannot be reached, or what it says is no MCP.
-    pub async fn probe(&self) -> Result<Probed, Error> {
-        let error = |message: String| Error { server: self.server().name.clone(), message };
+    pub async fn probe(&self) -> Result<Probed, ProbeError> {
+        let error = |why: Error| ProbeError { server: self.server().name.clone(), why };
         let link = match self.keeper.ready().await {
             Ok(link) => link,
-            Err(public) => return Err(error(self.keeper.state().2.unwrap_or(public))),
+            Err(public) => return Err(error(self.keeper.state().2.map_or(public, Error::Masked))),
         };
         let has = |name: &str| link.spoken.capabilities.get(name).is_some();
         let listed = if has("tools") {
@@ -121,7 +123,7 @@ impl Upstream {
             list::Listed::default()
         };
         if listed.tools().iter().any(|tool| self.keeper.shows_secret(tool)) {
-            return Err(error("its list of tools holds a credential it was given".to_owned()));
+            return Err(error(Error::Secret));
         }
         let promised = PROMISED.iter().filter(|(name, _)| has(name));
         Ok(Probed {
@@ -143,7 +145,7 @@ impl Upstream {
     }
 
     /// Watches one pinned tool for as long as the pin is held.
-    fn pin(&self, tool: &str, pinned: &[u8]) -> Result<Arc<Pin>, String> {
+    fn pin(&self, tool: &str, pinned: &[u8]) -> Result<Arc<Pin>, Error> {
         let pin = Pin::new(tool, pinned)?;
         self.keeper.watch(&pin);
         Ok(pin)

@@ -13,6 +13,7 @@ use hyper::body::{Bytes, Incoming};
 use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
+use super::Error;
 use super::pipe::cancelled;
 use super::traffic::{Answer, Ask, Broken, Notes, Traffic};
 use crate::catalog::binding::{Credential, Place};
@@ -57,7 +58,7 @@ impl Remote {
         resolve: Arc<dyn Resolve>,
         traffic: Arc<Traffic>,
         tasks: &TaskTracker,
-    ) -> Result<Arc<Self>, String> {
+    ) -> Result<Arc<Self>, Error> {
         let client =
             Client::new(&remote.origin, &remote.private_addresses, remote.ca.as_deref(), resolve)?;
         let headers: HeaderMap = remote.headers.iter().cloned().collect();
@@ -69,7 +70,7 @@ impl Remote {
             }
         }
         let uri = format!("{}://{}{target}", remote.origin.scheme(), remote.origin.authority());
-        let uri = uri.parse().map_err(|_invalid| "its URL cannot be written".to_owned())?;
+        let uri = uri.parse().map_err(|_invalid| Error::Url)?;
         Ok(Arc::new(Self {
             traffic,
             client,

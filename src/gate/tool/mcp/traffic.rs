@@ -54,7 +54,7 @@ pub(super) struct Answer {
 
 /// Why nothing came back. The texts hold nothing of ours and nothing of the server's.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(super) enum Broken {
+pub enum Broken {
     /// Nothing reached the server.
     #[error("{0}")]
     NotSent(String),

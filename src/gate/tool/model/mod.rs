@@ -15,10 +15,10 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 
 use self::ask::Ask;
-use super::ToolExecutor;
-use super::http::{failed, headers_of, of_call, refusal};
+use super::http::{RequestError, failed, headers_of, of_call, refusal};
 use super::net::{Client, Resolve, SendError, Unread, whole};
 use super::probe::{self, Point};
+use super::{Error, ToolExecutor};
 use crate::catalog::binding::{self, Api, Credential};
 use crate::catalog::config::Price;
 use crate::catalog::host::Origin;
@@ -97,11 +97,11 @@ impl Model {
         flat: Option<u64>,
         result_bytes_max: u64,
         resolve: &Arc<dyn Resolve>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let (output_tokens_max, image_tokens_max) =
             (model.output_tokens_max, model.image_tokens_max);
         let places = model.upstreams.into_iter().map(|place| Upstream::new(place, resolve));
-        let places = places.collect::<Result<_, _>>()?;
+        let places = places.collect::<Result<_, Error>>()?;
         Ok(Self { places, output_tokens_max, image_tokens_max, flat, result_bytes_max })
     }
 
@@ -205,7 +205,7 @@ impl Model {
 }
 
 impl Upstream {
-    fn new(place: binding::ModelUpstream, resolve: &Arc<dyn Resolve>) -> Result<Self, String> {
+    fn new(place: binding::ModelUpstream, resolve: &Arc<dyn Resolve>) -> Result<Self, Error> {
         let (ca, ranges) = (place.ca.as_deref(), &place.private_addresses);
         let client = Client::new(&place.origin, ranges, ca, Arc::clone(resolve))?;
         headers_of(&place.credentials)?;
@@ -225,7 +225,11 @@ impl Upstream {
         })
     }
 
-    fn request(&self, call: &ToolCall, body: &Bytes) -> Result<http::Request<Full<Bytes>>, String> {
+    fn request(
+        &self,
+        call: &ToolCall,
+        body: &Bytes,
+    ) -> Result<http::Request<Full<Bytes>>, RequestError> {
         let request = http::Request::post(&self.target);
         let mut request = of_call(request, call).header(header::CONTENT_TYPE, "application/json");
         for (name, value) in &self.headers {
@@ -234,7 +238,7 @@ impl Upstream {
         for (name, value) in headers_of(&self.credentials)? {
             request = request.header(name, value);
         }
-        request.body(Full::new(body.clone())).map_err(|error| error.to_string())
+        Ok(request.body(Full::new(body.clone()))?)
     }
 
     fn facts(&self, model: &str) -> effect::Upstream {

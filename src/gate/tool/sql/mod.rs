@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::ToolExecutor;
-use super::net::Resolve;
+use super::net::{self, Resolve};
+use super::{Error, ToolExecutor};
 use crate::catalog::sql::{self, Asks, Engine, Named, Statement, Target};
 use crate::domain::call::ToolCall;
 use crate::domain::decision::Reason;
@@ -30,6 +30,7 @@ use crate::ledger::fuse::{Fuse, Late};
 use crate::ledger::permit::Permit;
 use answer::{Answer, Room};
 use postgres::Postgres;
+pub use postgres::RoleError;
 use sqlite::Sqlite;
 
 /// Why a statement gave no answer.
@@ -40,7 +41,7 @@ enum Trouble {
     /// It may have taken effect.
     Unknown { cause: &'static str },
     /// The database must not be used as it is; nothing was sent.
-    Unfit(String),
+    Unfit(RoleError),
 }
 
 impl Trouble {
@@ -51,7 +52,8 @@ impl Trouble {
     /// In words.
     fn said(self) -> String {
         match self {
-            Self::Failed { message, .. } | Self::Unfit(message) => message,
+            Self::Failed { message, .. } => message,
+            Self::Unfit(role) => role.to_string(),
             Self::Unknown { cause } => cause.to_owned(),
         }
     }
@@ -99,7 +101,11 @@ impl SqlTool {
     ///
     /// # Errors
     /// Certificate authorities that cannot be used.
-    pub fn new(sql: sql::Sql, bytes_max: u64, resolve: Arc<dyn Resolve>) -> Result<Self, String> {
+    pub fn new(
+        sql: sql::Sql,
+        bytes_max: u64,
+        resolve: Arc<dyn Resolve>,
+    ) -> Result<Self, net::Error> {
         let (engine, server, database) = match &sql.target {
             Target::Postgres(pg) => {
                 let server = (pg.origin.host.to_string(), pg.origin.port);
@@ -186,8 +192,9 @@ impl SqlTool {
             Err(Trouble::Failed { class, started, message }) => {
                 Unmasked::Failed { class, started, message }
             }
-            Err(Trouble::Unfit(message)) => {
-                Unmasked::Failed { class: FailureClass::Connect, started: false, message }
+            Err(Trouble::Unfit(role)) => {
+                let (class, message) = (FailureClass::Connect, role.to_string());
+                Unmasked::Failed { class, started: false, message }
             }
             Err(Trouble::Unknown { cause }) if self.read_only => Unmasked::Failed {
                 class: FailureClass::ToolError,
@@ -227,9 +234,9 @@ impl ToolExecutor for SqlTool {
         Ok((self.effect(query, &ready), Box::new(ready)))
     }
 
-    async fn look(&self) -> Result<(), String> {
+    async fn look(&self) -> Result<(), Error> {
         match &self.backend {
-            Backend::Postgres(postgres) => postgres.look().await,
+            Backend::Postgres(postgres) => Ok(postgres.look().await?),
             Backend::Sqlite(_) => Ok(()),
         }
     }
