@@ -22,6 +22,7 @@ mod path;
 pub mod probe;
 pub mod sandbox;
 pub mod scrub;
+mod shape;
 pub mod sql;
 mod text;
 pub mod toolbox;

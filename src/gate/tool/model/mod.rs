@@ -14,7 +14,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 
-use self::ask::Ask;
+use self::ask::{Ask, AskError, Size};
 use super::http::{RequestError, failed, headers_of, of_call, refusal};
 use super::net::{Client, Resolve, SendError, Unread, whole};
 use super::probe::{self, Point};
@@ -26,11 +26,12 @@ use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::decision::Reason;
 use crate::domain::effect::{self, Effect};
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{self, Json, Limits};
 use crate::domain::outcome::{Content, FailureClass, Opaque, Unmasked, Usage};
 use crate::judge::prepared::Hold;
 use crate::ledger::permit::Permit;
 use crate::limits::Spend;
+use crate::tool::shape::ShapeError;
 
 /// A model and the places it is asked at.
 #[derive(Debug)]
@@ -79,6 +80,21 @@ struct Said {
     tokens: Option<(u64, u64)>,
 }
 
+/// Why what a model's place answers is no chat answer.
+#[derive(Debug, thiserror::Error)]
+enum AnswerError {
+    #[error(transparent)]
+    Json(#[from] json::Error),
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    #[error(transparent)]
+    Written(#[from] serde_json::Error),
+    #[error("{0} choices")]
+    Choices(usize),
+    #[error(transparent)]
+    Call(#[from] AskError),
+}
+
 /// How it went at one place.
 enum Went {
     /// It is over.
@@ -117,12 +133,12 @@ impl Model {
 
     /// The most that arguments can be to a model. A token is at least one byte of them, but for images.
     fn input_tokens(&self, args: &Json, args_bytes: u64) -> u64 {
-        let images = u64::try_from(ask::images(args)).unwrap_or(u64::MAX);
+        let images = u64::try_from(Size::of(args).images()).unwrap_or(u64::MAX);
         args_bytes.saturating_add(images.saturating_mul(self.image_tokens_max))
     }
 
     fn output_tokens(&self, args: &Json) -> u64 {
-        let asked = args.get("max_output_tokens").and_then(Json::as_u64);
+        let asked = Size::of(args).max_output_tokens;
         asked.unwrap_or(self.output_tokens_max).min(self.output_tokens_max)
     }
 
@@ -192,10 +208,10 @@ impl Model {
             Unread::Slow | Unread::Broken(_) => place.lost(),
         })?;
         let said = Json::parse(&bytes, &Limits { depth_max: 60, ..Limits::FILE })
-            .map_err(|error| error.to_string())
+            .map_err(AnswerError::Json)
             .and_then(|answer| match place.api {
                 Api::OpenAi => openai::said(&answer),
-                Api::Ollama => ollama::said(&answer, &bytes),
+                Api::Ollama => ollama::said(&bytes),
             });
         said.map_err(|why| {
             let message = format!("the answer of model upstream `{}`: {why}", place.name);
@@ -306,8 +322,8 @@ impl ToolExecutor for Model {
         let refuse = |detail: &str, message: String| {
             vec![Reason::effect_refused("tool.model", detail, message)]
         };
-        let ask =
-            Ask::read(call.args(), call.sent()).map_err(|why| refuse(why.detail, why.message))?;
+        let ask = Ask::read(call.args(), call.sent())
+            .map_err(|why| refuse(why.detail(), why.to_string()))?;
         let args_bytes = u64::try_from(call.canonical().len()).unwrap_or(u64::MAX);
         let input_tokens = self.input_tokens(call.args(), args_bytes);
         let output_tokens = self.output_tokens(call.args());

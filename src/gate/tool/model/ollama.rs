@@ -3,17 +3,17 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Said;
-use super::ask::{Ask, Message, Part, Requested};
-use super::openai;
+use super::ask::{Ask, Message, Part, Requested, Role};
+use super::{AnswerError, Said, openai};
 use crate::domain::json::{Json, Limits};
-use crate::mcp::raw::{Members, Writer, quoted};
+use crate::mcp::raw::{Writer, quoted};
+use crate::tool::shape::lenient;
 
 /// The body of `POST <base>/api/chat`; none if it has no words for something that is asked.
 ///
 /// What a model follows in it are the bytes the agent sent.
 pub(super) fn body(ask: &Ask, model: &str, output_tokens: u64) -> Option<Vec<u8>> {
-    let choice = ask.tool_choice.as_ref().and_then(|choice| choice.value.as_str());
+    let choice = ask.tool_choice.as_ref().map(|choice| choice.value.as_str());
     if choice == Some("required") {
         return None;
     }
@@ -27,7 +27,7 @@ pub(super) fn body(ask: &Ask, model: &str, output_tokens: u64) -> Option<Vec<u8>
     ];
     for (name, value) in given {
         if let Some(value) = value {
-            options = options.member(name, value.text.get().as_bytes());
+            options = options.member(name, value.get().as_bytes());
         }
     }
     let mut body = Writer::default()
@@ -49,15 +49,27 @@ fn list(items: &[Vec<u8>]) -> Vec<u8> {
     [b"[".as_slice(), &items.join(b",".as_slice()), b"]"].concat()
 }
 
+/// The part of a `response_format` that is a schema.
+#[derive(Deserialize)]
+struct SentFormat<'a> {
+    #[serde(borrow)]
+    json_schema: SentSchema<'a>,
+}
+
+#[derive(Deserialize)]
+struct SentSchema<'a> {
+    #[serde(borrow)]
+    schema: &'a RawValue,
+}
+
 /// `json`, or the schema itself as it was sent.
 fn format(ask: &Ask) -> Option<Vec<u8>> {
     let wanted = ask.response_format.as_ref()?;
-    match wanted.value.get("type").and_then(Json::as_str)? {
+    match wanted.value.as_deref()? {
         "json_object" => Some(b"\"json\"".to_vec()),
         "json_schema" => {
-            let format = Members::parse(wanted.text.get().as_bytes()).ok()?;
-            let named = Members::parse(format.get("json_schema")?.get().as_bytes()).ok()?;
-            Some(named.get("schema")?.get().as_bytes().to_vec())
+            let sent: SentFormat<'_> = serde_json::from_str(wanted.text.get()).ok()?;
+            Some(sent.json_schema.schema.get().as_bytes().to_vec())
         }
         _text => None,
     }
@@ -65,7 +77,12 @@ fn format(ask: &Ask) -> Option<Vec<u8>> {
 
 fn message(message: &Message) -> Option<Vec<u8>> {
     // It knows no developers: what they say is the system's word.
-    let role = if message.role == "developer" { "system" } else { &message.role };
+    let role = match message.role {
+        Role::System | Role::Developer => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    };
     let mut out = Writer::default().text("role", role).text("content", &message.text());
     let images = message.parts.iter().filter_map(|part| match part {
         Part::Image { url, data } => url.get(*data..).map(|data| quoted(data).into_bytes()),
@@ -96,15 +113,24 @@ fn requested(call: &Requested) -> Option<Vec<u8>> {
     Some(Writer::default().member("function", &function).end())
 }
 
-/// What of an answer is passed on as it was written.
+/// What of an answer is passed on.
 #[derive(Deserialize)]
-struct Written<'a> {
+struct Answer<'a> {
+    #[serde(default, deserialize_with = "lenient")]
+    model: Option<String>,
     #[serde(borrow)]
     message: WrittenMessage<'a>,
+    #[serde(default, deserialize_with = "lenient")]
+    done_reason: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    prompt_eval_count: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    eval_count: Option<u64>,
 }
 
 #[derive(Deserialize)]
 struct WrittenMessage<'a> {
+    content: String,
     #[serde(borrow)]
     tool_calls: Option<Vec<WrittenCall<'a>>>,
 }
@@ -117,40 +143,31 @@ struct WrittenCall<'a> {
 
 #[derive(Deserialize)]
 struct WrittenFunction<'a> {
+    name: String,
+    /// As it was written: the order of members is the model's.
     #[serde(borrow)]
     arguments: Option<&'a RawValue>,
 }
 
-/// What the server answered.
+/// What the server answered, which is strict JSON.
 ///
 /// # Errors
 /// What of it is no chat answer.
-pub(super) fn said(answer: &Json, bytes: &[u8]) -> Result<Said, String> {
-    let written = serde_json::from_slice::<Written<'_>>(bytes).map_err(|e| e.to_string())?;
-    let written = written.message.tool_calls.unwrap_or_default();
-    let mut arguments = written.into_iter().map(|call| call.function.arguments);
-    let message = answer.get("message").ok_or("no message")?;
-    let content = message.get("content").and_then(Json::as_str).ok_or("no content")?;
-    let calls = message.get("tool_calls").and_then(Json::as_array).unwrap_or_default();
-    let calls = calls.iter().enumerate();
-    let calls = calls.map(|(i, call)| asked_for(call, i, arguments.next().flatten()));
-    let word = |name: &str| answer.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
-    let number = |name: &str| answer.get(name).and_then(Json::as_u64);
+pub(super) fn said(answer: &[u8]) -> Result<Said, AnswerError> {
+    let answer: Answer<'_> = serde_json::from_slice(answer)?;
+    let calls = answer.message.tool_calls.unwrap_or_default().into_iter().enumerate();
     Ok(Said {
-        model: word("model"),
-        content: Json::from(content),
+        model: answer.model.unwrap_or_default(),
+        content: Json::from(answer.message.content),
         refusal: None,
-        tool_calls: calls.collect::<Result<_, String>>()?,
-        finish_reason: word("done_reason"),
-        tokens: number("prompt_eval_count").zip(number("eval_count")),
+        tool_calls: calls.map(|(i, call)| asked_for(call.function, i)).collect(),
+        finish_reason: answer.done_reason.unwrap_or_default(),
+        tokens: answer.prompt_eval_count.zip(answer.eval_count),
     })
 }
 
 /// A function it asks for, as everybody else writes it. It has no ids: the place is one.
-fn asked_for(call: &Json, i: usize, arguments: Option<&RawValue>) -> Result<Json, String> {
-    let function = call.get("function").ok_or("a tool call that is no function")?;
-    let name = function.get("name").and_then(Json::as_str).ok_or("a function without a name")?;
-    let arguments = arguments.map_or("{}", RawValue::get).to_owned();
-    let requested = Requested { id: format!("call_{i}"), name: name.to_owned(), arguments };
-    Ok(requested.to_json())
+fn asked_for(function: WrittenFunction<'_>, i: usize) -> Json {
+    let arguments = function.arguments.map_or("{}", RawValue::get).to_owned();
+    Requested { id: format!("call_{i}"), name: function.name, arguments }.to_json()
 }
