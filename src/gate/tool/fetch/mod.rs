@@ -5,6 +5,7 @@
 //! decision and its own entry. Nothing of the gate's goes along: no run, no trace, no proxy, and a
 //! credential only to the one origin it was pinned to.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +13,14 @@ use async_trait::async_trait;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use serde::Deserialize;
 
 use super::http::{RequestError, failed, headers_of, not_connected, sources};
 use super::net::{
     self, Client, Clients, Pace, Resolve, SendError, Trust, Unread, is_encoded, whole,
 };
 use super::probe::{self, Point, State};
+use super::shape::{self, Value, lenient};
 use super::{ToolExecutor, content};
 use crate::catalog::binding::{self, Credential};
 use crate::catalog::fetch::{Denied, HostPattern};
@@ -58,6 +61,16 @@ struct Ready {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
+#[derive(Default, Deserialize)]
+struct Args {
+    #[serde(default, deserialize_with = "lenient")]
+    url: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    method: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    headers: Option<BTreeMap<String, Value>>,
+}
+
 /// Why this tool may not be asked for what an answer redirects to.
 #[derive(Debug, thiserror::Error)]
 enum Redirect {
@@ -88,7 +101,8 @@ impl Fetch {
 
     /// The request these arguments ask for, or everything that stands against it.
     fn read(&self, args: &Json) -> Result<Ready, Vec<Denied>> {
-        let text = args.get("url").and_then(Json::as_str).unwrap_or_default();
+        let args = shape::read::<Args>(args).unwrap_or_default();
+        let text = args.url.as_deref().unwrap_or_default();
         let (mut denied, url) = match WebUrl::parse(text) {
             Ok(url) => (self.rule.denials(&url), Some(url)),
             Err(fault) => {
@@ -99,8 +113,8 @@ impl Fetch {
                 ([said].into_iter().chain(inside).collect(), None)
             }
         };
-        let method = self.method(args).map_err(|why| denied.push(why)).ok();
-        let headers = self.headers(args).map_err(|why| denied.push(why)).ok();
+        let method = self.method(&args).map_err(|why| denied.push(why)).ok();
+        let headers = self.headers(&args).map_err(|why| denied.push(why)).ok();
         match (url, method, headers) {
             (Some(url), Some(method), Some(headers)) if denied.is_empty() => {
                 Ok(Ready { url, method, headers })
@@ -109,8 +123,8 @@ impl Fetch {
         }
     }
 
-    fn method(&self, args: &Json) -> Result<Method, Denied> {
-        let asked = args.get("method").and_then(Json::as_str).unwrap_or("GET");
+    fn method(&self, args: &Args) -> Result<Method, Denied> {
+        let asked = args.method.as_deref().unwrap_or("GET");
         let found = self.rule.methods.iter().find(|method| method.as_str() == asked);
         found.cloned().ok_or_else(|| Denied {
             detail: "fetch.method",
@@ -118,13 +132,10 @@ impl Fetch {
         })
     }
 
-    fn headers(&self, args: &Json) -> Result<Vec<(HeaderName, HeaderValue)>, Denied> {
+    fn headers(&self, args: &Args) -> Result<Vec<(HeaderName, HeaderValue)>, Denied> {
         let denied = |message: String| Denied { detail: "fetch.header", message };
-        let Some(given) = args.get("headers").and_then(Json::as_object) else {
-            return Ok(Vec::new());
-        };
         let mut out: Vec<(HeaderName, HeaderValue)> = Vec::new();
-        for (name, value) in given {
+        for (name, Value(value)) in args.headers.iter().flatten() {
             let known = HeaderName::from_bytes(name.as_bytes())
                 .ok()
                 .filter(|name| self.rule.headers_allowed.contains(name));

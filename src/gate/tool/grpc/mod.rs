@@ -39,6 +39,8 @@ use crate::judge::prepared::{Hold, Prepared};
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 
+/// The header that says how messages are compressed.
+const ENCODING: &str = "grpc-encoding";
 /// Bytes before a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 
@@ -155,7 +157,7 @@ impl Grpc {
         if !is_grpc(&head.headers) {
             return protocol("the service's answer is not gRPC");
         }
-        if head.headers.get("grpc-encoding").is_some_and(|coding| coding != "identity") {
+        if head.headers.get(ENCODING).is_some_and(|coding| coding != "identity") {
             return protocol("the service's answer is compressed");
         }
         if let Some(status) = Status::of(&head.headers) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ::http::{HeaderName, HeaderValue};
 use async_trait::async_trait;
+use serde::Deserialize;
 
 use super::link::Link;
 use super::pin::Pin;
@@ -27,6 +28,7 @@ use crate::ledger::permit::Permit;
 use crate::mcp::http;
 use crate::mcp::raw::quoted;
 use crate::tool::ToolExecutor;
+use crate::tool::shape::{self, lenient};
 
 /// How long before its deadline a call gives up waiting for a connection, so that what is known then
 /// (nothing was sent) is also what is written.
@@ -207,14 +209,28 @@ impl ToolExecutor for McpTool {
     }
 }
 
+/// What a completion is asked for of: a prompt by its name, or a resource by its URI.
+#[derive(Deserialize)]
+struct CompletionParams {
+    #[serde(rename = "ref")]
+    reference: Reference,
+}
+
+#[derive(Deserialize)]
+struct Reference {
+    #[serde(default, deserialize_with = "lenient")]
+    name: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    uri: Option<String>,
+}
+
 /// What a policy reads as the name of what is asked for.
 fn named(method: &str, args: &Json) -> Option<String> {
-    let text = |value: Option<&Json>| value.and_then(Json::as_str).map(str::to_owned);
     if method == "completion/complete" {
-        let asked = args.get("ref")?;
-        return text(asked.get("name")).or_else(|| text(asked.get("uri")));
+        let CompletionParams { reference } = shape::read(args).ok()?;
+        return reference.name.or(reference.uri);
     }
-    text(args.get(http::name_of(method)?))
+    args.get(http::name_of(method)?).and_then(Json::as_str).map(str::to_owned)
 }
 
 fn failed(class: FailureClass, started: bool, message: String) -> Unmasked {

@@ -137,15 +137,9 @@ pub enum Error {
         /// The second.
         second: Box<Self>,
     },
-    /// A page of the list of tools is no object.
-    #[error("`tools/list` gave no object: {0}")]
+    /// A page of the list of tools is no object with a list, or its cursor is no text.
+    #[error("`tools/list` gave no page of tools: {0}")]
     Page(#[source] serde_json::Error),
-    /// A page of the list of tools has none.
-    #[error("`tools/list` gave no list")]
-    NoList,
-    /// The cursor to the next page is no text.
-    #[error("`tools/list`: the cursor is no text")]
-    Cursor,
     /// The cursor to the next page has more bytes than the gate keeps.
     #[error("`tools/list`: the cursor is too long")]
     CursorSize,

@@ -6,13 +6,18 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::capabilities::Capabilities;
 use super::link::Wire;
 use super::traffic::{Ask, Broken, Traffic, client};
-use super::{Discover, Error};
+use super::{Discover, Error, strict};
 use crate::domain::json::{Json, Limits};
 use crate::mcp::Version;
-use crate::mcp::raw::{Members, quoted};
+use crate::mcp::raw::quoted;
 use crate::mcp::rpc::{self, UNSUPPORTED_VERSION};
+use crate::tool::shape::lenient;
 
 /// How long a server may take to say that it does not know `server/discover`.
 const DISCOVER: Duration = Duration::from_secs(5);
@@ -26,16 +31,52 @@ pub(super) struct Spoken {
     pub version: Version,
     /// `serverInfo`, as the server gave it.
     pub server_info: Json,
-    /// `capabilities`, as the server gave them.
-    pub capabilities: Json,
+    /// `capabilities`.
+    pub capabilities: Capabilities,
 }
 
 impl Spoken {
     /// Whether the server says when its tools change.
     pub fn says_changes(&self) -> bool {
-        let tools = self.capabilities.get("tools");
-        tools.and_then(|tools| tools.get("listChanged")) == Some(&Json::Bool(true))
+        self.capabilities.tools.as_ref().and_then(|tools| tools.list_changed) == Some(true)
     }
+}
+
+/// What `initialize` is answered with.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InitializeResult<'a> {
+    #[serde(default, deserialize_with = "lenient")]
+    protocol_version: Option<String>,
+    #[serde(borrow)]
+    server_info: Option<&'a RawValue>,
+    #[serde(borrow)]
+    capabilities: Option<&'a RawValue>,
+}
+
+/// What `server/discover` is answered with.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DiscoverResult<'a> {
+    #[serde(default, deserialize_with = "lenient")]
+    supported_versions: Option<Vec<String>>,
+    #[serde(borrow)]
+    capabilities: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct DiscoverMeta<'a> {
+    #[serde(borrow, rename = "io.modelcontextprotocol/serverInfo")]
+    server_info: Option<&'a RawValue>,
+}
+
+/// What an error about a version carries.
+#[derive(Deserialize)]
+struct VersionData {
+    #[serde(default, deserialize_with = "lenient")]
+    supported: Option<Vec<String>>,
 }
 
 /// Why two sides do not agree.
@@ -63,7 +104,7 @@ pub(super) async fn shake(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Erro
         },
     };
     if let Ok(spoken) = &agreed
-        && spoken.capabilities.get("logging").is_some()
+        && spoken.capabilities.logging
     {
         traffic.ask_for_logs();
     }
@@ -101,21 +142,21 @@ async fn initialize(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
     let answer = answer.map_err(|why| Apart::Give(Error::Request { method, why }))?;
     let result =
         answer.outcome.map_err(|error| Apart::Try(Error::Code { method, code: error.code }))?;
-    let members =
-        Members::parse(result.get().as_bytes()).map_err(|_error| Apart::Give(Error::Initialize))?;
-    let named = members.text("protocolVersion").unwrap_or_default();
+    let result: InitializeResult<'_> =
+        strict(result.get()).map_err(|_error| Apart::Give(Error::Initialize))?;
+    let named = result.protocol_version.unwrap_or_default();
     let version = Version::parse(&named)
         .filter(|version| !version.is_stateless())
         .ok_or_else(|| Apart::Give(Error::Version(short(&named))))?;
     let spoken = Spoken {
         version,
-        server_info: member(&members, "serverInfo"),
-        capabilities: member(&members, "capabilities"),
+        server_info: object(result.server_info),
+        capabilities: Capabilities::of(&object(result.capabilities)),
     };
     traffic.speak(Some(version));
     let method = "notifications/initialized";
-    let told = wire.notify(rpc::notification(method, None)).await;
-    told.map_err(|why| Apart::Give(Error::Request { method, why }))?;
+    let sent = wire.notify(rpc::notification(method, None)).await;
+    sent.map_err(|why| Apart::Give(Error::Request { method, why }))?;
     Ok(spoken)
 }
 
@@ -143,37 +184,28 @@ async fn discover(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
         }
         Err(error) => return Err(attempt(Discover::Code(error.code))),
     };
-    let members =
-        Members::parse(result.get().as_bytes()).map_err(|_error| attempt(Discover::NoObject))?;
-    let supported: Vec<String> = members
-        .get("supportedVersions")
-        .and_then(|raw| serde_json::from_str(raw.get()).ok())
-        .ok_or_else(|| attempt(Discover::NoVersions))?;
+    let result: DiscoverResult<'_> =
+        strict(result.get()).map_err(|_error| attempt(Discover::NoObject))?;
+    let supported = result.supported_versions.ok_or_else(|| attempt(Discover::NoVersions))?;
     if !supported.iter().any(|named| named == version.as_str()) {
         return Err(attempt(Discover::Version));
     }
-    let meta = members.get("_meta").and_then(|meta| Members::parse(meta.get().as_bytes()).ok());
-    let server_info = meta.as_ref().map_or(Json::object::<String>([]), |meta| {
-        member(meta, "io.modelcontextprotocol/serverInfo")
-    });
-    Ok(Spoken { version, server_info, capabilities: member(&members, "capabilities") })
+    let meta = result.meta.and_then(|meta| strict::<DiscoverMeta<'_>>(meta.get()).ok());
+    let server_info = object(meta.and_then(|meta| meta.server_info));
+    let capabilities = Capabilities::of(&object(result.capabilities));
+    Ok(Spoken { version, server_info, capabilities })
 }
 
 /// Whether the error's list of versions has one that begins with `initialize`.
 fn names_handshake(error: &rpc::Error) -> bool {
-    let data = error.data.as_deref().unwrap_or_default();
-    let supported: Vec<String> = Members::parse(data.as_bytes())
-        .ok()
-        .and_then(|members| members.get("supported"))
-        .and_then(|raw| serde_json::from_str(raw.get()).ok())
-        .unwrap_or_default();
+    let data = strict::<VersionData>(error.data.as_deref().unwrap_or_default()).ok();
+    let supported = data.and_then(|data| data.supported).unwrap_or_default();
     supported.iter().filter_map(|text| Version::parse(text)).any(|v| !v.is_stateless())
 }
 
 /// A member that is an object of strict JSON, or an empty object.
-fn member(members: &Members<'_>, name: &str) -> Json {
-    members
-        .get(name)
+fn object(member: Option<&RawValue>) -> Json {
+    member
         .and_then(|raw| Json::parse(raw.get().as_bytes(), &Limits::ARGUMENTS).ok())
         .filter(|value| value.as_object().is_some())
         .unwrap_or_else(|| Json::object::<String>([]))

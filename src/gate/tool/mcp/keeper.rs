@@ -338,7 +338,7 @@ impl Keeper {
     }
 
     async fn listed(&self, link: &Link) -> Result<Listed, Error> {
-        if link.spoken.capabilities.get("tools").is_none() {
+        if link.spoken.capabilities.tools.is_none() {
             return Ok(Listed::default());
         }
         list::tools(link).await

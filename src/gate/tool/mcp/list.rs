@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Error;
 use super::link::Link;
 use super::traffic::Ask;
+use super::{Error, strict};
 use crate::domain::json::{Json, Limits};
-use crate::mcp::raw::{Members, quoted};
+use crate::mcp::raw::quoted;
+use crate::tool::shape;
 
 /// Tools of one server.
 pub(super) const TOOLS_MAX: usize = 1_000;
@@ -18,6 +20,21 @@ pub(super) const LIST_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub(super) const PAGES_MAX: usize = 1_000;
 /// Bytes of a cursor, as JSON.
 const CURSOR_BYTES_MAX: usize = 4 * 1024;
+
+/// One page of the list.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolsPage<'a> {
+    #[serde(borrow)]
+    tools: Vec<&'a RawValue>,
+    next_cursor: Option<String>,
+}
+
+/// What every tool has.
+#[derive(Deserialize)]
+struct NamedTool {
+    name: String,
+}
 
 /// The tools of one server, in the order they came.
 #[derive(Debug, Default)]
@@ -49,7 +66,7 @@ impl Listed {
             Ok(tool) => tool,
             Err(error) => return self.left_out.push(format!("a tool is no strict JSON: {error}")),
         };
-        let Some(name) = tool.get("name").and_then(Json::as_str).map(str::to_owned) else {
+        let Ok(NamedTool { name }) = shape::read(&tool) else {
             return self.left_out.push("a tool has no name".to_owned());
         };
         match self.by_name.get_mut(&name) {
@@ -99,16 +116,9 @@ pub(super) async fn tools(link: &Link) -> Result<Listed, Error> {
 
 /// Reads one page; the next cursor, as JSON, if there is one.
 fn read(page: &RawValue, listed: &mut Listed) -> Result<Option<String>, Error> {
-    let members = Members::parse(page.get().as_bytes()).map_err(Error::Page)?;
-    let tools: Vec<&RawValue> = members
-        .get("tools")
-        .and_then(|tools| serde_json::from_str(tools.get()).ok())
-        .ok_or(Error::NoList)?;
-    tools.into_iter().for_each(|tool| listed.add(tool));
-    let Some(cursor) = members.get("nextCursor").filter(|cursor| cursor.get() != "null") else {
-        return Ok(None);
-    };
-    let text: String = serde_json::from_str(cursor.get()).map_err(|_not_text| Error::Cursor)?;
+    let page: ToolsPage<'_> = strict(page.get()).map_err(Error::Page)?;
+    page.tools.into_iter().for_each(|tool| listed.add(tool));
+    let Some(text) = page.next_cursor else { return Ok(None) };
     if text.len() > CURSOR_BYTES_MAX {
         return Err(Error::CursorSize);
     }
@@ -125,7 +135,7 @@ mod tests {
     fn page(text: &str) -> Result<Page, Error> {
         let mut listed = Listed::default();
         let cursor = read(&RawValue::from_string(text.to_owned()).unwrap(), &mut listed)?;
-        let name = |tool: &Json| tool.get("name").unwrap().as_str().unwrap().to_owned();
+        let name = |tool: &Json| shape::read::<NamedTool>(tool).unwrap().name;
         Ok((listed.tools().iter().map(name).collect(), listed.left_out.len(), cursor))
     }
 

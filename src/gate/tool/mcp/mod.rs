@@ -6,6 +6,7 @@
 //! server asks of its client (a model's answer, a person's, a list of roots) is refused.
 
 mod call;
+mod capabilities;
 mod confined;
 mod error;
 pub mod files;
@@ -26,6 +27,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use serde::Deserialize;
 use tokio_util::task::TaskTracker;
 
 pub(super) use call::McpTool;
@@ -37,6 +39,7 @@ use crate::catalog::server::Server;
 use crate::clock::{Entropy, SystemEntropy};
 use crate::domain::json::Json;
 use crate::mcp::Version;
+use crate::mcp::raw::Members;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::{Resolve, System};
 use crate::tool::sandbox::{Levels, Places, Workspaces};
@@ -45,12 +48,6 @@ use pin::Pin;
 
 /// How long servers may take to end, all together.
 const CLOSE: Duration = Duration::from_secs(10);
-/// Methods besides `tools/call`, by the capability that promises them.
-const PROMISED: [(&str, &[&str]); 3] = [
-    ("resources", &["resources/list", "resources/templates/list", "resources/read"]),
-    ("prompts", &["prompts/list", "prompts/get"]),
-    ("completions", &["completion/complete"]),
-];
 
 /// What a server said of itself.
 #[derive(Clone, PartialEq, Debug)]
@@ -116,8 +113,8 @@ impl Upstream {
             Ok(link) => link,
             Err(public) => return Err(error(self.keeper.state().2.map_or(public, Error::Masked))),
         };
-        let has = |name: &str| link.spoken.capabilities.get(name).is_some();
-        let listed = if has("tools") {
+        let capabilities = &link.spoken.capabilities;
+        let listed = if capabilities.tools.is_some() {
             list::tools(&link).await.map_err(error)?
         } else {
             list::Listed::default()
@@ -125,12 +122,11 @@ impl Upstream {
         if listed.tools().iter().any(|tool| self.keeper.shows_secret(tool)) {
             return Err(error(Error::Secret));
         }
-        let promised = PROMISED.iter().filter(|(name, _)| has(name));
         Ok(Probed {
             protocol: link.spoken.version,
             server_info: link.spoken.server_info.clone(),
             tools: listed.tools(),
-            methods: promised.flat_map(|(_, methods)| methods.iter().copied()).collect(),
+            methods: capabilities.methods(),
             left_out: listed.left_out,
         })
     }
@@ -150,6 +146,12 @@ impl Upstream {
         self.keeper.watch(&pin);
         Ok(pin)
     }
+}
+
+/// An object of a server as a type: a name that is there twice is refused wherever in the object it stands.
+fn strict<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, serde_json::Error> {
+    Members::parse(text.as_bytes())?;
+    serde_json::from_str(text)
 }
 
 impl Drop for Upstream {

@@ -273,7 +273,7 @@ impl Kind {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Tool {
+struct FunctionTool {
     #[serde(rename = "type")]
     _kind: IgnoredAny,
     function: Function,
@@ -296,7 +296,7 @@ fn function(tool: &Json, sent: &RawValue, i: usize) -> Read<Given<String>> {
     if kind != "function" {
         return Err(AskError::HostedTool { at, kind });
     }
-    let Tool { function: Function { name, .. }, .. } = read(tool, &at)?;
+    let FunctionTool { function: Function { name, .. }, .. } = read(tool, &at)?;
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(fits) {
         return Err(AskError::Name(at));
@@ -310,7 +310,7 @@ fn function(tool: &Json, sent: &RawValue, i: usize) -> Read<Given<String>> {
 #[serde(deny_unknown_fields)]
 struct WrittenMessage {
     role: Role,
-    content: Option<Content>,
+    content: Option<WrittenContent>,
     name: Option<String>,
     tool_calls: Option<Vec<Value>>,
     #[serde(default, rename = "tool_call_id")]
@@ -319,7 +319,7 @@ struct WrittenMessage {
 
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "`content` is text or a list")]
-enum Content {
+enum WrittenContent {
     Text(String),
     Parts(Vec<Value>),
 }
@@ -330,8 +330,8 @@ impl Message {
         let WrittenMessage { role, content, name, tool_calls, .. } = read(message, &at)?;
         let parts = match content {
             None => Vec::new(),
-            Some(Content::Text(text)) => vec![Part::Text(text)],
-            Some(Content::Parts(parts)) => {
+            Some(WrittenContent::Text(text)) => vec![Part::Text(text)],
+            Some(WrittenContent::Parts(parts)) => {
                 parts.iter().map(|part| Part::read(&part.0, &at)).collect::<Read<_>>()?
             }
         };
@@ -417,22 +417,22 @@ struct CallKind {
 
 /// A tool call as it is written, and the names of what else is in it.
 #[derive(Deserialize)]
-struct Call {
+struct WrittenCall {
     id: Option<String>,
-    function: Called,
+    function: CalledFunction,
     #[serde(flatten)]
     more: BTreeMap<String, IgnoredAny>,
 }
 
 #[derive(Deserialize)]
-struct Called {
+struct CalledFunction {
     name: String,
     arguments: String,
     #[serde(flatten)]
     more: BTreeMap<String, IgnoredAny>,
 }
 
-impl Call {
+impl WrittenCall {
     fn read(call: &Json, at: &str) -> Read<Self> {
         let CallKind { kind, function } = shape::read(call).unwrap_or_default();
         let named = kind.is_none_or(|kind| kind.0.as_str() == Some("function"));
@@ -443,7 +443,7 @@ impl Call {
     }
 
     fn requested(self) -> Requested {
-        let Called { name, arguments, .. } = self.function;
+        let CalledFunction { name, arguments, .. } = self.function;
         Requested { id: self.id.unwrap_or_default(), name, arguments }
     }
 }
@@ -451,7 +451,7 @@ impl Call {
 impl Requested {
     /// What an assistant asked for before, as the agent tells it: no member that nobody looked at.
     fn echoed(call: &Json, at: &str) -> Read<Self> {
-        let call = Call::read(call, at)?;
+        let call = WrittenCall::read(call, at)?;
         let mut more =
             call.more.keys().filter(|name| *name != "type").chain(call.function.more.keys());
         match more.next() {
@@ -462,7 +462,7 @@ impl Requested {
 
     /// What a model asks for now; what else its provider writes there is not passed on.
     pub(super) fn answered(call: &Json) -> Read<Self> {
-        Call::read(call, "the answer").map(Call::requested)
+        WrittenCall::read(call, "the answer").map(WrittenCall::requested)
     }
 
     pub(super) fn to_json(&self) -> Json {

@@ -115,11 +115,11 @@ fn requested(call: &Requested) -> Option<Vec<u8>> {
 
 /// What of an answer is passed on.
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct ChatAnswer<'a> {
     #[serde(default, deserialize_with = "lenient")]
     model: Option<String>,
     #[serde(borrow)]
-    message: WrittenMessage<'a>,
+    message: OllamaMessage<'a>,
     #[serde(default, deserialize_with = "lenient")]
     done_reason: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
@@ -129,20 +129,20 @@ struct Answer<'a> {
 }
 
 #[derive(Deserialize)]
-struct WrittenMessage<'a> {
+struct OllamaMessage<'a> {
     content: String,
     #[serde(borrow)]
-    tool_calls: Option<Vec<WrittenCall<'a>>>,
+    tool_calls: Option<Vec<OllamaCall<'a>>>,
 }
 
 #[derive(Deserialize)]
-struct WrittenCall<'a> {
+struct OllamaCall<'a> {
     #[serde(borrow)]
-    function: WrittenFunction<'a>,
+    function: OllamaFunction<'a>,
 }
 
 #[derive(Deserialize)]
-struct WrittenFunction<'a> {
+struct OllamaFunction<'a> {
     name: String,
     /// As it was written: the order of members is the model's.
     #[serde(borrow)]
@@ -154,7 +154,7 @@ struct WrittenFunction<'a> {
 /// # Errors
 /// What of it is no chat answer.
 pub(super) fn said(answer: &[u8]) -> Result<Said, AnswerError> {
-    let answer: Answer<'_> = serde_json::from_slice(answer)?;
+    let answer: ChatAnswer<'_> = serde_json::from_slice(answer)?;
     let calls = answer.message.tool_calls.unwrap_or_default().into_iter().enumerate();
     Ok(Said {
         model: answer.model.unwrap_or_default(),
@@ -167,7 +167,7 @@ pub(super) fn said(answer: &[u8]) -> Result<Said, AnswerError> {
 }
 
 /// A function it asks for, as everybody else writes it. It has no ids: the place is one.
-fn asked_for(function: WrittenFunction<'_>, i: usize) -> Json {
+fn asked_for(function: OllamaFunction<'_>, i: usize) -> Json {
     let arguments = function.arguments.map_or("{}", RawValue::get).to_owned();
     Requested { id: format!("call_{i}"), name: function.name, arguments }.to_json()
 }

@@ -49,7 +49,7 @@ pub(super) fn tools(ask: &Ask) -> Vec<u8> {
 
 /// What of an answer is passed on.
 #[derive(Deserialize)]
-struct Completion {
+struct ChatCompletion {
     #[serde(default, deserialize_with = "lenient")]
     model: Option<String>,
     #[serde(default, deserialize_with = "list")]
@@ -87,7 +87,7 @@ struct Tokens {
 /// # Errors
 /// What of it is no chat completion.
 pub(super) fn said(answer: &Json) -> Result<Said, AnswerError> {
-    let Completion { model, choices, usage } = shape::read(answer)?;
+    let ChatCompletion { model, choices, usage } = shape::read(answer)?;
     let found = choices.len();
     let [Choice { message, finish_reason }] =
         <[Choice; 1]>::try_from(choices).map_err(|_other| AnswerError::Choices(found))?;
