@@ -205,9 +205,22 @@ impl<'de> Deserializer<'de> for Node<'de> {
         visitor.visit_enum(StrDeserializer::new(word))
     }
 
+    /// Of an object alone: serde takes a list for a struct too, its items for the fields in their order.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ShapeError> {
+        match self.0.as_object() {
+            Some(_) => self.deserialize_any(visitor),
+            None => Err(ShapeError::custom("expected an object")),
+        }
+    }
+
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier ignored_any
+        tuple_struct map identifier ignored_any
     }
 }
 
@@ -278,9 +291,8 @@ mod tests {
         parts: Vec<Thing>,
     }
 
-    fn thing(text: &str) -> Result<Thing, String> {
-        let json = Json::parse(text.as_bytes(), &Limits::FILE).unwrap();
-        read(&json).map_err(|why| why.to_string())
+    fn thing(text: &str) -> Result<Thing, ShapeError> {
+        read(&Json::parse(text.as_bytes(), &Limits::FILE).unwrap())
     }
 
     #[test]
@@ -290,14 +302,16 @@ mod tests {
         let part = Thing { name: "b".into(), count: Some(2), color: None, parts: Vec::new() };
         let whole =
             Thing { name: "a".into(), count: None, color: Some(Color::Red), parts: vec![part] };
-        assert_eq!(read, Ok(whole));
+        assert_eq!(read.unwrap(), whole);
     }
 
     #[test]
     fn an_error_names_the_place_and_no_value() {
         for (text, why) in [
             (r#"{"name":7}"#, "`name`: expected a string"),
-            (r#""secret""#, "expected struct Thing"),
+            (r#""secret""#, "expected an object"),
+            (r#"["secret"]"#, "expected an object"),
+            (r#"{"name":"a","parts":[["secret"]]}"#, "`parts[0]`: expected an object"),
             ("{}", "`name` is missing"),
             (r#"{"name":"a","x":"secret"}"#, "`x` is not understood"),
             (r#"{"name":"a","color":null}"#, "`color`: expected a text"),
@@ -307,7 +321,7 @@ mod tests {
                 "`parts[1].name`: expected a string",
             ),
         ] {
-            assert_eq!(thing(text), Err(why.to_owned()), "{text}");
+            assert_eq!(thing(text).unwrap_err().to_string(), why, "{text}");
         }
     }
 

@@ -74,7 +74,7 @@ struct DiscoverMeta<'a> {
 
 /// What an error about a version carries.
 #[derive(Deserialize)]
-struct VersionData {
+struct VersionDetail {
     #[serde(default, deserialize_with = "lenient")]
     supported: Option<Vec<String>>,
 }
@@ -198,7 +198,7 @@ async fn discover(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
 
 /// Whether the error's list of versions has one that begins with `initialize`.
 fn names_handshake(error: &rpc::Error) -> bool {
-    let data = strict::<VersionData>(error.data.as_deref().unwrap_or_default()).ok();
+    let data = strict::<VersionDetail>(error.data.as_deref().unwrap_or_default()).ok();
     let supported = data.and_then(|data| data.supported).unwrap_or_default();
     supported.iter().filter_map(|text| Version::parse(text)).any(|v| !v.is_stateless())
 }

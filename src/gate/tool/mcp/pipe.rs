@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::error::OutputError;
 use super::lines::{Line, Lines};
 use super::process::{Exit, Process, Streams, Tail};
-use super::traffic::{Answer, Ask, Broken, Notes, Traffic};
+use super::traffic::{Answer, Ask, Broken, Notes, Obstacle, Traffic};
 use crate::ledger::fuse::{Fuse, Late};
 use crate::mcp::raw::{Writer, quoted};
 use crate::mcp::rpc::{self, Id, Message};
@@ -125,7 +125,7 @@ impl Pipe {
         let number = self.traffic.number();
         let line = self.traffic.frame(number, ask);
         let (answer, waited) = oneshot::channel();
-        let gone = || Broken::NotSent("the server is not running".to_owned());
+        let gone = || Broken::NotSent(Obstacle::Process);
         {
             let mut waiting = self.waiting.lock();
             if self.traffic.over.is_cancelled() {
@@ -234,7 +234,7 @@ impl Pipe {
                 self.unasked()
             }
             Err(_malformed) => {
-                let broken = Broken::Protocol("the server's answer is no JSON-RPC".to_owned());
+                let broken = Broken::Protocol("the server's answer is no JSON-RPC");
                 let blamed = self.traffic.blamed(text);
                 if blamed.is_none() && self.garbage.fetch_add(1, Ordering::Relaxed) >= GARBAGE_MAX {
                     return Err(OutputError::NoMessage);

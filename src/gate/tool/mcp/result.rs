@@ -121,7 +121,7 @@ pub(super) fn refused(error: &rpc::Error) -> Unmasked {
 /// What an error about a capability carries.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct CapabilityData<'a> {
+struct MissingCapability<'a> {
     #[serde(borrow)]
     required_capabilities: &'a RawValue,
 }
@@ -129,7 +129,7 @@ struct CapabilityData<'a> {
 /// The capabilities of a client that the server misses: `sampling, roots`.
 fn needs(error: &rpc::Error) -> Option<String> {
     let data = error.data.as_ref().filter(|_| error.code == rpc::MISSING_CAPABILITY)?;
-    let data: CapabilityData<'_> = strict(data).ok()?;
+    let data: MissingCapability<'_> = strict(data).ok()?;
     let required = Members::parse(data.required_capabilities.get().as_bytes()).ok()?;
     let plain = |name: &&str| name.len() <= 32 && name.bytes().all(|b| b.is_ascii_alphanumeric());
     let names: Vec<&str> = required.iter().map(|(name, _)| name).filter(plain).take(8).collect();

@@ -318,7 +318,7 @@ struct WrittenMessage {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "`content` is text or a list")]
+#[serde(untagged, expecting = "expected text or a list")]
 enum WrittenContent {
     Text(String),
     Parts(Vec<Value>),

@@ -211,7 +211,7 @@ impl Model {
             .map_err(AnswerError::Json)
             .and_then(|answer| match place.api {
                 Api::OpenAi => openai::said(&answer),
-                Api::Ollama => ollama::said(&bytes),
+                Api::Ollama => ollama::said(&answer, &bytes),
             });
         said.map_err(|why| {
             let message = format!("the answer of model upstream `{}`: {why}", place.name);

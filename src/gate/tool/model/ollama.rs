@@ -7,7 +7,7 @@ use super::ask::{Ask, Message, Part, Requested, Role};
 use super::{AnswerError, Said, openai};
 use crate::domain::json::{Json, Limits};
 use crate::mcp::raw::{Writer, quoted};
-use crate::tool::shape::lenient;
+use crate::tool::shape::{self, lenient};
 
 /// The body of `POST <base>/api/chat`; none if it has no words for something that is asked.
 ///
@@ -53,7 +53,7 @@ fn list(items: &[Vec<u8>]) -> Vec<u8> {
 #[derive(Deserialize)]
 struct SentFormat<'a> {
     #[serde(borrow)]
-    json_schema: SentSchema<'a>,
+    json_schema: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -69,7 +69,10 @@ fn format(ask: &Ask) -> Option<Vec<u8>> {
         "json_object" => Some(b"\"json\"".to_vec()),
         "json_schema" => {
             let sent: SentFormat<'_> = serde_json::from_str(wanted.text.get()).ok()?;
-            Some(sent.json_schema.schema.get().as_bytes().to_vec())
+            let named = sent.json_schema.get();
+            let named: SentSchema<'_> =
+                serde_json::from_str(named).ok().filter(|_| named.starts_with('{'))?;
+            Some(named.schema.get().as_bytes().to_vec())
         }
         _text => None,
     }
@@ -115,11 +118,10 @@ fn requested(call: &Requested) -> Option<Vec<u8>> {
 
 /// What of an answer is passed on.
 #[derive(Deserialize)]
-struct ChatAnswer<'a> {
+struct ChatAnswer {
     #[serde(default, deserialize_with = "lenient")]
     model: Option<String>,
-    #[serde(borrow)]
-    message: OllamaMessage<'a>,
+    message: OllamaMessage,
     #[serde(default, deserialize_with = "lenient")]
     done_reason: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
@@ -129,45 +131,67 @@ struct ChatAnswer<'a> {
 }
 
 #[derive(Deserialize)]
-struct OllamaMessage<'a> {
+struct OllamaMessage {
     content: String,
-    #[serde(borrow)]
-    tool_calls: Option<Vec<OllamaCall<'a>>>,
+    tool_calls: Option<Vec<OllamaCall>>,
 }
 
 #[derive(Deserialize)]
-struct OllamaCall<'a> {
-    #[serde(borrow)]
-    function: OllamaFunction<'a>,
+struct OllamaCall {
+    function: OllamaFunction,
 }
 
 #[derive(Deserialize)]
-struct OllamaFunction<'a> {
+struct OllamaFunction {
     name: String,
-    /// As it was written: the order of members is the model's.
+}
+
+/// The arguments in the same answer as they were written: the order of members is the model's.
+#[derive(Deserialize)]
+struct Written<'a> {
+    #[serde(borrow)]
+    message: WrittenCalls<'a>,
+}
+
+#[derive(Deserialize)]
+struct WrittenCalls<'a> {
+    #[serde(borrow)]
+    tool_calls: Option<Vec<WrittenFunction<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct WrittenFunction<'a> {
+    #[serde(borrow)]
+    function: WrittenArguments<'a>,
+}
+
+#[derive(Deserialize)]
+struct WrittenArguments<'a> {
     #[serde(borrow)]
     arguments: Option<&'a RawValue>,
 }
 
-/// What the server answered, which is strict JSON.
+/// What the server answered; `bytes` are those that `answer` was read from.
 ///
 /// # Errors
 /// What of it is no chat answer.
-pub(super) fn said(answer: &[u8]) -> Result<Said, AnswerError> {
-    let answer: ChatAnswer<'_> = serde_json::from_slice(answer)?;
-    let calls = answer.message.tool_calls.unwrap_or_default().into_iter().enumerate();
+pub(super) fn said(answer: &Json, bytes: &[u8]) -> Result<Said, AnswerError> {
+    let ChatAnswer { model, message, done_reason, prompt_eval_count, eval_count } =
+        shape::read(answer)?;
+    let written: Written<'_> = serde_json::from_slice(bytes)?;
+    let written = written.message.tool_calls.unwrap_or_default();
+    let calls = message.tool_calls.unwrap_or_default().into_iter().zip(written).enumerate();
+    let calls = calls.map(|(i, (call, written))| {
+        let arguments = written.function.arguments.map_or("{}", RawValue::get).to_owned();
+        // It has no ids: the place is one.
+        Requested { id: format!("call_{i}"), name: call.function.name, arguments }.to_json()
+    });
     Ok(Said {
-        model: answer.model.unwrap_or_default(),
-        content: Json::from(answer.message.content),
+        model: model.unwrap_or_default(),
+        content: Json::from(message.content),
         refusal: None,
-        tool_calls: calls.map(|(i, call)| asked_for(call.function, i)).collect(),
-        finish_reason: answer.done_reason.unwrap_or_default(),
-        tokens: answer.prompt_eval_count.zip(answer.eval_count),
+        tool_calls: calls.collect(),
+        finish_reason: done_reason.unwrap_or_default(),
+        tokens: prompt_eval_count.zip(eval_count),
     })
-}
-
-/// A function it asks for, as everybody else writes it. It has no ids: the place is one.
-fn asked_for(function: OllamaFunction<'_>, i: usize) -> Json {
-    let arguments = function.arguments.map_or("{}", RawValue::get).to_owned();
-    Requested { id: format!("call_{i}"), name: function.name, arguments }.to_json()
 }

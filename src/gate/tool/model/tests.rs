@@ -50,6 +50,8 @@ fn nothing_of_a_conversation_is_sent_that_nobody_looked_at() {
         "null".to_owned(),
         r#"[{"role":"user","content":"x","cache":true}]"#.to_owned(),
         r#"[{"role":"user","content":{"type":"text","text":"x"}}]"#.to_owned(),
+        r#"[["user","x"]]"#.to_owned(),
+        r#"[{"role":"robot","content":"x"}]"#.to_owned(),
         r#"[{"role":"assistant","tool_calls":{"id":"c"}}]"#.to_owned(),
         r#"[{"role":"assistant","tool_calls":"c"}]"#.to_owned(),
         r#"[{"role":"user","name":7,"content":"x"}]"#.to_owned(),
@@ -179,8 +181,10 @@ fn an_answer_with_a_tool_of_the_providers_own_is_no_answer() {
     assert_eq!(openai::said(&with(good)).unwrap().tool_calls.len(), 1);
     assert!(openai::said(&with(r#"{"id":"1","type":"web_search_call"}"#)).is_err());
     assert!(openai::said(&json(r#"{"choices":[]}"#)).is_err());
-    let ollama = |text: &str| ollama::said(text.as_bytes());
+    let ollama = |text: &str| ollama::said(&json(text), text.as_bytes());
     assert!(ollama(r#"{"done":true}"#).is_err());
+    assert!(ollama(r#"{"message":["text"]}"#).is_err());
+    assert!(openai::said(&json(r#"{"choices":[[{"content":"text"}]]}"#)).is_err());
     let said = ollama(
         r#"{"model":"m","message":{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f","arguments":{"b":2,"a":1}}}]},"done_reason":"stop","prompt_eval_count":5,"eval_count":2}"#,
     )
