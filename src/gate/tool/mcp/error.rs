@@ -207,6 +207,6 @@ pub(super) enum OutputError {
     Line,
     #[error("the server writes to its output what is no message")]
     NoMessage,
-    #[error("the server does not stop to say what nobody asked for")]
+    #[error("the server does not stop sending messages that answer no request")]
     Unasked,
 }
