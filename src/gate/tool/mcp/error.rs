@@ -125,7 +125,7 @@ pub enum Error {
     Version(String),
     /// `server/discover` came to nothing.
     #[error("`server/discover`: {0}")]
-    Discover(Discover),
+    Discover(DiscoverError),
     /// None of the server's versions is one of the gate's.
     #[error("the server speaks no version this gate knows")]
     NoVersion,
@@ -173,7 +173,7 @@ pub enum Error {
 
 /// Why a server does not begin without a handshake.
 #[derive(Debug, thiserror::Error)]
-pub enum Discover {
+pub enum DiscoverError {
     /// Nothing comes in time.
     #[error("no answer")]
     Late,

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::capabilities::Capabilities;
 use super::link::Wire;
 use super::traffic::{Ask, Broken, Traffic, client};
-use super::{Discover, Error, strict};
+use super::{DiscoverError, Error, strict};
 use crate::domain::json::{Json, Limits};
 use crate::mcp::Version;
 use crate::mcp::raw::quoted;
@@ -164,10 +164,10 @@ async fn discover(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
     let version = Version::V2026_07_28;
     traffic.speak(Some(version));
     let ask = Ask { method: "server/discover", bytes_max: BYTES_MAX, ..Ask::default() };
-    let attempt = |why: Discover| Apart::Try(Error::Discover(why));
+    let attempt = |why: DiscoverError| Apart::Try(Error::Discover(why));
     let answer = tokio::time::timeout(DISCOVER, wire.request(&ask))
         .await
-        .map_err(|_elapsed| attempt(Discover::Late))?
+        .map_err(|_elapsed| attempt(DiscoverError::Late))?
         .map_err(|broken| match broken {
             // A redirect or a wish for other credentials is the same in every version.
             Broken::NotSent(_) | Broken::Late(_) | Broken::Status(300..=399 | 401 | 403) => {
@@ -182,13 +182,13 @@ async fn discover(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
         Err(error) if error.code == UNSUPPORTED_VERSION && !names_handshake(&error) => {
             return Err(Apart::Give(Error::NoVersion));
         }
-        Err(error) => return Err(attempt(Discover::Code(error.code))),
+        Err(error) => return Err(attempt(DiscoverError::Code(error.code))),
     };
     let result: DiscoverResult<'_> =
-        strict(result.get()).map_err(|_error| attempt(Discover::NoObject))?;
-    let supported = result.supported_versions.ok_or_else(|| attempt(Discover::NoVersions))?;
+        strict(result.get()).map_err(|_error| attempt(DiscoverError::NoObject))?;
+    let supported = result.supported_versions.ok_or_else(|| attempt(DiscoverError::NoVersions))?;
     if !supported.iter().any(|named| named == version.as_str()) {
-        return Err(attempt(Discover::Version));
+        return Err(attempt(DiscoverError::Version));
     }
     let meta = result.meta.and_then(|meta| strict::<DiscoverMeta<'_>>(meta.get()).ok());
     let server_info = object(meta.and_then(|meta| meta.server_info));

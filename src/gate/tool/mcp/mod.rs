@@ -32,7 +32,7 @@ use tokio_util::task::TaskTracker;
 
 pub(super) use call::McpTool;
 pub use confined::locate;
-pub use error::{Discover, Error};
+pub use error::{DiscoverError, Error};
 
 use crate::catalog::drift::Drift;
 use crate::catalog::server::Server;

@@ -25,21 +25,21 @@ pub(super) struct Ask {
     pub seed: Option<Box<RawValue>>,
     pub stop: Option<Box<RawValue>>,
     /// Name of each function, and the object below `function` of its tool.
-    pub tools: Vec<Given<String>>,
-    pub tool_choice: Option<Given<String>>,
+    pub tools: Vec<Excerpt<String>>,
+    pub tool_choice: Option<Excerpt<String>>,
     /// With its `type`.
-    pub response_format: Option<Given<Option<String>>>,
+    pub response_format: Option<Excerpt<Option<String>>>,
 }
 
 /// What was judged of a value, and the very bytes it was judged from: what is sent on is these. The order of members
 /// is the order in which a model writes what follows a schema.
 #[derive(Debug)]
-pub(super) struct Given<T> {
+pub(super) struct Excerpt<T> {
     pub value: T,
     pub text: Box<RawValue>,
 }
 
-impl<T> Given<T> {
+impl<T> Excerpt<T> {
     fn of(value: T, text: &RawValue) -> Self {
         Self { value, text: text.to_owned() }
     }
@@ -166,7 +166,7 @@ struct Format {
 
 /// The same arguments as they were sent.
 #[derive(Deserialize)]
-struct Sent<'a> {
+struct SentArgs<'a> {
     #[serde(borrow)]
     messages: &'a RawValue,
     #[serde(borrow)]
@@ -196,7 +196,7 @@ impl Ask {
     pub fn read(args: &Json, sent: &[u8]) -> Read<Self> {
         let Args { model, messages, tools, tool_choice, response_format, .. } =
             read(args, "the arguments")?;
-        let sent: Sent<'_> = serde_json::from_slice(sent).map_err(|_other| AskError::Sent)?;
+        let sent: SentArgs<'_> = serde_json::from_slice(sent).map_err(|_other| AskError::Sent)?;
         let own = |text: Option<&RawValue>| text.map(ToOwned::to_owned);
         let messages = messages.iter().enumerate();
         let tools = tools.unwrap_or_default();
@@ -213,8 +213,8 @@ impl Ask {
             tools: tools
                 .map(|(i, (tool, sent))| function(&tool.0, sent, i))
                 .collect::<Read<_>>()?,
-            tool_choice: tool_choice.zip(sent.tool_choice).map(|(word, t)| Given::of(word, t)),
-            response_format: format.map(|(format, text)| Given::of(format.kind, text)),
+            tool_choice: tool_choice.zip(sent.tool_choice).map(|(word, t)| Excerpt::of(word, t)),
+            response_format: format.map(|(format, text)| Excerpt::of(format.kind, text)),
         })
     }
 
@@ -290,7 +290,7 @@ struct Function {
 }
 
 /// The `function` of one tool: a tool of any other type would be run by the provider.
-fn function(tool: &Json, sent: &RawValue, i: usize) -> Read<Given<String>> {
+fn function(tool: &Json, sent: &RawValue, i: usize) -> Read<Excerpt<String>> {
     let at = format!("`tools[{i}]`");
     let kind = Kind::of(tool);
     if kind != "function" {
@@ -302,7 +302,7 @@ fn function(tool: &Json, sent: &RawValue, i: usize) -> Read<Given<String>> {
         return Err(AskError::Name(at));
     }
     let sent: SentTool<'_> = serde_json::from_str(sent.get()).map_err(|_other| AskError::Sent)?;
-    Ok(Given::of(name, sent.function))
+    Ok(Excerpt::of(name, sent.function))
 }
 
 /// A message as it is written.

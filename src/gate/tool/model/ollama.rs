@@ -148,7 +148,7 @@ struct OllamaFunction {
 
 /// The arguments in the same answer as they were written: the order of members is the model's.
 #[derive(Deserialize)]
-struct Written<'a> {
+struct WrittenAnswer<'a> {
     #[serde(borrow)]
     message: WrittenCalls<'a>,
 }
@@ -178,7 +178,7 @@ struct WrittenArguments<'a> {
 pub(super) fn said(answer: &Json, bytes: &[u8]) -> Result<Said, AnswerError> {
     let ChatAnswer { model, message, done_reason, prompt_eval_count, eval_count } =
         shape::read(answer)?;
-    let written: Written<'_> = serde_json::from_slice(bytes)?;
+    let written: WrittenAnswer<'_> = serde_json::from_slice(bytes)?;
     let written = written.message.tool_calls.unwrap_or_default();
     let calls = message.tool_calls.unwrap_or_default().into_iter().zip(written).enumerate();
     let calls = calls.map(|(i, (call, written))| {
