@@ -2,7 +2,7 @@
 //! more, and keys that an operator revoked.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use super::checked::{self, Checked, Live};
 use super::lists::{Known, ended};
@@ -14,8 +14,9 @@ use crate::config::Config;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::sshsig::SshSig;
 use crate::domain::time::Timestamp;
-use crate::enforce::{Checker, Counts, Parties, Readying, Refused, Releaser, Road, Said};
+use crate::enforce::{Checker, Counts, Parties, Readying, Refused, Releaser, Said, Signers};
 use crate::evidence::artifacts::{Artifacts, SignedList};
+use crate::ledger::Ledger;
 use crate::ledger::hold::Hold;
 
 /// The list in its file, and who may sign it.
@@ -28,22 +29,23 @@ pub(super) struct List {
     tenant: String,
     artifacts: Artifacts,
     known: Known,
-    road: Weak<Road>,
 }
 
-/// Has approvals, and orders that take back a stop, count as the configured list says. Without one, none does.
-pub(super) fn trust(checked: &Checked, road: &Arc<Road>) {
-    let list = signed(checked, &checked.live(), road).map(Arc::new);
+/// Approvals, and orders that take back a stop, count as the configured list says. Without one, none does.
+pub(super) fn signers(checked: &Checked, ledger: &Ledger) -> Signers {
+    let list = signed(checked, &checked.live(), ledger).map(Arc::new);
     if let Some(Err(why)) = list.as_ref().map(|list| list.open()) {
         // Held calls wait all the same; somebody may mend the list meanwhile.
         tracing::warn!(%why, "nobody can approve");
     }
-    road.trust_operators(list.clone().map(|list| list as Arc<dyn Releaser>));
-    road.trust_approvers(list.map(|list| list as Arc<dyn Checker>));
+    Signers {
+        orders: list.clone().map(|list| list as Arc<dyn Releaser>),
+        approvals: list.map(|list| list as Arc<dyn Checker>),
+    }
 }
 
 /// The configured list itself.
-pub(super) fn signed(checked: &Checked, live: &Live, road: &Arc<Road>) -> Option<List> {
+pub(super) fn signed(checked: &Checked, live: &Live, ledger: &Ledger) -> Option<List> {
     let config = &live.config;
     Some(List {
         file: config.approvals.signers.clone()?,
@@ -52,8 +54,7 @@ pub(super) fn signed(checked: &Checked, live: &Live, road: &Arc<Road>) -> Option
         owners: config.approvals.owner_may_approve,
         tenant: super::fleet::tenant(config),
         artifacts: checked.artifacts.clone(),
-        known: Known::of(Purpose::Approval, checked, road),
-        road: Arc::downgrade(road),
+        known: Known::of(Purpose::Approval, checked, ledger),
     })
 }
 
@@ -133,10 +134,7 @@ impl List {
         let (list, (text, envelope)) = self.read()?;
         self.known.check(&list)?;
         self.artifacts.put_approvers(list.digest(), &text, &envelope).map_err(|e| e.to_string())?;
-        let road = self.road.upgrade().ok_or("the gate has stopped")?;
-        let keys = list.signers().iter().map(|signer| signer.key.fingerprint());
-        let revoked: Vec<String> = keys.filter(|key| road.is_key_stopped(key)).collect();
-        Ok(list.without(revoked))
+        Ok(self.known.trusted(list))
     }
 }
 

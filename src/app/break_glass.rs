@@ -2,7 +2,7 @@
 //! without any key that approves calls too.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use super::checked::{self, Checked};
 use super::lists::Known;
@@ -14,8 +14,9 @@ use crate::config::Config;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::sshsig::SshSig;
 use crate::domain::time::Timestamp;
-use crate::enforce::{Breaker, Readying, Refused, Road};
+use crate::enforce::{Breaker, Readying, Refused};
 use crate::evidence::artifacts::{Artifacts, SignedList};
+use crate::ledger::Ledger;
 use crate::operator::break_glass::Glass;
 use crate::telemetry::metrics::Metrics;
 
@@ -36,7 +37,6 @@ struct Gate {
     terms: Terms,
     artifacts: Artifacts,
     known: Known,
-    road: Weak<Road>,
 }
 
 /// What the configuration says; `None`: there is no break-glass.
@@ -69,16 +69,16 @@ pub(super) fn wrong(config: &Config) -> Vec<String> {
 /// The configured list of a gate. `None`: no statement opens anything here.
 pub(super) fn breaker(
     checked: &Checked,
-    road: &Arc<Road>,
+    ledger: &Ledger,
 ) -> Result<Option<Arc<dyn Breaker>>, Vec<String>> {
     let Some((list, terms)) = configured(&checked.config)? else { return Ok(None) };
     if let Err(why) = list.open() {
         // Somebody may mend it before it is needed.
         tracing::warn!(%why, "nobody can break glass");
     }
-    let known = Known::of(Purpose::BreakGlass, checked, road);
-    let (artifacts, road) = (checked.artifacts.clone(), Arc::downgrade(road));
-    Ok(Some(Arc::new(Gate { list, terms, artifacts, known, road })))
+    let known = Known::of(Purpose::BreakGlass, checked, ledger);
+    let artifacts = checked.artifacts.clone();
+    Ok(Some(Arc::new(Gate { list, terms, artifacts, known })))
 }
 
 /// What an office needs to take statements. `None`: it takes none.
@@ -138,12 +138,9 @@ impl Breaker for Gate {
         self.known.counts(&list).map_err(unusable)?;
         let kept = self.artifacts.put_approvers(list.digest(), &text, &envelope);
         kept.map_err(|e| unusable(e.to_string()))?;
-        let road = self.road.upgrade().ok_or_else(|| unusable("the gate has stopped".into()))?;
-        let keys = list.signers().iter().map(|signer| signer.key.fingerprint());
-        let revoked: Vec<String> = keys.filter(|key| road.is_key_stopped(key)).collect();
         let refused =
             |why: break_glass::Refused| Refused { detail: why.code.to_owned(), message: why.why };
-        let open = break_glass::check(&self.terms, &list.without(revoked), signed, now);
+        let open = break_glass::check(&self.terms, &self.known.trusted(list), signed, now);
         let mut open = open.map_err(refused)?;
         // As stock tools spell them: that is what goes on the books.
         for signature in &mut open.signed.signatures {

@@ -16,6 +16,7 @@ use crate::crypto::files::Seen;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::signer::{self, Signer};
 use crate::domain::time::Timestamp;
+use crate::enforce::Stops;
 use crate::evidence::artifacts::Artifacts;
 use crate::identity::callers::{Callers, Trust};
 use crate::identity::token::RunTokens;
@@ -53,6 +54,8 @@ pub(super) struct Checked {
     pub artifacts: Artifacts,
     /// The newest of everything that was in force on the chain.
     pub versions: Arc<Versions>,
+    /// What operators have stopped.
+    pub stops: Arc<Stops>,
     pub enrolment: Arc<dyn Certifier>,
     pub metrics: Arc<Metrics>,
     /// What is replayed, if anything is.
@@ -183,6 +186,7 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
         tokens,
         artifacts,
         versions: Arc::default(),
+        stops: Arc::default(),
         metrics,
         stage,
         forked,

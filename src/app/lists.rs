@@ -4,7 +4,7 @@
 //! by putting the old file back, not even while no gate runs.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use super::checked::Checked;
 use super::running::Running;
@@ -15,14 +15,19 @@ use crate::approval::approvers::Purpose;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::domain::time::Timestamp;
-use crate::enforce::{Breaker, Refused, Road};
+use crate::enforce::{Breaker, Refused, Stops};
+use crate::ledger::Ledger;
+use crate::ledger::drafts::Written;
+use crate::record::chain::SignersBound;
+use crate::record::{Draft, TaggedDigest};
 
 /// What is known of the lists of one purpose.
 pub(super) struct Known {
     purpose: Purpose,
     versions: Arc<Versions>,
+    stops: Arc<Stops>,
     clock: Arc<dyn Clock>,
-    road: Weak<Road>,
+    ledger: Ledger,
 }
 
 /// The names of the lists that a configuration has.
@@ -36,10 +41,9 @@ pub(super) fn configured(config: &Config) -> BTreeSet<&'static str> {
 pub(super) async fn bind(
     checked: &Checked,
     running: &Running,
-    road: &Arc<Road>,
     breaker: Option<&dyn Breaker>,
 ) -> Result<(), Error> {
-    let list = approvers::signed(checked, &checked.live(), road);
+    let list = approvers::signed(checked, &checked.live(), &running.ledger);
     loop {
         let mut bound = Ok(());
         if let Some(list) = &list {
@@ -73,9 +77,22 @@ impl std::fmt::Debug for Known {
 }
 
 impl Known {
-    pub(super) fn of(purpose: Purpose, checked: &Checked, road: &Arc<Road>) -> Self {
-        let (versions, clock) = (Arc::clone(&checked.versions), Arc::clone(&checked.clock));
-        Self { purpose, versions, clock, road: Arc::downgrade(road) }
+    pub(super) fn of(purpose: Purpose, checked: &Checked, ledger: &Ledger) -> Self {
+        Self {
+            purpose,
+            versions: Arc::clone(&checked.versions),
+            stops: Arc::clone(&checked.stops),
+            clock: Arc::clone(&checked.clock),
+            ledger: ledger.clone(),
+        }
+    }
+
+    /// A list without the keys that an operator has stopped.
+    pub(super) fn trusted(&self, list: Approvers) -> Approvers {
+        let now = self.clock.now();
+        let keys = list.signers().iter().map(|signer| signer.key.fingerprint());
+        let stopped: Vec<String> = keys.filter(|key| self.stops.has_key(key, now)).collect();
+        list.without(stopped)
     }
 
     /// Refuses a list that may not follow the one on the chain, and one that has ended.
@@ -101,8 +118,14 @@ impl Known {
             return Ok(());
         }
         let unwritten = |message: String| Refused { detail: "ledger.unavailable".into(), message };
-        let road = self.road.upgrade().ok_or_else(|| unwritten("the gate has stopped".into()))?;
-        let recorded = road.bind_signers(self.purpose.list(), list).await;
+        let edition = list.edition();
+        let bound = SignersBound {
+            digest: TaggedDigest(*list.digest()),
+            expires: edition.expires.map(|at| at.to_string().into()),
+            list: self.purpose.list(),
+            version: edition.version.into(),
+        };
+        let recorded = self.ledger.record(Written::bare(Draft::of(bound))).await;
         recorded.map_err(|error| unwritten(error.to_string()))?;
         self.versions.keep_list(self.purpose, list);
         Ok(())

@@ -39,6 +39,7 @@ mod listen;
 mod lists;
 pub mod named;
 pub mod never;
+mod opening;
 mod operators;
 mod policy;
 mod reaper;

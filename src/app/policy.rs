@@ -12,9 +12,9 @@ use super::{PAUSE, approvers, lint};
 use crate::config::Lint;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
-use crate::enforce::{Basis, Road};
+use crate::enforce::{Basis, Policy, Road};
 use crate::identity::manifest::Manifest;
-use crate::ledger;
+use crate::ledger::{self, Ledger};
 use crate::policy::activation::{Candidate, load_signed};
 use crate::policy::bundle::Bundle;
 use crate::policy::lint::{Finding, Level};
@@ -22,7 +22,7 @@ use crate::policy::lint::{Finding, Level};
 /// Puts the configured bundle in force when the gate opens. Without one nothing is ready.
 pub(super) async fn load(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>) {
     let loaded = match running.constitution.get() {
-        Some(constitution) => constitution.open().await,
+        Some(constitution) => constitution.open(road).await,
         // WHY: a store that is away just now must not leave the gate shut for good.
         None => {
             let loaded = try_load(checked, running, road, |error| running.passes(error)).await;
@@ -46,7 +46,8 @@ async fn try_load(
     let Some(dir) = live.config.policy.bundle.clone() else {
         return Err("`policy.bundle` is not set".to_owned());
     };
-    let (candidate, findings) = examine(checked, &live, road, road.tool_tiers(), dir).await?;
+    let (candidate, findings) =
+        examine(checked, &live, &running.ledger, road.tool_tiers(), dir).await?;
     let noted = linted(&findings, live.config.policy.lint)?;
     put_in_force(checked, road, candidate, None, again).await?;
     *running.findings.lock() = noted;
@@ -57,13 +58,13 @@ async fn try_load(
 pub(super) async fn examine(
     checked: &Arc<Checked>,
     live: &Live,
-    road: &Arc<Road>,
+    ledger: &Ledger,
     tools: Vec<(String, Tier)>,
     dir: PathBuf,
 ) -> Result<(Candidate, Vec<Finding>), String> {
     let now = checked.clock.now();
     let tools = lint::tiers(tools, live.callers.manifests());
-    let (list, theirs) = (approvers::signed(checked, live, road), live.clone());
+    let (list, theirs) = (approvers::signed(checked, live, ledger), live.clone());
     // Blocks for the trial in a child process.
     let loading = tokio::task::spawn_blocking(move || {
         // Whose approval would count: on the list as it is signed, with a key that nobody revoked.
@@ -73,7 +74,7 @@ pub(super) async fn examine(
     });
     let (candidate, findings) = loading.await.map_err(|_| "loading panicked".to_owned())??;
     let needed = live.policy_trust.threshold;
-    if candidate.signers.iter().filter(|key| !road.is_key_stopped(key)).count() < needed {
+    if candidate.signers.iter().filter(|key| !checked.stops.has_key(key, now)).count() < needed {
         return Err("an operator has revoked a key that signed it".to_owned());
     }
     checked.versions.check_bundle(&candidate.bundle)?;
@@ -115,6 +116,18 @@ pub(super) fn unfit(manifests: &[Arc<Manifest>], bundle: &Bundle) -> Vec<Finding
     findings
 }
 
+/// A bundle as the road takes it, with the keys that signed it.
+pub(super) fn signed(candidate: &Candidate, live: &Live) -> Policy {
+    let Candidate { bundle, engine, signers } = candidate;
+    Policy {
+        engine: Arc::clone(engine),
+        name: bundle.name().to_owned(),
+        version: bundle.version().to_string(),
+        signers: signers.clone(),
+        threshold: live.policy_trust.threshold,
+    }
+}
+
 /// Puts a bundle in force that was examined, and remembers it.
 pub(super) async fn put_in_force(
     checked: &Checked,
@@ -123,32 +136,25 @@ pub(super) async fn put_in_force(
     basis: Option<Basis>,
     again: impl Fn(&ledger::Error) -> bool,
 ) -> Result<(), String> {
-    let Candidate { bundle, engine, signers } = candidate;
     let live = checked.live();
+    let policy = signed(&candidate, &live);
+    let bundle = candidate.bundle;
     if let Some(finding) = unfit(live.callers.manifests(), &bundle).into_iter().next() {
         return Err(finding.message);
     }
-    let (name, version) = (bundle.name().to_owned(), bundle.version().to_string());
     checked.artifacts.put_policy(&bundle.digest(), bundle.tar()).map_err(|e| e.to_string())?;
-    let on = || road.activate_on(Arc::clone(&engine), (&name, &version), basis);
-    while let Err(error) = on().await {
+    while let Err(error) = road.activate(policy.clone(), basis).await {
         if !again(&error) {
             return Err(error.to_string());
         }
         tokio::time::sleep(PAUSE).await;
     }
-    remember(checked, road, bundle, (signers, live.policy_trust.threshold));
+    remember(checked, bundle);
     Ok(())
 }
 
-/// Keeps what is to be known of the bundle in force: who signed it, and that nothing older may follow it.
-pub(super) fn remember(
-    checked: &Checked,
-    road: &Road,
-    bundle: Bundle,
-    (signers, needed): (Vec<String>, usize),
-) {
-    road.bundle_signed_by(signers, needed);
+/// Keeps what is to be known of the bundle in force: its manifests, and that nothing older may follow it.
+pub(super) fn remember(checked: &Checked, bundle: Bundle) {
     let bundle = Arc::new(bundle);
     checked.bundle.store(Some(Arc::clone(&bundle)));
     checked.versions.keep_bundle(&bundle);

@@ -16,7 +16,7 @@ use super::tools::{self, Tools};
 use super::{approvers, policy};
 use crate::config::{self, Config};
 use crate::crypto::files::Seen;
-use crate::enforce::{Change, Road};
+use crate::enforce::{Agents, Change, Road};
 use crate::identity::envelope_path;
 use crate::policy::activation::Candidate;
 use crate::tool::mcp::Upstreams;
@@ -138,8 +138,8 @@ impl Watched {
                 *running.refused.lock() = wrong.iter().map(note).collect();
             }
         }
-        if let Some(constitution) = running.constitution.get() {
-            constitution.look_again().await;
+        if let (Some(constitution), Some(road)) = (running.constitution.get(), running.road.get()) {
+            constitution.look_again(road).await;
         }
         running.tell();
     }
@@ -238,7 +238,8 @@ async fn put(
         (Some(dir), None) => {
             let of_bundle = |why| refused(format!("policy.bundle `{}`: {why}", dir.display()));
             let examined =
-                policy::examine(checked, &live, road, toolbox.tiers(), dir.clone()).await;
+                policy::examine(checked, &live, &running.ledger, toolbox.tiers(), dir.clone())
+                    .await;
             let (candidate, findings) = examined.map_err(of_bundle)?;
             let noted = policy::linted(&findings, live.config.policy.lint).map_err(of_bundle)?;
             Some((candidate, noted))
@@ -260,24 +261,21 @@ async fn put(
     if seen.changed() {
         return Err(changing());
     }
-    let engine = bundle.as_ref().map(|(Candidate { bundle, engine, .. }, _)| {
-        (Arc::clone(engine), bundle.name().to_owned(), bundle.version().to_string())
-    });
-    let change = Change { engine, toolbox, callers: Some(Arc::clone(&live.callers)) };
+    let policy = bundle.as_ref().map(|(candidate, _)| policy::signed(candidate, &live));
+    let change = Change { policy, toolbox, agents: Some(Agents::from(&live.callers)) };
     let recorded = match road.change(change).await {
         Ok(recorded) => recorded,
         Err(why) => return Err(Unchanged::Later(why.to_string())),
     };
     upstreams.start_all();
     running.upstreams.store(Arc::new(upstreams));
-    let needed = live.policy_trust.threshold;
-    if let Some((Candidate { bundle, signers, .. }, noted)) = bundle {
+    if let Some((Candidate { bundle, .. }, noted)) = bundle {
         *running.findings.lock() = noted;
-        policy::remember(checked, road, bundle, (signers, needed));
+        policy::remember(checked, bundle);
     }
     checked.versions.keep(&live.callers);
     take_over(checked, running, road, live);
-    if let Some(list) = approvers::signed(checked, &checked.live(), road)
+    if let Some(list) = approvers::signed(checked, &checked.live(), &running.ledger)
         && let Err(why) = list.bind().await
     {
         // It is tried again before anybody's word counts by it.
@@ -292,7 +290,7 @@ fn take_over(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>, live: 
         office.set_staff(live.staff.clone());
     }
     checked.live.store(Arc::new(live));
-    approvers::trust(checked, road);
+    road.replace_signers(approvers::signers(checked, &running.ledger));
 }
 
 /// The configuration file and everything it names that is followed, as it is now.

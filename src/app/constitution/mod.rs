@@ -23,6 +23,7 @@ use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::enforce::{Amender, Basis, BasisKind, Road};
 use crate::ledger::Ledger;
+use crate::ledger::store::Leased;
 use crate::policy::activation::InForce;
 use crate::policy::bundle::Unread;
 use crate::policy::carried::Carried;
@@ -59,7 +60,6 @@ struct Inner {
 /// The keeper of the constitution.
 pub(super) struct Constitution {
     checked: Arc<Checked>,
-    road: Weak<Road>,
     running: Weak<Running>,
     ledger: Ledger,
     orders: Arc<dyn Orders>,
@@ -78,25 +78,19 @@ impl std::fmt::Debug for Constitution {
 }
 
 impl Constitution {
-    /// Nothing read yet. `None` before a slot is held.
-    pub fn new(
-        checked: &Arc<Checked>,
-        running: &Arc<Running>,
-        road: &Arc<Road>,
-    ) -> Option<Arc<Self>> {
-        let origin = running.ledger.leased()?.origin.clone();
-        Some(Arc::new(Self {
+    /// The keeper of the chain that is leased. Nothing is read yet.
+    pub fn new(checked: &Arc<Checked>, running: &Arc<Running>, leased: &Leased) -> Arc<Self> {
+        Arc::new(Self {
             checked: Arc::clone(checked),
-            road: Arc::downgrade(road),
             running: Arc::downgrade(running),
             ledger: running.ledger.clone(),
             orders: running.list.orders(),
-            origin,
+            origin: leased.origin.clone(),
             opened: watch::channel(false).0,
             inner: tokio::sync::Mutex::default(),
             in_force: Mutex::default(),
             note: Mutex::default(),
-        }))
+        })
     }
 
     /// The bundle this chain says is in force.
@@ -110,11 +104,11 @@ impl Constitution {
     }
 
     /// Puts back in force what was, or the first bundle of all, and obeys what came meanwhile.
-    pub async fn open(&self) -> Result<(), String> {
+    pub async fn open(&self, road: &Arc<Road>) -> Result<(), String> {
         let mut inner = self.inner.lock().await;
-        let opened = self.begin(&mut inner).await;
+        let opened = self.begin(&mut inner, road).await;
         *self.note.lock() = opened.as_ref().err().map(|why| format!("policy: {why}"));
-        self.catch_up(&mut inner, u64::MAX).await;
+        self.catch_up(&mut inner, u64::MAX, road).await;
         for (seq, done) in &inner.done {
             self.report(*seq, done).await;
         }
@@ -127,10 +121,9 @@ impl Constitution {
     }
 
     /// Somebody asked to read the policy again: without an amendment that puts nothing else in force.
-    pub async fn look_again(&self) {
-        let lacking = self.road.upgrade().is_some_and(|road| road.engine().is_none());
-        if lacking && *self.opened.borrow() {
-            if let Err(why) = self.open().await {
+    pub async fn look_again(&self, road: &Arc<Road>) {
+        if road.engine().is_none() && *self.opened.borrow() {
+            if let Err(why) = self.open(road).await {
                 tracing::error!(%why, "no policy bundle is in force");
             }
             return;
@@ -159,7 +152,7 @@ impl Constitution {
         *self.note.lock() = note;
     }
 
-    async fn begin(&self, inner: &mut Inner) -> Result<(), String> {
+    async fn begin(&self, inner: &mut Inner, road: &Arc<Road>) -> Result<(), String> {
         let running = self.running.upgrade().ok_or("the gate has stopped")?;
         let last = loop {
             match self.ledger.last_activated().await {
@@ -168,19 +161,19 @@ impl Constitution {
                 Err(error) => return Err(error.to_string()),
             }
         };
-        let Some(last) = last else { return self.bootstrap(inner).await };
+        let Some(last) = last else { return self.bootstrap(inner, road).await };
         let version = last.version.parse().map_err(|_| "the version in force is none")?;
         let digest = last.bundle;
         *self.in_force.lock() = Some(InForce { name: last.name, version, digest });
         let dir = self.find(&digest).await.ok_or_else(|| {
             format!("{} is in force on this chain, and its files are nowhere", digest.prefixed())
         })?;
-        self.put(dir, BasisKind::Restart, None).await
+        self.put(road, dir, (BasisKind::Restart, None)).await
     }
 
     /// The first bundle of this chain: from the directory. Where amendments were made already, it has to be
     /// one that they led from or to.
-    async fn bootstrap(&self, inner: &mut Inner) -> Result<(), String> {
+    async fn bootstrap(&self, inner: &mut Inner, road: &Arc<Road>) -> Result<(), String> {
         let live = self.checked.live();
         let dir = live.config.policy.bundle.clone().ok_or("`policy.bundle` is not set")?;
         let digest = digest_of(&dir)?;
@@ -200,7 +193,7 @@ impl Constitution {
         let kept = self.kept(&digest);
         let files = Carried::read(&dir).map_err(|_| "the directory changed".to_owned())?;
         files.write(&kept).map_err(|e| format!("`{}`: {e}", kept.display()))?;
-        self.put(kept, BasisKind::Bootstrap, None).await
+        self.put(road, kept, (BasisKind::Bootstrap, None)).await
     }
 
     /// Amendments that a gate put in force, with the number of the row that had it done.
@@ -253,13 +246,16 @@ impl Constitution {
     }
 
     /// Examines the bundle of a directory and puts it in force.
-    async fn put(&self, dir: PathBuf, kind: BasisKind, base: Option<Digest>) -> Result<(), String> {
-        let stopped = || "the gate has stopped".to_owned();
-        let running = self.running.upgrade().ok_or_else(stopped)?;
-        let road = self.road.upgrade().ok_or_else(stopped)?;
+    async fn put(
+        &self,
+        road: &Arc<Road>,
+        dir: PathBuf,
+        (kind, base): (BasisKind, Option<Digest>),
+    ) -> Result<(), String> {
+        let running = self.running.upgrade().ok_or("the gate has stopped")?;
         let live = self.checked.live();
         let (candidate, findings) =
-            examine(&self.checked, &live, &road, road.tool_tiers(), dir).await?;
+            examine(&self.checked, &live, &self.ledger, road.tool_tiers(), dir).await?;
         let noted = linted(&findings, live.config.policy.lint)?;
         let now = InForce {
             name: candidate.bundle.name().to_owned(),
@@ -269,7 +265,7 @@ impl Constitution {
         let approvals = self.checked.config.policy.approvals;
         let basis = Basis { kind, base, approvals };
         let again = |error: &crate::ledger::Error| running.passes(error);
-        put_in_force(&self.checked, &road, candidate, Some(basis), again).await?;
+        put_in_force(&self.checked, road, candidate, Some(basis), again).await?;
         *self.in_force.lock() = Some(now);
         *running.findings.lock() = noted;
         Ok(())
@@ -277,13 +273,12 @@ impl Constitution {
 
     /// The signed list of those who may approve.
     fn publishers(&self) -> Result<approvers::List, String> {
-        let road = self.road.upgrade().ok_or("the gate has stopped")?;
-        approvers::signed(&self.checked, &self.checked.live(), &road)
+        approvers::signed(&self.checked, &self.checked.live(), &self.ledger)
             .ok_or_else(|| "`approvals.signers` is not set: nobody may approve".to_owned())
     }
 
     /// Looks at every row up to this one; obeys what this gate has not obeyed before.
-    async fn catch_up(&self, inner: &mut Inner, until: u64) {
+    async fn catch_up(&self, inner: &mut Inner, until: u64, road: &Arc<Road>) {
         while inner.seen < until {
             let rows = match self.orders.since(inner.seen, PAGE).await {
                 Ok(rows) => rows,
@@ -302,14 +297,14 @@ impl Constitution {
             }
             for row in rows.into_iter().filter(|row| row.seq <= until) {
                 if row.order.as_ref().is_some_and(|order| order.amends().is_some()) {
-                    self.take(inner, &row).await;
+                    self.take(inner, &row, road).await;
                 }
                 inner.seen = row.seq;
             }
         }
     }
 
-    async fn take(&self, inner: &mut Inner, row: &Row) {
+    async fn take(&self, inner: &mut Inner, row: &Row, road: &Arc<Road>) {
         // What cannot be read is obeyed once more: repeating a row changes nothing.
         let reports = self.orders.reports(row.seq).await.unwrap_or_default();
         let own = reports.iter().find(|report| report.origin == self.origin);
@@ -318,7 +313,7 @@ impl Constitution {
         if let Some(report) = known {
             rows::recall(inner, row, &report.done);
         } else if row.seq > inner.before {
-            let done = self.obey(inner, row).await;
+            let done = self.obey(inner, row, road).await;
             inner.done.insert(row.seq, done);
         }
     }
@@ -343,12 +338,12 @@ fn digest_of(dir: &Path) -> Result<Digest, String> {
 
 #[async_trait]
 impl Amender for Constitution {
-    async fn amend(&self, row: &Row) -> Json {
+    async fn amend(&self, road: &Arc<Road>, row: &Row) -> Json {
         let mut opened = self.opened.subscribe();
         // It is kept as long as it is asked.
         drop(opened.wait_for(|opened| *opened).await);
         let mut inner = self.inner.lock().await;
-        self.catch_up(&mut inner, row.seq).await;
+        self.catch_up(&mut inner, row.seq, road).await;
         if let Some(done) = inner.done.get(&row.seq) {
             return done.clone();
         }

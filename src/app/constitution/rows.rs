@@ -1,5 +1,7 @@
 //! What one row about an amendment means here.
 
+use std::sync::Arc;
+
 use super::{Constitution, Inner, Open};
 use crate::app::policy::examine;
 use crate::approval::{Approval, Word, amendment};
@@ -8,7 +10,7 @@ use crate::control::{Order, Row};
 use crate::crypto::sshsig::SshSig;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
-use crate::enforce::BasisKind;
+use crate::enforce::{BasisKind, Road};
 use crate::policy::activation::{self, InForce};
 use crate::policy::bundle::Bundle;
 use crate::policy::carried::Carried;
@@ -64,11 +66,13 @@ pub(super) fn recall(inner: &mut Inner, row: &Row, done: &Json) {
 
 impl Constitution {
     /// Obeys a row; what was done, or why it was not, is on the books when this returns.
-    pub(super) async fn obey(&self, inner: &mut Inner, row: &Row) -> Json {
+    pub(super) async fn obey(&self, inner: &mut Inner, row: &Row, road: &Arc<Road>) -> Json {
         let (step, done) = match &row.order {
-            Some(Order::Propose { .. }) => (Step::Proposal, self.propose(inner, row).await),
+            Some(Order::Propose { .. }) => (Step::Proposal, self.propose(inner, row, road).await),
             Some(Order::Publish { .. }) => (Step::Approval, self.hear(inner, row).await),
-            Some(Order::Activate { .. }) => (Step::Activation, self.activate(inner, row).await),
+            Some(Order::Activate { .. }) => {
+                (Step::Activation, self.activate(inner, row, road).await)
+            }
             Some(
                 Order::Switch { .. }
                 | Order::Loosen(_)
@@ -99,7 +103,12 @@ impl Constitution {
         }
     }
 
-    async fn propose(&self, inner: &mut Inner, row: &Row) -> Result<Json, Refusal> {
+    async fn propose(
+        &self,
+        inner: &mut Inner,
+        row: &Row,
+        road: &Arc<Road>,
+    ) -> Result<Json, Refusal> {
         role(row, AUTHOR)?;
         let malformed = || Refusal {
             code: "amendment.malformed".into(),
@@ -107,8 +116,8 @@ impl Constitution {
         };
         let proposal = Proposal::of(row).ok_or_else(malformed)?;
         let now = self.based_on(&proposal)?;
-        let (bundle, found) = self.tried(&proposal, &now).await?;
-        let effect = self.effect(&bundle, found)?;
+        let (bundle, found) = self.tried(&proposal, &now, road).await?;
+        let effect = self.effect(road, &bundle, found);
         effect.passes()?;
         self.record_proposal(&proposal, &bundle, &effect).await?;
         let done = effect.to_json(&proposal.bundle, bundle.version().to_string());
@@ -134,15 +143,14 @@ impl Constitution {
         &self,
         proposal: &Proposal,
         now: &InForce,
+        road: &Road,
     ) -> Result<(Bundle, Vec<Finding>), Refusal> {
-        let road = self.road.upgrade();
-        let Some(road) = road else { return refuse("amendment.bundle", "the gate has stopped") };
         let files = files(proposal).or_else(|why| refuse("amendment.bytes", why))?;
         let dir = self.kept(&proposal.bundle);
         let written = files.write(&dir);
         written.or_else(|e| refuse("amendment.bundle", format!("`{}`: {e}", dir.display())))?;
         let (live, tools) = (self.checked.live(), road.tool_tiers());
-        let candidate = examine(&self.checked, &live, &road, tools, dir).await;
+        let candidate = examine(&self.checked, &live, &self.ledger, tools, dir).await;
         let (candidate, found) = candidate.or_else(|why| refuse("amendment.bundle", why))?;
         let bundle = candidate.bundle;
         if let Err(error) = activation::follows(&bundle, now) {
@@ -188,7 +196,12 @@ impl Constitution {
         Ok(Json::object(done))
     }
 
-    async fn activate(&self, inner: &mut Inner, row: &Row) -> Result<Json, Refusal> {
+    async fn activate(
+        &self,
+        inner: &mut Inner,
+        row: &Row,
+        road: &Arc<Road>,
+    ) -> Result<Json, Refusal> {
         role(row, PUBLISHER)?;
         let Some(Order::Activate { bundle }) = &row.order else {
             return refuse("amendment.malformed", "no activation");
@@ -216,9 +229,9 @@ impl Constitution {
             return refuse("amendment.unapproved", why);
         }
         let now = self.based_on(&open.proposal)?;
-        let (new, found) = self.tried(&open.proposal, &now).await?;
-        self.effect(&new, found)?.passes()?;
-        let put = self.put(self.kept(bundle), BasisKind::Amendment, Some(now.digest)).await;
+        let (new, found) = self.tried(&open.proposal, &now, road).await?;
+        self.effect(road, &new, found).passes()?;
+        let put = self.put(road, self.kept(bundle), (BasisKind::Amendment, Some(now.digest))).await;
         put.or_else(|why| refuse("amendment.bundle", why))?;
         tracing::info!(digest = %bundle.prefixed(), "an amendment was put in force");
         self.look_at_directory();

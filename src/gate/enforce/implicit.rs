@@ -111,12 +111,12 @@ impl Road {
                     None => road.open_thread(&caller, opening, &Handle::Thread(thread, key)).await,
                 }
             };
-            road.threads.in_turn(key, open).await
+            road.runs.threads.in_turn(key, open).await
         });
         let lost = |_| Err(Fault::new(Code::LedgerUnknown, "the opening was lost"));
         let opened = opening.await.unwrap_or_else(lost);
         if let Err(fault) = &opened {
-            self.reject(fault.code);
+            self.budget.reject(fault.code);
         }
         opened
     }
@@ -127,7 +127,7 @@ impl Road {
         let Ok(key) = self.thread_key(&self.of_thread(caller), thread) else { return };
         let road = Arc::clone(self);
         let ending = self.tasks.spawn(async move {
-            let found = road.threads.in_turn(key, async { road.runs.of_thread(&key) }).await;
+            let found = road.runs.threads.in_turn(key, async { road.runs.of_thread(&key) }).await;
             if let Some(run) = found {
                 road.seal_at_last(&run, "session_end").await;
             }
@@ -139,7 +139,7 @@ impl Road {
     /// Who asks, with the manifest in force. WHY: who was told of a change asks at once, and may have been
     /// identified a moment before it; whoever is configured no more is refused where the run is asked for.
     fn of_thread(&self, caller: &Caller) -> Caller {
-        self.current(caller).unwrap_or_else(|_| caller.clone())
+        self.in_force.now().agents.current(caller).unwrap_or_else(|_| caller.clone())
     }
 
     /// Two callers never share a thread: manifest, way of proof, uid, token and certificate are all part of it.
@@ -156,7 +156,7 @@ impl Road {
         ];
         // WHY: not an empty part without one, or an upgrade would lose the threads of everybody else.
         parts.extend(auth.holder().map(str::as_bytes));
-        Ok(self.tokens.thread(&parts))
+        Ok(self.runs.tokens.thread(&parts))
     }
 
     /// The run of this thread that takes calls.
@@ -177,7 +177,7 @@ impl Road {
         let idle = if run.thread.is_some() { settings.idle } else { settings.run_idle };
         // WHY: every run is watched; a road that was let go does not wait for them.
         let (road, run) = (Arc::downgrade(self), Arc::clone(run));
-        let (stop, clock) = (self.stop.clone(), Arc::clone(&self.clock));
+        let (tasks, clock) = (self.tasks.clone(), Arc::clone(&self.clock));
         self.tasks.spawn(async move {
             loop {
                 let told = run.idle.notified();
@@ -195,7 +195,7 @@ impl Road {
                 };
                 tokio::select! {
                     biased;
-                    () = stop.cancelled() => return,
+                    () = tasks.stopping() => return,
                     // A call ended: its time counts from here.
                     () = told => run.touch(clock.monotonic()),
                     () = rested => {}

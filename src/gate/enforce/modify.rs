@@ -95,7 +95,7 @@ impl Road {
             Heard::Unavailable(why) => Fault::new(Code::LedgerUnavailable, why),
             Heard::Counted(_) | Heard::Refused(_) | Heard::NotHeld => missing(),
         };
-        let hold = self.held(run, call).await.map_err(unread)?.ok_or_else(missing)?;
+        let hold = self.holds.find(run, call).await.map_err(unread)?.ok_or_else(missing)?;
         // What somebody refused is only to be denied.
         if hold.refused.is_some() {
             return Err(missing());
@@ -105,7 +105,7 @@ impl Road {
         let read = read.map_err(|e| Fault::new(Code::RequestMalformed, e.to_string()))?;
         let said = Said { statement, signature, now: self.clock.now() };
         let own = canonical::bytes(&read);
-        let checker = self.checker();
+        let checker = self.holds.checker();
         if let Ok(checker) = &checker {
             let unwritten = |why: Refused| Fault::new(Code::LedgerUnavailable, why.message);
             checker.ready().await.map_err(unwritten)?;
@@ -123,20 +123,18 @@ impl Road {
         };
         // Before the old one ends: what cannot be asked changes nothing.
         let asked = self.decode(run, request)?;
-        let slot = Some(self.slots.wait(self.agents.load().count(), &run.opener.name).await);
+        let slot = Some(self.runs.slots.wait(self.in_force.agents(), &run.opener.name).await);
         let Entered::Ready(mut ready) = self.enter(run, asked, (slot, None))? else {
             return Err(missing());
         };
         ready.trip.asked_by = Some(Arc::new(by));
         let reason = format!("modified: asked again as `{id}`");
-        let ended = ledger::closing::held_ended(*run.id(), call, false, &reason);
-        if let Err(error) = self.ledger.owe(ended).await {
+        if let Err(error) = self.holds.end(run, call, &reason).await {
             self.turn_back(*ready);
             // It ended otherwise in the same moment.
             let over = error == ledger::Error::CallTaken;
             return Err(if over { missing() } else { Fault::of_ledger(&error) });
         }
-        run.unheld(call);
         let mut answer = ready.sender.subscribe();
         self.set_out(*ready);
         let decided = tokio::time::timeout(DECIDED_WITHIN, answer.wait_for(Option::is_some)).await;

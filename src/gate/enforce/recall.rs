@@ -38,7 +38,7 @@ impl Road {
                 let remembered = self.remembered(run, &call).await?;
                 self.give(run, self.recalled(run, &remembered.recalled))
             }
-            None => match self.told(run, &call) {
+            None => match run.recorded(&call) {
                 Some(answer) => self.give(run, answer),
                 None => Err(missing()),
             },
@@ -87,7 +87,7 @@ impl Road {
     pub(super) fn recalled(&self, run: &Run, recalled: &Recalled) -> Answer {
         let state = recalled.state();
         if *state == RecalledState::ResultUnavailable
-            && let Some(released) = self.large.find(run.id(), recalled.call())
+            && let Some(released) = self.runs.large.find(run.id(), recalled.call())
         {
             return Ok(released);
         }
