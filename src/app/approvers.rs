@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::checked::{self, Checked, Live};
-use super::lists::{Known, ended};
+use super::lists::{Error, Known, ended};
 use crate::approval::approvers::Purpose;
 use crate::approval::order::{self, Loosening, Word};
 use crate::approval::proposal::{self, Proposer};
@@ -63,13 +63,16 @@ pub(super) fn read(
     purpose: Purpose,
     file: &Path,
     trusted: (&[PublicKey], usize),
-) -> Result<(Approvers, SignedList), String> {
-    let bytes = |file: &Path| std::fs::read(file).map_err(|e| format!("`{}`: {e}", file.display()));
+) -> Result<(Approvers, SignedList), Error> {
+    let shown = |file: &Path| file.display().to_string();
+    let bytes = |file: &Path| {
+        std::fs::read(file).map_err(|source| Error::Unread { path: shown(file), source })
+    };
     let mut envelope = file.to_owned().into_os_string();
     envelope.push(".sig.json");
     let (text, envelope) = (bytes(file)?, bytes(Path::new(&envelope))?);
     let list = Approvers::open_for(purpose, &text, &envelope, trusted)
-        .map_err(|e| format!("`{}`: {e}", file.display()))?;
+        .map_err(|source| Error::Unsigned { path: shown(file), source })?;
     Ok((list, (text, envelope)))
 }
 
@@ -77,21 +80,18 @@ pub(super) fn read(
 ///
 /// # Errors
 /// None is configured, it counts for nobody, or it cannot be kept.
-pub(crate) fn for_orders(config: &Config, now: Timestamp) -> Result<Approvers, String> {
-    let file = config.approvals.signers.as_ref().ok_or(
-        "no list says who the operators are: set `approvals.signers`, and give operators' keys the role `operator` \
-         and the namespace `wicketgate-order`",
-    )?;
+pub(crate) fn for_orders(config: &Config, now: Timestamp) -> Result<Approvers, Error> {
+    let file = config.approvals.signers.as_ref().ok_or(Error::Unset)?;
     let mut wrong = Vec::new();
     let keys = checked::keys(&config.trust.approver_keys, &mut wrong);
     if let Some(why) = wrong.pop() {
-        return Err(why);
+        return Err(Error::Keys(why));
     }
     let trusted = (keys.as_slice(), config.trust.approver_threshold);
     let (list, (text, envelope)) = in_force(file, trusted, now)?;
     let kept = Artifacts::open(&config.evidence.artifacts(config));
     let kept = kept.and_then(|at| at.put_approvers(list.digest(), &text, &envelope));
-    kept.map(|()| list).map_err(|e| e.to_string())
+    Ok(kept.map(|()| list)?)
 }
 
 /// A list for orders, and its text with its envelope, if it has not ended.
@@ -102,14 +102,14 @@ pub(crate) fn in_force(
     file: &Path,
     trusted: (&[PublicKey], usize),
     now: Timestamp,
-) -> Result<(Approvers, SignedList), String> {
+) -> Result<(Approvers, SignedList), Error> {
     let (list, signed) = read(Purpose::Order, file, trusted)?;
     ended(&list, now)?;
     Ok((list, signed))
 }
 
 impl List {
-    fn read(&self) -> Result<(Approvers, SignedList), String> {
+    fn read(&self) -> Result<(Approvers, SignedList), Error> {
         read(Purpose::Approval, &self.file, (&self.trusted, self.threshold))
     }
 
@@ -123,17 +123,17 @@ impl List {
     }
 
     /// The list as it is now and on the chain, as [`Self::open`] gives it.
-    pub(super) fn counting(&self) -> Result<Approvers, String> {
+    pub(super) fn counting(&self) -> Result<Approvers, Error> {
         let list = self.open()?;
         self.known.counts(&list)?;
         Ok(list)
     }
 
     /// The list as it is now, without the keys that were revoked; it is kept for evidence.
-    pub(super) fn open(&self) -> Result<Approvers, String> {
+    pub(super) fn open(&self) -> Result<Approvers, Error> {
         let (list, (text, envelope)) = self.read()?;
         self.known.check(&list)?;
-        self.artifacts.put_approvers(list.digest(), &text, &envelope).map_err(|e| e.to_string())?;
+        self.artifacts.put_approvers(list.digest(), &text, &envelope)?;
         Ok(self.known.trusted(list))
     }
 }

@@ -54,7 +54,7 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
         anchor_file: config.fleet.anchor_file.clone(),
         accept_clock_step: config.accept_clock_step,
         marks: Some(Arc::clone(&checked.tokens)),
-        sights: fleet::sights(config).map_err(|e| Error::Config(vec![e]))?,
+        sights: fleet::sights(config).map_err(|e| Error::Config(vec![e.to_string()]))?,
         ..Settings::default()
     };
     let signer = Arc::clone(&checked.enrolment);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::checked::{self, Checked};
-use super::lists::Known;
+use super::lists::{Error, Known};
 use super::{approvers, fleet, operators};
 use crate::approval::Approvers;
 use crate::approval::approvers::Purpose;
@@ -61,7 +61,9 @@ fn configured(config: &Config) -> Result<Option<(List, Terms)>, Vec<String>> {
 pub(super) fn wrong(config: &Config) -> Vec<String> {
     match configured(config) {
         Ok(None) => Vec::new(),
-        Ok(Some((list, _))) => list.open().err().into_iter().collect(),
+        Ok(Some((list, _))) => {
+            list.open().err().map(|wrong| wrong.to_string()).into_iter().collect()
+        }
         Err(wrong) => wrong,
     }
 }
@@ -90,13 +92,13 @@ pub(super) fn office(
         return Ok(None);
     };
     let alarm = operators::webhook(config)?;
-    let list = Arc::new(move || list.open().map(|(list, _)| list));
+    let list = Arc::new(move || Ok(list.open().map_err(|wrong| wrong.to_string())?.0));
     Ok(Some(Glass { terms, list, alarm, metrics: Arc::clone(metrics) }))
 }
 
 impl List {
     /// The list as it is now, and its envelope.
-    fn open(&self) -> Result<(Approvers, SignedList), String> {
+    fn open(&self) -> Result<(Approvers, SignedList), Error> {
         let trusted = (self.trusted.as_slice(), self.threshold);
         let (list, signed) = approvers::read(Purpose::BreakGlass, &self.file, trusted)?;
         if let Some(of_calls) = &self.approvers {
@@ -108,10 +110,7 @@ impl List {
             });
             if let Some(shared) = shared {
                 let key = shared.key.fingerprint();
-                let shown = self.file.display();
-                return Err(format!(
-                    "`{shown}`: {key} approves calls too: break-glass has keys of its own"
-                ));
+                return Err(Error::Shared { path: self.file.display().to_string(), key });
             }
         }
         Ok((list, signed))
@@ -130,14 +129,14 @@ impl Breaker for Gate {
     }
 
     fn check(&self, signed: &Signed, now: Timestamp) -> Result<Open, Refused> {
-        let unusable = |message: String| Refused {
+        let unusable = |wrong: Error| Refused {
             detail: "break_glass.signer".into(),
-            message: format!("the list of break-glass signers cannot be used: {message}"),
+            message: format!("the list of break-glass signers cannot be used: {wrong}"),
         };
         let (list, (text, envelope)) = self.list.open().map_err(unusable)?;
         self.known.counts(&list).map_err(unusable)?;
         let kept = self.artifacts.put_approvers(list.digest(), &text, &envelope);
-        kept.map_err(|e| unusable(e.to_string()))?;
+        kept.map_err(|unkept| unusable(unkept.into()))?;
         let refused =
             |why: break_glass::Refused| Refused { detail: why.code.to_owned(), message: why.why };
         let open = break_glass::check(&self.terms, &self.known.trusted(list), signed, now);

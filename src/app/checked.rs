@@ -17,6 +17,7 @@ use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::signer::{self, Signer};
 use crate::domain::time::Timestamp;
 use crate::enforce::Stops;
+use crate::evidence;
 use crate::evidence::artifacts::Artifacts;
 use crate::identity::callers::{Callers, Trust};
 use crate::identity::token::RunTokens;
@@ -82,10 +83,9 @@ impl Checked {
 
 impl Live {
     /// Keeps every manifest for whoever verifies evidence.
-    pub fn keep_manifests(&self, artifacts: &Artifacts) -> Result<(), String> {
+    pub fn keep_manifests(&self, artifacts: &Artifacts) -> Result<(), evidence::Error> {
         let mut all = self.callers.manifests().iter();
         all.try_for_each(|one| artifacts.put_manifest(&one.digest, &one.yaml, &one.envelope))
-            .map_err(|e| e.to_string())
     }
 }
 
@@ -168,9 +168,8 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
     let (live, tools) =
         live(config.clone(), opened, &tokens, clock.now()).map_err(Error::Config)?;
     live.callers.strangers().iter().for_each(|warning| tracing::warn!("{warning}"));
-    let system = |e: String| Error::System(e);
-    let artifacts = Artifacts::open(&config.state.join("artifacts"));
-    let artifacts = artifacts.map_err(|e| system(e.to_string()))?;
+    let system = |e: evidence::Error| Error::System(e.to_string());
+    let artifacts = Artifacts::open(&config.state.join("artifacts")).map_err(system)?;
     live.keep_manifests(&artifacts).map_err(system)?;
     let names = tools.toolbox.iter().map(|tool| tool.facts.name.to_string());
     let names = names.collect::<Vec<_>>();
@@ -263,7 +262,7 @@ fn certifier(
         return Ok(Arc::new(Local(enrolment_key(config, entropy)?)));
     };
     let enrolled = Enrolled::of(enrolment, super::fleet::tenant(config), clock);
-    let enrolled = enrolled.map_err(|why| Error::Config(vec![why]))?;
+    let enrolled = enrolled.map_err(|why| Error::Config(vec![why.to_string()]))?;
     pin(&config.state, &enrolled.public())?;
     Ok(Arc::new(enrolled))
 }

@@ -66,11 +66,12 @@ impl Archive for Configured {
     }
 
     async fn approvers(&self) -> Result<Approvers, String> {
-        approvers::for_orders(&self.0, SystemClock::new().now())
+        approvers::for_orders(&self.0, SystemClock::new().now()).map_err(|e| e.to_string())
     }
 
     async fn fleet(&self) -> Result<FleetParts, String> {
-        fleet::parts(&self.0, &fleet::Keys::of(&self.0)?).await
+        let keys = fleet::Keys::of(&self.0).map_err(|e| e.to_string())?;
+        fleet::parts(&self.0, &keys).await.map_err(|e| e.to_string())
     }
 }
 

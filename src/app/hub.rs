@@ -70,7 +70,8 @@ async fn run(config: Config) -> Result<Ended, Error> {
     let reaping = reaper(&config, &desk, reader, &office)?;
     let reaping = tokio::spawn(Arc::new(reaping).run(stop.clone()));
     let (ready_out, readiness) = watch::channel(Readiness::default());
-    let settings = config.operator.door().map_err(|why| Error::Config(vec![why]))?;
+    let settings =
+        config.operator.door().map_err(|wrong| Error::Config(vec![wrong.to_string()]))?;
     let tls = settings.tls.clone();
     let view = door::View { readiness, metrics };
     let parts = |registry: &Registry| enrolling(registry, &desk, (&ledger, enrols));
@@ -190,7 +191,7 @@ impl Desk {
             lease_term: lease,
             heartbeat: lease.saturating_mul(2) / 3,
             anchor_file: config.fleet.anchor_file.clone(),
-            sights: fleet::sights(config).map_err(|e| Error::Config(vec![e]))?,
+            sights: fleet::sights(config).map_err(|e| Error::Config(vec![e.to_string()]))?,
             ..Settings::default()
         };
         Ok(Self {

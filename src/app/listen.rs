@@ -66,7 +66,8 @@ pub(super) async fn listen(
     let bound = grpc::bind(settings).await.map_err(|e| Error::System(e.to_string()))?;
     let stop = CancellationToken::new();
     let view = operator::View { readiness: ready.clone(), metrics: Arc::clone(&checked.metrics) };
-    let settings = config.operator.door().map_err(|why| Error::Config(vec![why]))?;
+    let settings =
+        config.operator.door().map_err(|wrong| Error::Config(vec![wrong.to_string()]))?;
     let listeners = [("listen.tls", tls), ("operator.tls", settings.tls.clone())];
     drop(running.doors.set(Doors::new(listeners, &checked.clock, &checked.metrics)));
     let tls = settings.tls.is_some();

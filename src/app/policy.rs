@@ -8,29 +8,70 @@ use std::time::Duration;
 
 use super::checked::{Checked, Live};
 use super::running::Running;
+use super::versions::Unfollowing;
 use super::{PAUSE, approvers, lint};
 use crate::config::Lint;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 use crate::enforce::{Basis, Policy, Road};
+use crate::evidence;
 use crate::identity::manifest::Manifest;
 use crate::ledger::{self, Ledger};
 use crate::policy::activation::{Candidate, load_signed};
 use crate::policy::bundle::Bundle;
+use crate::policy::fault;
 use crate::policy::lint::{Finding, Level};
+
+/// Why a bundle is not put in force.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// None is configured.
+    #[error("`policy.bundle` is not set")]
+    Unset,
+    /// It does not hold by itself.
+    #[error("{}; {}", .0, .0.next())]
+    Bundle(#[from] fault::Error),
+    /// Who read it is lost.
+    #[error("loading panicked")]
+    Lost,
+    /// One of those who signed it is trusted no more.
+    #[error("an operator has revoked a key that signed it")]
+    Revoked,
+    /// It may not follow the one in force.
+    #[error(transparent)]
+    Unfollowing(#[from] Unfollowing),
+    /// A manifest does not fit it.
+    #[error("{}", .0.message)]
+    Unfit(Finding),
+    /// Lints found errors in it.
+    #[error("lints found errors in it (`policy.lint`): {}", shown(.0))]
+    Lints(Vec<Finding>),
+    /// It cannot be kept for evidence.
+    #[error(transparent)]
+    Unkept(#[from] evidence::Error),
+    /// Its activation cannot be recorded.
+    #[error(transparent)]
+    Ledger(#[from] ledger::Error),
+}
+
+fn shown(findings: &[Finding]) -> String {
+    findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
 
 /// Puts the configured bundle in force when the gate opens. Without one nothing is ready.
 pub(super) async fn load(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>) {
-    let loaded = match running.constitution.get() {
-        Some(constitution) => constitution.open(road).await,
+    let why = match running.constitution.get() {
+        Some(constitution) => constitution.open(road).await.err().map(|why| why.to_string()),
         // WHY: a store that is away just now must not leave the gate shut for good.
         None => {
             let loaded = try_load(checked, running, road, |error| running.passes(error)).await;
             // Told beside readiness until a bundle that is good was read.
-            loaded.inspect_err(|why| running.refused.lock().push(format!("policy: {why}")))
+            let why = loaded.err().map(|why| why.to_string());
+            running.refused.lock().extend(why.iter().map(|why| format!("policy: {why}")));
+            why
         }
     };
-    if let Err(why) = loaded {
+    if let Some(why) = why {
         tracing::error!(%why, "no policy bundle is in force");
     }
     running.tell();
@@ -41,11 +82,9 @@ async fn try_load(
     running: &Running,
     road: &Arc<Road>,
     again: impl Fn(&ledger::Error) -> bool,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let live = checked.live();
-    let Some(dir) = live.config.policy.bundle.clone() else {
-        return Err("`policy.bundle` is not set".to_owned());
-    };
+    let dir = live.config.policy.bundle.clone().ok_or(Error::Unset)?;
     let (candidate, findings) =
         examine(checked, &live, &running.ledger, road.tool_tiers(), dir).await?;
     let noted = linted(&findings, live.config.policy.lint)?;
@@ -61,7 +100,7 @@ pub(super) async fn examine(
     ledger: &Ledger,
     tools: Vec<(String, Tier)>,
     dir: PathBuf,
-) -> Result<(Candidate, Vec<Finding>), String> {
+) -> Result<(Candidate, Vec<Finding>), Error> {
     let now = checked.clock.now();
     let tools = lint::tiers(tools, live.callers.manifests());
     let (list, theirs) = (approvers::signed(checked, live, ledger), live.clone());
@@ -72,10 +111,10 @@ pub(super) async fn examine(
         let approvers = list.as_ref().map_or(0, lint::approvers);
         read(&theirs, &dir, now, (&tools, approvers))
     });
-    let (candidate, findings) = loading.await.map_err(|_| "loading panicked".to_owned())??;
+    let (candidate, findings) = loading.await.map_err(|_| Error::Lost)??;
     let needed = live.policy_trust.threshold;
     if candidate.signers.iter().filter(|key| !checked.stops.has_key(key, now)).count() < needed {
-        return Err("an operator has revoked a key that signed it".to_owned());
+        return Err(Error::Revoked);
     }
     checked.versions.check_bundle(&candidate.bundle)?;
     Ok((candidate, findings))
@@ -87,10 +126,10 @@ pub(super) fn read(
     dir: &Path,
     now: Timestamp,
     (tools, approvers): (&[(String, Tier)], usize),
-) -> Result<(Candidate, Vec<Finding>), String> {
+) -> Result<(Candidate, Vec<Finding>), Error> {
     let deadline = Duration::from_millis(live.config.policy.deadline_ms);
     let loaded = load_signed(dir, &live.policy_trust, now, Path::new("/proc/self/exe"), deadline);
-    let loaded = loaded.map_err(|error| format!("{error}; {}", error.next()))?;
+    let loaded = loaded?;
     let manifests = live.callers.manifests();
     let findings = lint::of(&loaded.bundle, &live.config, tools, approvers, manifests);
     Ok((loaded, findings))
@@ -135,17 +174,17 @@ pub(super) async fn put_in_force(
     candidate: Candidate,
     basis: Option<Basis>,
     again: impl Fn(&ledger::Error) -> bool,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let live = checked.live();
     let policy = signed(&candidate, &live);
     let bundle = candidate.bundle;
     if let Some(finding) = unfit(live.callers.manifests(), &bundle).into_iter().next() {
-        return Err(finding.message);
+        return Err(Error::Unfit(finding));
     }
-    checked.artifacts.put_policy(&bundle.digest(), bundle.tar()).map_err(|e| e.to_string())?;
+    checked.artifacts.put_policy(&bundle.digest(), bundle.tar())?;
     while let Err(error) = road.activate(policy.clone(), basis).await {
         if !again(&error) {
-            return Err(error.to_string());
+            return Err(error.into());
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -161,7 +200,7 @@ pub(super) fn remember(checked: &Checked, bundle: Bundle) {
 }
 
 /// What of the findings is to be known while the bundle is in force. Warnings are logged.
-pub(super) fn linted(findings: &[Finding], lint: Lint) -> Result<Vec<String>, String> {
+pub(super) fn linted(findings: &[Finding], lint: Lint) -> Result<Vec<String>, Error> {
     let (errors, warnings): (Vec<_>, Vec<_>) =
         findings.iter().partition(|finding| finding.level == Level::Error);
     for finding in warnings {
@@ -171,10 +210,7 @@ pub(super) fn linted(findings: &[Finding], lint: Lint) -> Result<Vec<String>, St
         return Ok(Vec::new());
     }
     match lint {
-        Lint::Enforce => {
-            let shown: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            Err(format!("lints found errors in it (`policy.lint`): {}", shown.join("; ")))
-        }
+        Lint::Enforce => Err(Error::Lints(errors.into_iter().cloned().collect())),
         Lint::Warn => Ok(errors.iter().map(|finding| format!("policy: {finding}")).collect()),
     }
 }

@@ -197,7 +197,7 @@ fn state(checked: &Checked, next: Config, before: &Upstreams) -> Read {
     if restart.is_empty() {
         let tools = tools::open_after(&next, before);
         let (live, tools) = checked::live(next, tools, &checked.tokens, checked.clock.now())?;
-        checked.versions.check(&live.callers).map_err(|why| vec![why])?;
+        checked.versions.check(&live.callers).map_err(|why| vec![why.to_string()])?;
         restart.extend(ordered(checked, &live).then(|| "agents[].ordered".to_owned()));
         restart.extend(unjudged(checked, &live).then(|| "policy.bundle".to_owned()));
         restart.extend(unheard(checked, &live).then(|| "operators".to_owned()));
@@ -236,7 +236,8 @@ async fn put(
     let refused = |why: String| Unchanged::Refused(vec![why]);
     let bundle = match (&live.config.policy.bundle, running.constitution.get()) {
         (Some(dir), None) => {
-            let of_bundle = |why| refused(format!("policy.bundle `{}`: {why}", dir.display()));
+            let of_bundle =
+                |why: policy::Error| refused(format!("policy.bundle `{}`: {why}", dir.display()));
             let examined =
                 policy::examine(checked, &live, &running.ledger, toolbox.tiers(), dir.clone())
                     .await;
@@ -253,7 +254,7 @@ async fn put(
     if let Some(finding) = unfit.into_iter().flatten().next() {
         return Err(refused(finding.message));
     }
-    live.keep_manifests(&checked.artifacts).map_err(refused)?;
+    live.keep_manifests(&checked.artifacts).map_err(|unkept| refused(unkept.to_string()))?;
     if let Some((Candidate { bundle, .. }, _)) = &bundle {
         let kept = checked.artifacts.put_policy(&bundle.digest(), bundle.tar());
         kept.map_err(|e| refused(e.to_string()))?;
