@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::checked::Checked;
 use super::running::Running;
-use super::{Error, PAUSE};
+use super::{Error, PAUSE, System};
 use crate::config::{self, Config};
 use crate::control::{Orders, postgres, sqlite};
 use crate::domain::json::Json;
@@ -26,7 +26,7 @@ pub(super) enum List {
 impl List {
     /// Opens the list; the ledger is open already. A database may be away for now.
     pub async fn open(config: &Config) -> Result<Self, Error> {
-        let cannot = |e: crate::ledger::store::StoreError| Error::System(format!("control: {e}"));
+        let cannot = |source| System::Store { part: "control", source };
         match &config.ledger {
             config::Ledger::Sqlite(at) => {
                 let list = sqlite::Sqlite::open(&at.path).await.map_err(cannot)?;

@@ -10,7 +10,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::Error;
+use super::{Error, System};
 use crate::clock::Clock;
 use crate::config::enrolment::{Enrolment, KeyError, Registry};
 use crate::crypto::keys::PublicKey;
@@ -80,11 +80,11 @@ pub(super) fn registry(
     stop: tokio_util::sync::CancellationToken,
 ) -> Result<Option<Open>, Error> {
     let Some(registry) = config else { return Ok(None) };
-    let settings = registry.door().map_err(|wrong| Error::Config(vec![wrong.to_string()]))?;
+    let settings = registry.door().map_err(Error::wrong)?;
     let tls = settings.tls.clone();
     let registrar = Arc::new(Registrar::new(parts(registry)));
     let running = door::serve_enrolment(settings, view, registrar, stop);
-    let running = running.map_err(|e| Error::System(e.to_string()))?;
+    let running = running.map_err(System::from)?;
     tracing::info!(place = %running.address(), tls = tls.is_some(), "sidecars are enrolled here");
     Ok(Some((running, tls)))
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::Error;
 use super::checked::Checked;
 use super::doors::Doors;
 use super::operators::{office, webhook};
 use super::running::Running;
+use super::{Error, System};
 use crate::config::tls::Tls;
 use crate::enforce::Fault;
 use crate::serve::{Faces, Identify, Readiness, grpc, operator};
@@ -59,15 +59,14 @@ pub(super) async fn listen(
     let sockets = config.sockets().into_iter().map(grpc::Place::Socket);
     let all = sockets.chain(config.listen.tcp.map(grpc::Place::Tcp)).collect();
     let drain = Duration::from_secs(config.limits.drain_seconds);
-    let wrong = |wrong: Wrong| Error::Config(vec![format!("listen.tls.{}: {wrong}", wrong.field)]);
+    let wrong = |wrong: Wrong| Error::wrong(format!("listen.tls.{}: {wrong}", wrong.field));
     let tls = config.listen.tls.as_ref().map(Tls::demand).transpose().map_err(wrong)?;
     let settings =
         grpc::Settings { places: all, drain, tls: tls.clone(), ..grpc::Settings::default() };
-    let bound = grpc::bind(settings).await.map_err(|e| Error::System(e.to_string()))?;
+    let bound = grpc::bind(settings).await.map_err(System::from)?;
     let stop = CancellationToken::new();
     let view = operator::View { readiness: ready.clone(), metrics: Arc::clone(&checked.metrics) };
-    let settings =
-        config.operator.door().map_err(|wrong| Error::Config(vec![wrong.to_string()]))?;
+    let settings = config.operator.door().map_err(Error::wrong)?;
     let listeners = [("listen.tls", tls), ("operator.tls", settings.tls.clone())];
     drop(running.doors.set(Doors::new(listeners, &checked.clock, &checked.metrics)));
     let tls = settings.tls.is_some();
@@ -84,7 +83,7 @@ pub(super) async fn listen(
         (Some(_), None) | (None, _) => None,
     };
     let operators = operator::serve_with(settings, view, office, stop.clone());
-    let operators = operators.map_err(|e| Error::System(e.to_string()))?;
+    let operators = operators.map_err(System::from)?;
     drop(running.hindered.set(operators.hindered()));
     let places = bound.addresses();
     for place in &places {

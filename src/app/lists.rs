@@ -90,7 +90,7 @@ pub(super) async fn bind(
         }
         let Err(why) = bound else { return Ok(()) };
         if running.stop.is_cancelled() {
-            return Err(super::Error::System(why.message));
+            return Err(super::System::List(why).into());
         }
         tokio::time::sleep(PAUSE).await;
     }

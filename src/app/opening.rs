@@ -120,7 +120,7 @@ async fn newest(checked: &Checked, running: &Running) -> Result<(), Error> {
     while let Err(error) = checked.versions.read(&running.ledger, &live.callers, &lists).await {
         running.wait_out(error).await?;
     }
-    checked.versions.check(&live.callers).map_err(|why| Error::Config(vec![why.to_string()]))
+    checked.versions.check(&live.callers).map_err(Error::wrong)
 }
 
 /// Records the manifests that are in force.

@@ -22,9 +22,9 @@ use crate::ledger::store::{LedgerReader, LedgerStore, StoreError};
 use crate::ledger::writer_key::{Certificate, Signer};
 use crate::ledger::{Parts, Settings, spool};
 use crate::operator::Office;
-use crate::serve::problem::Problem;
 use crate::record::chain::WriterStarted;
 use crate::record::{Entry, Kind};
+use crate::serve::problem::Problem;
 use crate::telemetry::metrics::Metrics;
 
 /// Slots that are closed at the same time.

@@ -20,7 +20,7 @@ use super::doors::Doors;
 use super::listen::listen;
 use super::reload::Watched;
 use super::tools::Tools;
-use super::{Ask, Ended, Error, PAUSE, books, opening};
+use super::{Ask, Ended, Error, PAUSE, System, books, opening};
 use crate::enforce::Road;
 use crate::ledger::sequencer::Ending;
 use crate::ledger::{self, Ledger, Status};
@@ -285,7 +285,7 @@ impl Running {
     /// It makes none.
     pub async fn wait_out(&self, error: ledger::Error) -> Result<(), Error> {
         if !self.passes(&error) {
-            return Err(Error::System(error.to_string()));
+            return Err(System::Record(error).into());
         }
         tokio::time::sleep(PAUSE).await;
         Ok(())

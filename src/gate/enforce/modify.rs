@@ -8,10 +8,9 @@ use super::answer::{Answer, Fault};
 use super::approve::{Heard, Refused, Said, parties};
 use super::run::Run;
 use super::{CallRequest, Entered, Ready, Road};
-use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, RunId};
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::Json;
 use crate::ledger;
 
 /// How long an approver waits for what is decided about the new call.
@@ -101,19 +100,6 @@ impl Road {
             return Err(missing());
         }
         let Other { arguments, statement, signature } = other;
-        let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS);
-        let read = read.map_err(|e| Fault::new(Code::RequestMalformed, e.to_string()))?;
-        let said = Said { statement, signature, now: self.clock.now() };
-        let own = canonical::bytes(&read);
-        let checker = self.holds.checker();
-        if let Ok(checker) = &checker {
-            let unwritten = |why: Refused| Fault::new(Code::LedgerUnavailable, why.message);
-            checker.ready().await.map_err(unwritten)?;
-        }
-        let proposed =
-            checker.and_then(|checker| checker.propose(&hold, &parties(run), &said, &own));
-        let by = proposed
-            .map_err(|why| Fault::new(Code::OperatorForbidden, why.message).detail(why.detail))?;
         let id = self.fresh(run, call).ok_or_else(missing)?;
         let request = CallRequest {
             tool: hold.tool.to_string(),
@@ -123,6 +109,16 @@ impl Road {
         };
         // Before the old one ends: what cannot be asked changes nothing.
         let asked = self.decode(run, request)?;
+        let said = Said { statement, signature, now: self.clock.now() };
+        let checker = self.holds.checker();
+        if let Ok(checker) = &checker {
+            let unwritten = |why: Refused| Fault::new(Code::LedgerUnavailable, why.message);
+            checker.ready().await.map_err(unwritten)?;
+        }
+        let proposed = checker
+            .and_then(|checker| checker.propose(&hold, &parties(run), &said, asked.canonical()));
+        let by = proposed
+            .map_err(|why| Fault::new(Code::OperatorForbidden, why.message).detail(why.detail))?;
         let slot = Some(self.runs.slots.wait(self.in_force.agents(), &run.opener.name).await);
         let Entered::Ready(mut ready) = self.enter(run, asked, (slot, None))? else {
             return Err(missing());
