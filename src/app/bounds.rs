@@ -55,8 +55,8 @@ pub(super) fn isolation(checked: &Checked, running: &Running) -> Isolation {
         enforced: config.isolation == config::Isolation::Enforced,
         stale_after: Duration::from_secs(config.posture.stale_after_seconds),
         uid: Some(rustix::process::geteuid().as_raw()),
-        operators: running.bound.get().map(|(_, operators)| *operators),
-        addresses: running.bound.get().map(|(agents, _)| agents.clone()).unwrap_or_default(),
+        operators: Some(running.listening.operators),
+        addresses: running.listening.agents.clone(),
         paths: config::closed(config),
         backends: backends(config),
     }

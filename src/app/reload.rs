@@ -287,7 +287,7 @@ async fn put(
 
 /// Everything beside the road that goes by the state in force.
 fn take_over(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>, live: Live) {
-    if let Some(office) = running.office.get() {
+    if let Some(office) = &running.listening.office {
         office.set_staff(live.staff.clone());
     }
     checked.live.store(Arc::new(live));

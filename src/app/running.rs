@@ -16,17 +16,14 @@ use super::anchors::Anchors;
 use super::checked::Checked;
 use super::constitution::Constitution;
 use super::control::{self, List};
-use super::doors::Doors;
-use super::listen::listen;
+use super::listen::{Inside, Listening, listen};
 use super::reload::Watched;
 use super::tools::Tools;
 use super::{Ask, Ended, Error, PAUSE, System, books, opening};
 use crate::enforce::Road;
 use crate::ledger::sequencer::Ending;
 use crate::ledger::{self, Ledger, Status};
-use crate::operator::Office;
 use crate::serve::Readiness;
-use crate::serve::operator::Hindered;
 use crate::tool::mcp::Upstreams;
 
 /// Between two looks at the files that describe tools and servers, and at certificates.
@@ -54,20 +51,14 @@ pub(super) struct Running {
     pub following: TaskTracker,
     /// What lints have against the bundle in force.
     pub findings: Mutex<Vec<String>>,
-    /// Who answers operators here, if anybody does.
-    pub office: OnceLock<Arc<Office>>,
     /// Why what lies in the files now is not in force.
     pub refused: Mutex<Vec<String>>,
     /// Who decides which bundle may be put in force, where amendments are required.
     pub constitution: OnceLock<Arc<Constitution>>,
-    /// Where agents with tokens, and where operators are answered.
-    pub bound: OnceLock<(Vec<SocketAddr>, SocketAddr)>,
+    /// Its open listeners.
+    pub listening: Listening,
     /// Ends waiting for callers that still wait for an answer.
     pub hurry: CancellationToken,
-    /// The certificates of its listeners.
-    pub doors: OnceLock<Doors>,
-    /// Whether operators are answered at their address.
-    pub hindered: OnceLock<Hindered>,
 }
 
 /// What the holder of the gate asks; it ends when nobody holds the gate any more.
@@ -98,10 +89,15 @@ pub(super) async fn start(
     let reasons = vec!["starting".to_owned()];
     let starting = Readiness { reasons, ..Readiness::default() };
     let (readiness, ready) = watch::channel(starting);
+    let road = Arc::new(OnceLock::new());
+    let inside = Inside { ledger: &ledger, list: &books.list, road: &road };
+    // WHY: before the writer is started, so that a place that is taken leaves nothing behind.
+    let (listening, served) = listen(&checked, &inside, ready.clone()).await?;
+    let (agents, operators) = (listening.agents.clone(), listening.operators);
     let running = Running {
         stop: CancellationToken::new(),
         ledger,
-        road: Arc::new(OnceLock::new()),
+        road,
         judged: OnceLock::new(),
         readiness,
         upstreams: ArcSwap::from_pointee(tools.upstreams),
@@ -109,23 +105,16 @@ pub(super) async fn start(
         deaf: CancellationToken::new(),
         following: TaskTracker::new(),
         findings: Mutex::default(),
-        office: OnceLock::new(),
         refused: Mutex::default(),
         constitution: OnceLock::new(),
-        bound: OnceLock::new(),
+        listening,
         hurry: CancellationToken::new(),
-        doors: OnceLock::new(),
-        hindered: OnceLock::new(),
     };
     let running = Arc::new(running);
     let upstreams = running.upstreams.load();
     upstreams.observe(&checked.metrics);
-    // WHY: before the writer is started, so that a place that is taken leaves nothing behind.
-    let served = listen(&checked, &running, ready.clone()).await?;
-    drop(running.bound.set((served.places.clone(), served.operators_at)));
     let writing = tokio::spawn(writer.run(running.stop.clone(), recovered_out));
     upstreams.start_all();
-    let (agents, operators) = (served.places.clone(), served.operators_at);
     let opening =
         opening::open(Arc::clone(&checked), tools.toolbox, Arc::clone(&running), recovered);
     let opening = tokio::spawn(opening);
@@ -171,7 +160,7 @@ async fn supervise(
                     anchors.look(&running.ledger);
                     road.count();
                 }
-                running.doors.get().map(Doors::look);
+                running.listening.doors.look();
             }
             // What only time changes: a layer that is enforced again, a server that fails, a list nobody reads.
             _ = tells.tick() => running.tell(),
@@ -308,7 +297,7 @@ impl Running {
         let findings = self.findings.lock().clone();
         let refused = self.refused.lock().clone();
         let amended = self.constitution.get().and_then(|constitution| constitution.note());
-        let certificates = self.doors.get().map(Doors::notes).unwrap_or_default();
+        let certificates = self.listening.doors.notes();
         layers
             .chain(ends)
             .chain(certificates)
@@ -323,7 +312,7 @@ impl Running {
     /// Whether agents can be let at the gate: see [`Readiness::started`].
     fn has_started(&self) -> bool {
         let in_force = self.road.get().is_some_and(|road| road.engine().is_some());
-        self.bound.get().is_some() && (in_force || waits(&self.ledger.status().borrow()))
+        in_force || waits(&self.ledger.status().borrow())
     }
 
     /// Says whether calls can be governed, and if not, everything that is missing.
@@ -351,8 +340,8 @@ impl Running {
                 reasons.extend(road.reasons());
             }
         }
-        reasons.extend(self.hindered.get().and_then(Hindered::reason));
-        reasons.extend(self.doors.get().map(Doors::reasons).unwrap_or_default());
+        reasons.extend(self.listening.hindered.reason());
+        reasons.extend(self.listening.doors.reasons());
         if self.road.get().is_some_and(|road| !road.grants_anything()) {
             reasons.push("manifests: no agent is granted a tool".to_owned());
         }
