@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::checked::{self, Checked};
 use super::control::List;
-use super::{Error, System, Unopened, fleet};
+use super::{Error, LedgerError, System, fleet};
 use crate::clock::Entropy;
 use crate::config;
 use crate::ledger::postgres::Postgres;
@@ -73,7 +73,7 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
 
 async fn sqlite_books(sqlite: &config::Sqlite, entropy: &dyn Entropy) -> Result<Chosen, Error> {
     let path = || Some(sqlite.path.display().to_string());
-    let unopened = |source| Unopened { source, path: path() };
+    let unopened = |source| LedgerError { source, path: path() };
     let store = Sqlite::open(&sqlite.path).await.map_err(unopened)?;
     let tenant = "default".to_owned();
     let slots = store.pool(&tenant, entropy).await.map_err(unopened)?;
@@ -95,7 +95,7 @@ async fn sqlite_books(sqlite: &config::Sqlite, entropy: &dyn Entropy) -> Result<
 fn postgres_books(config: &config::Postgres) -> Result<Chosen, Error> {
     let spool = spool(&config.spool)?;
     let store = Postgres::lazy(config.connect.expose(), postgres::Options::default())
-        .map_err(|source| Unopened { source, path: None })?;
+        .map_err(|source| LedgerError { source, path: None })?;
     let loss = config.accept_failover_loss.to_string();
     Ok(Chosen {
         store: Arc::new(store),

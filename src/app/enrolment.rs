@@ -32,7 +32,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Why this sidecar is not certified.
 #[derive(Clone, Debug, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum EnrolmentError {
     /// What the request shows the hub cannot be made.
     #[error("{0}")]
     Request(String),
@@ -57,7 +57,7 @@ pub(super) enum Refusal {
 
 /// A part of `enrolment` that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unusable {
+pub(super) enum SectionError {
     /// The authorities of the hub's certificate.
     #[error("enrolment.ca_file: `{path}`: {source}")]
     Authorities { path: String, source: std::io::Error },
@@ -102,7 +102,7 @@ pub(super) struct Enrolled {
 /// What went wrong, and when to ask again.
 #[derive(Clone)]
 struct Failing {
-    why: Refusal,
+    why: EnrolmentError,
     pause: Duration,
     /// On the clock that never steps.
     until: Duration,
@@ -123,14 +123,15 @@ impl Enrolled {
         config: &Enrolment,
         tenant: String,
         clock: &Arc<dyn Clock>,
-    ) -> Result<Self, Unusable> {
+    ) -> Result<Self, SectionError> {
         let ca = config.ca_file.as_ref().map(|path| {
             let shown = || path.display().to_string();
-            std::fs::read(path).map_err(|source| Unusable::Authorities { path: shown(), source })
+            std::fs::read(path)
+                .map_err(|source| SectionError::Authorities { path: shown(), source })
         });
         let remote = Remote::new(&config.hub, ca.transpose()?.as_deref());
         Ok(Self {
-            remote: remote.map_err(|why| Unusable::Hub(why.to_string()))?,
+            remote: remote.map_err(|why| SectionError::Hub(why.to_string()))?,
             token_file: config.token_file.clone(),
             public: config.key()?,
             tenant,
@@ -140,7 +141,10 @@ impl Enrolled {
     }
 
     /// Asks, unless it was asked in vain a moment ago: many sidecars wait for one hub.
-    async fn gently<T>(&self, ask: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
+    async fn gently<T>(
+        &self,
+        ask: impl Future<Output = Result<T, EnrolmentError>>,
+    ) -> Result<T, EnrolmentError> {
         let now = self.clock.monotonic();
         let before = self.failing.lock().clone();
         if let Some(failing) = before.as_ref().filter(|failing| now < failing.until) {
@@ -156,42 +160,55 @@ impl Enrolled {
         asked
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Value, Refusal> {
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Value, EnrolmentError> {
         let mut request = http::Request::builder().method(method);
         if !body.is_empty() {
             let shown = showing(&self.token_file);
             request = request
-                .header(AUTHORIZATION, shown.map_err(|why| Refusal::Request(why.to_string()))?)
+                .header(
+                    AUTHORIZATION,
+                    shown.map_err(|why| EnrolmentError::Request(why.to_string()))?,
+                )
                 .header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         let answer = self.remote.send(request, path, body, ANSWER_MAX).await;
-        let answer = answer.map_err(|why| Refusal::Unreachable(why.to_string()))?;
+        let answer = answer.map_err(|why| EnrolmentError::Unreachable(why.to_string()))?;
         let said = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
         if answer.status.is_success() {
             return Ok(said);
         }
         let text = |name: &str| visible(said.get(name).and_then(Value::as_str).unwrap_or_default());
         let (code, cause, detail) = (text("code"), text("cause"), text("detail"));
-        Err(Refusal::Refused { detail, code, cause, status: answer.status.as_u16() })
+        Err(EnrolmentError::Refused { detail, code, cause, status: answer.status.as_u16() })
     }
 
-    async fn certified(&self, wanted: &Certificate, key: &WriterKey) -> Result<Issued, Refusal> {
+    async fn certified(
+        &self,
+        wanted: &Certificate,
+        key: &WriterKey,
+    ) -> Result<Issued, EnrolmentError> {
         let (tenant, log) = (self.tenant.clone(), key.origin().to_owned());
         let request = Request { tenant, log, certificate: wanted.clone() };
         let proved = request.prove(key);
-        let (body, proof) = proved.map_err(|why| Refusal::Request(why.to_string()))?;
+        let (body, proof) = proved.map_err(|why| EnrolmentError::Request(why.to_string()))?;
         let body = json!({"request": body, "proof": proof}).to_string().into_bytes();
         let said = self.ask(Method::POST, "/v1/enrol", body).await?;
         let issued = said.get("certificate").cloned().unwrap_or_default();
         let issued = serde_json::from_value(issued);
-        let issued = issued.map_err(|why| Refusal::Certificate(Arc::new(why)))?;
-        let certificate = Certificate::open(&issued, &self.public).ok_or(Refusal::OtherKey)?;
+        let issued = issued.map_err(|why| EnrolmentError::Certificate(Arc::new(why)))?;
+        let certificate =
+            Certificate::open(&issued, &self.public).ok_or(EnrolmentError::OtherKey)?;
         let ended = certificate.not_after;
         // The hub may know the pod's name better: from the cluster, not from us.
         let Certificate { not_after, pod, .. } = wanted.clone();
         let same = Certificate { not_after, pod, ..certificate.clone() } == *wanted;
         if !same || ended > wanted.not_after || ended <= self.clock.now() {
-            return Err(Refusal::Other);
+            return Err(EnrolmentError::Other);
         }
         Ok(Issued { certificate, issued })
     }
@@ -203,6 +220,7 @@ impl Certifier for Enrolled {
         self.public
     }
 
+    // The ledger's port takes the reason as text: it is part of the status that readiness tells.
     async fn reachable(&self) -> Result<(), String> {
         let asking = async { self.ask(Method::GET, "/livez", Vec::new()).await.map(drop) };
         self.gently(asking).await.map_err(|why| told(&why))
@@ -214,6 +232,6 @@ impl Certifier for Enrolled {
 }
 
 /// As the ledger says why no writer starts.
-fn told(why: &Refusal) -> String {
+fn told(why: &EnrolmentError) -> String {
     format!("enrolment: {why}")
 }

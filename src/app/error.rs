@@ -18,7 +18,7 @@ pub enum Error {
     Config(Vec<String>),
     /// Another process has the ledger.
     #[error(transparent)]
-    Taken(Unopened),
+    Taken(LedgerError),
     /// The machine did not give what was asked for.
     #[error(transparent)]
     System(#[from] System),
@@ -31,8 +31,8 @@ impl Error {
     }
 }
 
-impl From<Unopened> for Error {
-    fn from(unopened: Unopened) -> Self {
+impl From<LedgerError> for Error {
+    fn from(unopened: LedgerError) -> Self {
         match &unopened.source {
             StoreError::Conflict(_) => Self::Taken(unopened),
             StoreError::Unavailable(_)
@@ -46,7 +46,7 @@ impl From<Unopened> for Error {
 /// A ledger that is not served.
 #[derive(Debug, thiserror::Error)]
 #[error("ledger: {source}{}", next(.source, .path.as_deref()))]
-pub struct Unopened {
+pub struct LedgerError {
     /// What the store said.
     pub source: StoreError,
     /// Its file, where it is one.
@@ -77,7 +77,7 @@ fn next(error: &StoreError, path: Option<&str>) -> String {
 pub enum System {
     /// The ledger.
     #[error(transparent)]
-    Ledger(Unopened),
+    Ledger(LedgerError),
     /// A store beside the ledger.
     #[error("{part}: {source}")]
     Store {

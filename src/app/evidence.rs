@@ -65,6 +65,7 @@ impl Archive for Configured {
         Ok(Some(Arc::new(PostgresKeeper::connect(&url).await?)))
     }
 
+    // The operator API's port takes the reason as text: it is what the operator is answered.
     async fn approvers(&self) -> Result<Approvers, String> {
         approvers::for_orders(&self.0, SystemClock::new().now()).map_err(|e| e.to_string())
     }

@@ -24,7 +24,7 @@ use crate::tool::net::identity::Wrong;
 const OPERATORS: &str = "operator.sock";
 
 /// What listeners answer from.
-pub(super) struct Inside<'a> {
+pub(super) struct Sources<'a> {
     pub ledger: &'a Ledger,
     pub list: &'a List,
     /// The road, once it is open.
@@ -32,7 +32,7 @@ pub(super) struct Inside<'a> {
 }
 
 /// Agents' and operators' listeners, for those who say how they are.
-pub(super) struct Listening {
+pub(super) struct Listeners {
     /// TCP addresses of agents, with the ports the system chose.
     pub agents: Vec<SocketAddr>,
     /// Where operators look.
@@ -73,9 +73,9 @@ impl Served {
 /// Binds every listener and serves.
 pub(super) async fn listen(
     checked: &Arc<Checked>,
-    inside: &Inside<'_>,
+    sources: &Sources<'_>,
     ready: watch::Receiver<Readiness>,
-) -> Result<(Listening, Served), Error> {
+) -> Result<(Listeners, Served), Error> {
     let config = &checked.config;
     let sockets = config.sockets().into_iter().map(grpc::Place::Socket);
     let all = sockets.chain(config.listen.tcp.map(grpc::Place::Tcp)).collect();
@@ -94,7 +94,7 @@ pub(super) async fn listen(
     // WHY: an agent that takes the address while its gate starts again must not keep the gate out for good.
     let socket = Some(config.state.join(OPERATORS));
     let settings = operator::Settings { socket, patient: true, ..settings };
-    let office = office(checked, inside).await?;
+    let office = office(checked, sources).await?;
     let telling = match (webhook(&checked.config)?, &office) {
         (Some(hook), Some(office)) => {
             Some(tokio::spawn(hook.run(Arc::clone(office), stop.clone())))
@@ -103,7 +103,7 @@ pub(super) async fn listen(
     };
     let operators = operator::serve_with(settings, view, office.clone(), stop.clone());
     let operators = operators.map_err(System::from)?;
-    let listening = Listening {
+    let listening = Listeners {
         agents: bound.addresses(),
         operators: operators.address(),
         doors,
@@ -115,7 +115,7 @@ pub(super) async fn listen(
     }
     tracing::info!(addr = %listening.operators, tls, "operator API listening");
     let faces = Faces {
-        road: Arc::clone(inside.road),
+        road: Arc::clone(sources.road),
         identify: identify(checked),
         readiness: ready,
         metrics: Arc::clone(&checked.metrics),

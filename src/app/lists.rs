@@ -36,7 +36,7 @@ pub(crate) enum Error {
     Shared { path: String, key: String },
     /// It may not follow the one on the chain.
     #[error(transparent)]
-    Older(#[from] versions::Older),
+    StaleList(#[from] versions::StaleList),
     /// Its time is over.
     #[error("the list has ended at {0}: sign one with a higher `version` and a later `expires`")]
     Ended(Timestamp),

@@ -50,7 +50,7 @@ mod running;
 mod tools;
 mod versions;
 
-pub use error::{Error, System, Unopened};
+pub use error::{Error, LedgerError, System};
 pub use hub::hub;
 
 /// Between two tries to put the opening of the gate on the books.

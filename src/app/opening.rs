@@ -41,16 +41,18 @@ pub(super) async fn open(
     bind(&checked, &running, &road).await?;
     lists::bind(&checked, &running, breaker.as_deref()).await?;
     let Some(backlog) = control::read(&running, &road).await else { return Ok(()) };
+    if let Some(constitution) = constitution {
+        drop(running.constitution.set(constitution));
+    }
     road.resume(runs, backlog).await;
     control::follow(&running, &road);
     road.summarise();
-    if let Some(constitution) = &constitution {
-        // WHY: what was amended while this gate was away is in force before anybody is served.
-        drop(running.constitution.set(Arc::clone(constitution)));
+    // WHY: what was amended while this gate was away is in force before anybody is served.
+    if amended {
         policy::load(&checked, &running, &road).await;
     }
     drop(running.road.set(Arc::clone(&road)));
-    if constitution.is_none() {
+    if !amended {
         policy::load(&checked, &running, &road).await;
     }
     let _ = running.judged.set(());
@@ -67,15 +69,11 @@ async fn parts(
     toolbox: Toolbox,
     commands: Commands,
 ) -> Result<enforce::Parts, Error> {
+    let recordings = checked.config.replay.recordings.as_deref();
     let replaying = Replaying {
         whole: checked.stage.as_ref().map(|stage| Arc::<Player>::clone(&stage.player) as _),
         fork: checked.forked.as_ref().map(|forked| Arc::<Forked>::clone(forked) as _),
-        recordings: checked
-            .config
-            .replay
-            .recordings
-            .as_deref()
-            .map(|dir| Arc::new(Shelf::at(dir)) as _),
+        recordings: recordings.map(|dir| Arc::new(Shelf::at(dir)) as _),
     };
     Ok(enforce::Parts {
         settings: settings(checked, running).await?,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::checked::Checked;
 use super::control::List;
-use super::listen::Inside;
+use super::listen::Sources;
 use super::{Error, System};
 use crate::config::{self, Config};
 use crate::crypto::signer;
@@ -16,20 +16,20 @@ use crate::operator::{Office, Parts};
 /// The office, if there is anybody to ask it. On Postgres operators ask the hub.
 pub(super) async fn office(
     checked: &Checked,
-    inside: &Inside<'_>,
+    sources: &Sources<'_>,
 ) -> Result<Option<Arc<Office>>, Error> {
     if let Some(unheard) = config::operators::unheard(&checked.config) {
         tracing::warn!("{unheard}");
     }
     let live = checked.live();
     let config::Ledger::Sqlite(sqlite) = &checked.config.ledger else { return Ok(None) };
-    let List::Sqlite(followed) = inside.list else { return Ok(None) };
+    let List::Sqlite(followed) = sources.list else { return Ok(None) };
     if live.staff.is_empty() && checked.config.approvals.webhook.is_none() {
         return Ok(None);
     }
     let reader = SqliteReader::open(&sqlite.path).await.map_err(System::ledger)?;
     let orders = followed.beside(&sqlite.path).await.map_err(System::ledger)?;
-    let (road, metrics) = (Arc::clone(inside.road), Arc::clone(&checked.metrics));
+    let (road, metrics) = (Arc::clone(sources.road), Arc::clone(&checked.metrics));
     let reject = move |code: Code| match road.get() {
         Some(road) => road.reject(code),
         None => metrics.rejected(code.as_str()),
@@ -39,7 +39,7 @@ pub(super) async fn office(
         staff: live.staff.clone(),
         reader: Arc::new(reader),
         orders: Arc::new(orders),
-        books: inside.ledger.clone(),
+        books: sources.ledger.clone(),
         vault: checked.config.vault().map_err(Error::wrong)?,
         clock: Arc::clone(&checked.clock),
         entropy: Arc::clone(&checked.entropy),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::checked::{Checked, Live};
 use super::running::Running;
-use super::versions::Unfollowing;
+use super::versions::SuccessionError;
 use super::{PAUSE, approvers, lint};
 use crate::config::Lint;
 use crate::domain::tier::Tier;
@@ -39,7 +39,7 @@ pub(super) enum Error {
     Revoked,
     /// It may not follow the one in force.
     #[error(transparent)]
-    Unfollowing(#[from] Unfollowing),
+    SuccessionError(#[from] SuccessionError),
     /// A manifest does not fit it.
     #[error("{}", .0.message)]
     Unfit(Finding),

@@ -61,7 +61,7 @@ enum Left {
 
 /// Why nothing is known of a slot.
 #[derive(Debug, thiserror::Error)]
-enum Unseen {
+enum LookError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{}", .0.message)]
@@ -148,7 +148,7 @@ impl Reaper {
     }
 
     /// Whether the slot is to be left alone.
-    async fn left(&self, slot: &Abandoned) -> Result<Option<Left>, Unseen> {
+    async fn left(&self, slot: &Abandoned) -> Result<Option<Left>, LookError> {
         let kinds = [Kind::WriterStarted.as_str()];
         let rows = self.reader.entries_of(&slot.chain, &kinds).await?;
         let last = rows.last().and_then(|row| Entry::parse(&row.body).ok());
@@ -160,7 +160,7 @@ impl Reaper {
             return Ok(Some(Left::OtherKey));
         }
         let until = self.office.held_until(&slot.chain, slot.size).await;
-        let until = until.map_err(Unseen::Operators)?;
+        let until = until.map_err(LookError::Operators)?;
         Ok(until.is_some_and(|until| until >= self.clock.now()).then_some(Left::Held))
     }
 

@@ -16,7 +16,7 @@ use super::anchors::Anchors;
 use super::checked::Checked;
 use super::constitution::Constitution;
 use super::control::{self, List};
-use super::listen::{Inside, Listening, listen};
+use super::listen::{Listeners, Sources, listen};
 use super::reload::Watched;
 use super::tools::Tools;
 use super::{Ask, Ended, Error, PAUSE, System, books, opening};
@@ -56,7 +56,7 @@ pub(super) struct Running {
     /// Who decides which bundle may be put in force, where amendments are required.
     pub constitution: OnceLock<Arc<Constitution>>,
     /// Its open listeners.
-    pub listening: Listening,
+    pub listening: Listeners,
     /// Ends waiting for callers that still wait for an answer.
     pub hurry: CancellationToken,
 }
@@ -90,9 +90,9 @@ pub(super) async fn start(
     let starting = Readiness { reasons, ..Readiness::default() };
     let (readiness, ready) = watch::channel(starting);
     let road = Arc::new(OnceLock::new());
-    let inside = Inside { ledger: &ledger, list: &books.list, road: &road };
+    let sources = Sources { ledger: &ledger, list: &books.list, road: &road };
     // WHY: before the writer is started, so that a place that is taken leaves nothing behind.
-    let (listening, served) = listen(&checked, &inside, ready.clone()).await?;
+    let (listening, served) = listen(&checked, &sources, ready.clone()).await?;
     let (agents, operators) = (listening.agents.clone(), listening.operators);
     let running = Running {
         stop: CancellationToken::new(),

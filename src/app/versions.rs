@@ -22,14 +22,14 @@ use crate::policy::bundle::Bundle;
      here: put `# wicketgate: version={}` before its first key and sign it again",
     .newest.saturating_add(1)
 )]
-pub(crate) struct Older {
+pub(crate) struct StaleList {
     version: u64,
     newest: u64,
 }
 
 /// Why a bundle may not follow the one that was last in force.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unfollowing {
+pub(super) enum SuccessionError {
     /// The chain names no version.
     #[error("the version in force is none")]
     NoVersion,
@@ -91,7 +91,7 @@ impl Versions {
 
     /// Refuses a list of people with a lower version than the newest of its purpose, or the same version and other
     /// bytes.
-    pub fn check_list(&self, purpose: Purpose, list: &Approvers) -> Result<(), Older> {
+    pub fn check_list(&self, purpose: Purpose, list: &Approvers) -> Result<(), StaleList> {
         let marks = self.0.lock();
         let Some((newest, digest)) = marks.lists.get(purpose.list().as_str()) else {
             return Ok(());
@@ -100,7 +100,7 @@ impl Versions {
         if version > *newest || (version == *newest && digest == list.digest()) {
             return Ok(());
         }
-        Err(Older { version, newest: *newest })
+        Err(StaleList { version, newest: *newest })
     }
 
     /// Whether just this list is the newest of its purpose, and on the chain.
@@ -119,14 +119,15 @@ impl Versions {
     }
 
     /// Refuses a bundle that may not follow the one that was last in force on this chain.
-    pub fn check_bundle(&self, bundle: &Bundle) -> Result<(), Unfollowing> {
+    pub fn check_bundle(&self, bundle: &Bundle) -> Result<(), SuccessionError> {
         let marks = self.0.lock();
         let Some(last) = &marks.bundle else { return Ok(()) };
-        let version = semver::Version::parse(&last.version).map_err(|_| Unfollowing::NoVersion)?;
+        let version =
+            semver::Version::parse(&last.version).map_err(|_| SuccessionError::NoVersion)?;
         let active = InForce { name: last.name.clone(), version, digest: last.bundle };
         match activation::follows(bundle, &active) {
             Ok(_) => Ok(()),
-            Err(error) => Err(Unfollowing::Bundle { error }),
+            Err(error) => Err(SuccessionError::Bundle { error }),
         }
     }
 

@@ -68,7 +68,7 @@ pub(super) enum Error {
     Unkept { path: String, source: std::io::Error },
     /// The directory holds no bundle.
     #[error(transparent)]
-    Directory(#[from] Unreadable),
+    Directory(#[from] DirectoryError),
     /// The bundle is not put in force.
     #[error(transparent)]
     Policy(#[from] policy::Error),
@@ -77,7 +77,7 @@ pub(super) enum Error {
 /// A directory that holds no bundle: the first thing that is wrong with it.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.as_ref().map_or_else(|| "it cannot be read".to_owned(), ToString::to_string))]
-pub(super) struct Unreadable(Option<LoadError>);
+pub(super) struct DirectoryError(Option<LoadError>);
 
 /// A proposal that was found in order, and what was said about it.
 #[derive(Debug)]
@@ -368,8 +368,8 @@ impl Constitution {
 }
 
 /// The digest of what lies in a directory.
-fn digest_of(dir: &Path) -> Result<Digest, Unreadable> {
-    let unread = Unread::read(dir).map_err(|wrong| Unreadable(wrong.into_iter().next()))?;
+fn digest_of(dir: &Path) -> Result<Digest, DirectoryError> {
+    let unread = Unread::read(dir).map_err(|wrong| DirectoryError(wrong.into_iter().next()))?;
     Ok(unread.digest())
 }
 

@@ -33,7 +33,7 @@ pub(super) fn refuse<T>(code: &str, message: impl Into<String>) -> Result<T, Ref
 
 /// Why a proposal does not carry the bundle that it names.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Misfit {
+pub(super) enum FilesError {
     #[error(transparent)]
     Json(#[from] json::Error),
     #[error(transparent)]
@@ -43,10 +43,10 @@ pub(super) enum Misfit {
 }
 
 /// The files a proposal carries, if they are the bundle it names.
-pub(super) fn files(proposal: &Proposal) -> Result<Carried, Misfit> {
+pub(super) fn files(proposal: &Proposal) -> Result<Carried, FilesError> {
     let files = Carried::parse(&Json::parse(proposal.files.as_bytes(), &Limits::FILE)?)?;
     let (digest, _) = files.described()?;
-    if digest == proposal.bundle { Ok(files) } else { Err(Misfit::Other(digest)) }
+    if digest == proposal.bundle { Ok(files) } else { Err(FilesError::Other(digest)) }
 }
 
 /// Takes up what a gate made of a row, without doing it again.

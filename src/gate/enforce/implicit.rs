@@ -12,7 +12,9 @@ use tokio::sync::Mutex as Turn;
 use super::answer::Fault;
 use super::opening::Handle;
 use super::run::{Rest, Run};
+use super::runs::Runs;
 use super::{Opening, Road};
+use crate::clock::Clock;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::identity::Caller;
@@ -83,6 +85,35 @@ impl Threads {
     }
 }
 
+impl Runs {
+    /// Two callers never share a thread: manifest, way of proof, uid, token and certificate are all part of it.
+    fn thread_key(&self, caller: &Caller, thread: &Thread) -> Result<Digest, Fault> {
+        let auth = &caller.auth;
+        let uid = auth.uid.map(|uid| uid.to_string()).unwrap_or_default();
+        let mut parts = vec![
+            caller.manifest.digest.as_bytes(),
+            auth.method.as_bytes(),
+            uid.as_bytes(),
+            auth.token.as_deref().unwrap_or_default().as_bytes(),
+            thread.as_str().as_bytes(),
+            thread.name()?.as_bytes(),
+        ];
+        // WHY: not an empty part without one, or an upgrade would lose the threads of everybody else.
+        parts.extend(auth.holder().map(str::as_bytes));
+        Ok(self.tokens.thread(&parts))
+    }
+
+    /// The run of this thread that takes calls.
+    fn taking(&self, key: &Digest, clock: &dyn Clock) -> Option<Arc<Run>> {
+        let run = self.of_thread(key)?;
+        if run.is_over() || run.expires.is_some_and(|expires| expires <= clock.now()) {
+            return None;
+        }
+        run.touch(clock.monotonic());
+        Some(run)
+    }
+}
+
 impl Road {
     /// The open run of this caller and thread; opens one if there is none, with no claim about model,
     /// instructions or tools. It is sealed when its session ends, after 15 minutes without a call, or
@@ -97,8 +128,8 @@ impl Road {
         opening: Opening,
     ) -> Result<Arc<Run>, Fault> {
         let caller = self.of_thread(caller);
-        let key = self.thread_key(&caller, thread)?;
-        if let Some(run) = self.thread_run(&key) {
+        let key = self.runs.thread_key(&caller, thread)?;
+        if let Some(run) = self.runs.taking(&key, &*self.clock) {
             return Ok(run);
         }
         // On a task of its own: a caller that hangs up must not leave a run nobody watches, nor let
@@ -106,7 +137,7 @@ impl Road {
         let (road, thread) = (Arc::clone(self), thread.clone());
         let opening = self.tasks.spawn(async move {
             let open = async {
-                match road.thread_run(&key) {
+                match road.runs.taking(&key, &*road.clock) {
                     Some(run) => Ok(run),
                     None => road.open_thread(&caller, opening, &Handle::Thread(thread, key)).await,
                 }
@@ -124,7 +155,7 @@ impl Road {
     /// Seals the implicit run of this caller and thread, if one is open: waits for its calls, cancels
     /// held ones. Comes back once it is sealed; the sealing goes on if nobody waits for it.
     pub async fn end_implicit(self: &Arc<Self>, caller: &Caller, thread: &Thread) {
-        let Ok(key) = self.thread_key(&self.of_thread(caller), thread) else { return };
+        let Ok(key) = self.runs.thread_key(&self.of_thread(caller), thread) else { return };
         let road = Arc::clone(self);
         let ending = self.tasks.spawn(async move {
             let found = road.runs.threads.in_turn(key, async { road.runs.of_thread(&key) }).await;
@@ -140,33 +171,6 @@ impl Road {
     /// identified a moment before it; whoever is configured no more is refused where the run is asked for.
     fn of_thread(&self, caller: &Caller) -> Caller {
         self.in_force.now().agents.current(caller).unwrap_or_else(|_| caller.clone())
-    }
-
-    /// Two callers never share a thread: manifest, way of proof, uid, token and certificate are all part of it.
-    fn thread_key(&self, caller: &Caller, thread: &Thread) -> Result<Digest, Fault> {
-        let auth = &caller.auth;
-        let uid = auth.uid.map(|uid| uid.to_string()).unwrap_or_default();
-        let mut parts = vec![
-            caller.manifest.digest.as_bytes(),
-            auth.method.as_bytes(),
-            uid.as_bytes(),
-            auth.token.as_deref().unwrap_or_default().as_bytes(),
-            thread.as_str().as_bytes(),
-            thread.name()?.as_bytes(),
-        ];
-        // WHY: not an empty part without one, or an upgrade would lose the threads of everybody else.
-        parts.extend(auth.holder().map(str::as_bytes));
-        Ok(self.runs.tokens.thread(&parts))
-    }
-
-    /// The run of this thread that takes calls.
-    fn thread_run(&self, key: &Digest) -> Option<Arc<Run>> {
-        let run = self.runs.of_thread(key)?;
-        if run.is_over() || run.expires.is_some_and(|expires| expires <= self.clock.now()) {
-            return None;
-        }
-        run.touch(self.clock.monotonic());
-        Some(run)
     }
 
     /// Seals a run that nothing was asked of for a while. WHY: also one that was opened by name. Whoever opened

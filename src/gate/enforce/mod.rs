@@ -59,7 +59,7 @@ use in_force::InForce;
 use run::{Admitted, New, Place};
 use runs::Runs;
 use tasks::Tasks;
-use trip::{Decided, Entered, Entry, Held, Means, Ready, Trip, Walked, call_span};
+use trip::{Decided, Entered, Entry, Held, Means, Passage, Ready, Trip, call_span};
 use undecided::{Undecided, became};
 
 mod again;
@@ -156,9 +156,9 @@ impl Road {
     /// Everything that is no result.
     pub async fn execute(self: &Arc<Self>, run: &Arc<Run>, request: CallRequest) -> Answer {
         match self.admit(run, request) {
-            Ok(Entry::Wait(waiting)) => self.wait(run, waiting).await,
+            Ok(Entry::Wait(waiting)) => run.wait(waiting).await,
             Ok(Entry::Recall(call)) => self.recall(run, &call).await,
-            Ok(Entry::Told(answer)) => self.give(run, *answer),
+            Ok(Entry::Told(answer)) => run.give(*answer),
             Err(fault) => {
                 if fault.receipt.is_none() {
                     self.budget.reject(fault.code);
@@ -243,7 +243,7 @@ impl Road {
     /// The road. Whatever leaves it is recorded, or nothing happened.
     async fn walk(self: &Arc<Self>, mut trip: Trip, caller: &watch::Sender<Option<Answer>>) {
         let (held, tell) = trip.resumed.take().map(Held::split).unzip();
-        let (at, own) = (Walked::of(&trip), trip.asked_by.is_none());
+        let (at, own) = (Passage::of(&trip), trip.asked_by.is_none());
         let committed = match self.decide(trip, held).await {
             Ok(decided) => self.commit(&at, decided).await,
             Err(undecided) => Err(undecided),
@@ -328,7 +328,7 @@ impl Road {
     /// Waits until the decision is durable. Means that are not needed are given back.
     async fn commit(
         &self,
-        at: &Walked,
+        at: &Passage,
         decided: Decided,
     ) -> Result<(Committed, Option<Means>), Undecided> {
         let Decided { pending, means, line } = decided;
@@ -340,7 +340,7 @@ impl Road {
     }
 
     /// Spends the permit.
-    async fn run(&self, at: &Walked, permit: Permit, means: Option<Means>) -> (Finished, Went) {
+    async fn run(&self, at: &Passage, permit: Permit, means: Option<Means>) -> (Finished, Went) {
         let mcp = permit.prepared().tool().is_some_and(|tool| tool.kind == "mcp");
         let finished = match means {
             _ if at.run.mode == Mode::Simulate => permit.simulated(),

@@ -100,7 +100,7 @@ impl Road {
             return Err(missing());
         }
         let Other { arguments, statement, signature } = other;
-        let id = self.fresh(run, call).ok_or_else(missing)?;
+        let id = run.fresh(call).ok_or_else(missing)?;
         let request = CallRequest {
             tool: hold.tool.to_string(),
             arguments: arguments.as_bytes().to_vec(),
@@ -145,12 +145,14 @@ impl Road {
             self.tasks.spawn(turn.given_up());
         }
     }
+}
 
-    /// A free id that shows where it comes from.
-    fn fresh(&self, run: &Run, call: &CallId) -> Option<CallId> {
-        let state = run.state.lock();
+impl Run {
+    /// A free id that shows which call it comes from.
+    fn fresh(&self, call: &CallId) -> Option<CallId> {
+        let state = self.state.lock();
         let stem: String = call.as_str().chars().take(56).collect();
-        let ids = (1..=999_u32).filter_map(|n| CallId::parse(&format!("{stem}.m{n}")));
-        ids.into_iter().find(|id| !state.calls.contains_key(id))
+        let mut ids = (1..=999_u32).filter_map(|n| CallId::parse(&format!("{stem}.m{n}")));
+        ids.find(|id| !state.calls.contains_key(id))
     }
 }

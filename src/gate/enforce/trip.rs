@@ -55,7 +55,7 @@ impl Held {
 }
 
 /// A call on the road, for the steps behind the judge.
-pub(super) struct Walked {
+pub(super) struct Passage {
     pub run: Arc<Run>,
     pub id: CallId,
     pub tool: ToolName,
@@ -63,7 +63,7 @@ pub(super) struct Walked {
     pub span: Span,
 }
 
-impl Walked {
+impl Passage {
     pub fn of(trip: &Trip) -> Self {
         Self {
             run: Arc::clone(&trip.run),

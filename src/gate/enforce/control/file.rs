@@ -32,12 +32,12 @@ pub(super) enum Said {
     /// These are stopped; never empty.
     Stops(Vec<Target>),
     /// It is there and cannot be understood: everything is stopped.
-    Unclear(Unclear),
+    Unclear(SwitchFileError),
 }
 
 /// Why the file does not say what to stop.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(super) enum Unclear {
+pub(super) enum SwitchFileError {
     #[error("it is no file")]
     NoFile,
     #[error("{0} bytes, at most {BYTES_MAX} are read")]
@@ -51,7 +51,7 @@ pub(super) enum Unclear {
     Empty,
 }
 
-impl From<std::io::Error> for Unclear {
+impl From<std::io::Error> for SwitchFileError {
     fn from(error: std::io::Error) -> Self {
         Self::Unread(error.to_string())
     }
@@ -178,14 +178,14 @@ fn read(path: &Path) -> Said {
 }
 
 /// Its text; `None` if it is not there.
-fn text(path: &Path) -> Result<Option<String>, Unclear> {
+fn text(path: &Path) -> Result<Option<String>, SwitchFileError> {
     let failed = |e: std::io::Error| {
         if is_absent(&e, path) { Ok(None) } else { Err(e.into()) }
     };
     // WHY: opening a pipe would wait for whoever writes into it.
     match std::fs::metadata(path) {
-        Ok(meta) if !meta.is_file() => return Err(Unclear::NoFile),
-        Ok(meta) if meta.size() > BYTES_MAX => return Err(Unclear::Size(meta.size())),
+        Ok(meta) if !meta.is_file() => return Err(SwitchFileError::NoFile),
+        Ok(meta) if meta.size() > BYTES_MAX => return Err(SwitchFileError::Size(meta.size())),
         Ok(_) => {}
         Err(error) => return failed(error),
     }
@@ -207,11 +207,11 @@ fn parse(text: &str) -> Said {
         }
         match stop(line) {
             Some(target) => targets.push(target),
-            None => return Said::Unclear(Unclear::Line(at.saturating_add(1))),
+            None => return Said::Unclear(SwitchFileError::Line(at.saturating_add(1))),
         }
     }
     if targets.is_empty() {
-        return Said::Unclear(Unclear::Empty);
+        return Said::Unclear(SwitchFileError::Empty);
     }
     Said::Stops(targets)
 }
