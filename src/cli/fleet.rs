@@ -45,8 +45,8 @@ pub(super) fn load(path: &Path) -> Result<Config, Failure> {
 /// Runs it.
 pub(super) async fn anchor(command: &Anchor) -> Result<Exit, Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e))?;
-    let outside = fleet::outside(&config).map_err(|e| (Exit::Config, e))?;
+    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e.to_string()))?;
+    let outside = fleet::outside(&config).map_err(|e| (Exit::Config, e.to_string()))?;
     let source =
         Source { config: Some(command.config.clone()), sqlite: None, postgres_url_file: None };
     let reader = reader::open_reader(&source).await;
@@ -123,7 +123,7 @@ pub(super) async fn round(
         reader,
         parts: Box::new(move || {
             let (config, keys) = (config.clone(), keys.clone());
-            Box::pin(async move { fleet::parts(&config, &keys).await })
+            Box::pin(async move { fleet::parts(&config, &keys).await.map_err(|e| e.to_string()) })
         }),
         tenant: &tenant,
         outside,

@@ -133,7 +133,7 @@ fn system(why: impl std::fmt::Display) -> Failure {
 
 fn show(command: &Show) -> Result<(), Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e))?;
+    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e.to_string()))?;
     let origin = crate::ledger::fleet::origin(&fleet::tenant(&config));
     for key in std::iter::once(&keys.key).chain(&keys.previous) {
         let line = format!("fleet-key {}", vkey(&origin, &key.public()));
@@ -146,7 +146,7 @@ fn show(command: &Show) -> Result<(), Failure> {
 
 async fn rotate(command: &Rotate) -> Result<(), Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e))?;
+    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e.to_string()))?;
     let old = match (command.purpose, &command.old) {
         (Purpose::Fleet, None) => keys.key.public(),
         (Purpose::Enrolment, None) => keys.enrolment.public(),
@@ -209,7 +209,7 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
 
 async fn revoke(command: &Revoke) -> Result<(), Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e))?;
+    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e.to_string()))?;
     let key = public(&command.key)?;
     let revoked = KeyRevoked {
         good_size: command.good_size.map(Into::into),

@@ -80,7 +80,7 @@ impl Recording {
 async fn of_config(config: &Config, args: &FleetArgs) -> Result<FleetParts, String> {
     let keys = match &args.fleet_key {
         None => {
-            let mut keys = Keys::of(config)?;
+            let mut keys = Keys::of(config).map_err(|e| e.to_string())?;
             if let Some(path) = &args.enrolment_key {
                 keys.enrolment = open(path)?;
             }
@@ -92,7 +92,7 @@ async fn of_config(config: &Config, args: &FleetArgs) -> Result<FleetParts, Stri
             Keys { key: open(path)?, previous: None, enrolment: open(&enrolment)? }
         }
     };
-    fleet::parts(config, &keys).await
+    fleet::parts(config, &keys).await.map_err(|e| e.to_string())
 }
 
 /// A ledger without a configuration: no witness is known, nothing but the keys.

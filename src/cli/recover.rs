@@ -75,7 +75,7 @@ pub(super) async fn recover(command: &Recover) -> Result<Exit, Failure> {
     let config = load(&command.config)?;
     let (clock, entropy) = (SystemClock::new(), SystemEntropy);
     let slot = slot(&config, &entropy).await?;
-    let sights = fleet::sights(&config).map_err(|e| (Exit::Config, e))?;
+    let sights = fleet::sights(&config).map_err(|e| (Exit::Config, e.to_string()))?;
     let outside = (config.fleet.anchor_file.as_deref(), sights.as_slice());
     let writer = who();
     let desk = Desk {
@@ -185,7 +185,7 @@ fn keys(config: &Config, found: &Examined) -> Result<Option<Keys>, Failure> {
         (None, Some(lost)) => {
             Err((Exit::Config, format!("{lost}; going on with it needs `fleet.key`")))
         }
-        (Some(_), _) => Keys::of(config).map(Some).map_err(|e| (Exit::Config, e)),
+        (Some(_), _) => Keys::of(config).map(Some).map_err(|e| (Exit::Config, e.to_string())),
     }
 }
 

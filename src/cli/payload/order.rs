@@ -131,7 +131,7 @@ impl Signing {
     /// The list of those who may give orders.
     fn list(&self, config: Option<&Config>, now: Timestamp) -> Result<Approvers, String> {
         if let Some(config) = config {
-            return for_orders(config, now);
+            return for_orders(config, now).map_err(|e| e.to_string());
         }
         let (Some(file), Some(key)) = (&self.signers, &self.approver_key) else {
             let why = "it is signed by an operator: name the configuration, or the list of approvers and who signs it \
@@ -139,7 +139,7 @@ impl Signing {
             return Err(why.into());
         };
         let keys = PublicKey::load_all(key).map_err(|e| e.to_string())?;
-        in_force(file, (&keys, 1), now).map(|(list, _)| list)
+        in_force(file, (&keys, 1), now).map(|(list, _)| list).map_err(|e| e.to_string())
     }
 }
 

@@ -114,7 +114,7 @@ fn input(args: &Args, engine: &RegoEngine) -> Result<Json, Failure> {
     let callers = callers.map_err(|all| (Exit::Config, all.join("\n")))?;
     let asked = rehearse::Asked { tool: call, args: given, agent: args.agent.as_deref() };
     rehearse::input(&config, callers.manifests(), &asked, engine.by_hand())
-        .map_err(|why| (Exit::Invalid, why))
+        .map_err(|why| (Exit::Invalid, why.to_string()))
 }
 
 /// The decision and the explanation in one object.

@@ -42,7 +42,7 @@ pub(super) fn run(at: &Where, order: &Order<'_>) -> Result<Exit, Refused> {
             note(format!("warning: the old lock is not valid: {why}"));
             None
         }
-        Err(why) => return Err(invalid(why)),
+        Err(why) => return Err(invalid(why.to_string())),
     };
     let (new, left_out) = probe(at, &config, order, old.as_ref())?;
     let text = new.text();
@@ -108,7 +108,8 @@ fn starts(
     envelope: &[u8],
     path: &str,
 ) -> Result<Verified, Refused> {
-    let trusted = config.lock_keys().map_err(|why| at.refuse(Exit::Config, vec![why]))?;
+    let trusted =
+        config.lock_keys().map_err(|why| at.refuse(Exit::Config, vec![why.to_string()]))?;
     let verified = Verified::open(text.as_bytes(), envelope, &trusted, path).map_err(|_untrusted| {
         let why = "error: none of these keys is among `trust.lock_keys`: the gate would not accept the lock";
         at.refuse(Exit::Invalid, vec![why.to_owned()])
