@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use serde::Deserialize as _;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::draft::Draft;
@@ -89,8 +89,21 @@ impl Governed {
     }
 }
 
+/// What a tool says of itself, as far as it counts here.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Hints {
+    annotations: Annotations,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Annotations {
+    read_only_hint: bool,
+}
+
 fn says_it_reads(tool: &Json) -> bool {
-    tool.get("annotations").and_then(|a| a.get("readOnlyHint")) == Some(&Json::Bool(true))
+    tool.read::<Hints>().is_ok_and(|hints| hints.annotations.read_only_hint)
 }
 
 /// Reads what the draft names and checks it as the gate will. `base` is the directory it lies in; nothing
