@@ -188,6 +188,8 @@ struct Exported {
 #[derive(Deserialize)]
 struct Report {
     checks: Vec<Check>,
+    /// Absent where something does not hold.
+    #[serde(default)]
     level: Value,
 }
 
