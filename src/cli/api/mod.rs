@@ -176,7 +176,8 @@ impl Api {
         let remote = self.remote()?;
         let mut request = http::Request::builder().method(method);
         if let Some(file) = &self.token_file {
-            request = request.header(http::header::AUTHORIZATION, showing(file)?);
+            request = request
+                .header(http::header::AUTHORIZATION, showing(file).map_err(|e| e.to_string())?);
         }
         if body.is_some() {
             request = request.header(http::header::CONTENT_TYPE, "application/json");

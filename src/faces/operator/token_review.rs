@@ -120,7 +120,7 @@ impl Reviewer {
         let json = HeaderValue::from_static("application/json");
         let request = http::Request::builder()
             .method(Method::POST)
-            .header(AUTHORIZATION, showing(&self.cluster.token_file)?)
+            .header(AUTHORIZATION, showing(&self.cluster.token_file).map_err(|e| e.to_string())?)
             .header(ACCEPT, &json)
             .header(CONTENT_TYPE, json);
         let body = json!({"apiVersion": API_VERSION, "kind": KIND,
