@@ -104,7 +104,7 @@ impl Office {
         let wrong = |detail: &str, why: String| {
             self.refuse(Problem::new(Code::RequestMalformed, detail, why))
         };
-        let query = Query::from_json(&Json::of(&query)).ok_or_else(|| {
+        let query = query.and_then(|query| Query::from_json(&Json::of(&query))).ok_or_else(|| {
             let message = "`query` is {scope: run, run}, {scope: range, log, from, to} or {scope: \
                 population} with since, until, agent, tool, verdict and chains, times as \
                 2026-11-21T20:05:03.123Z";

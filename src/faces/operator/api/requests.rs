@@ -201,8 +201,8 @@ inputs! {
     Export {
         /// `{scope: run, run}`, `{scope: range, log, from, to}` or `{scope: population}` with `since`, `until`,
         /// `agent`, `tool`, `verdict` and `chains`.
-        #[serde(default)]
-        query: Value,
+        #[schemars(required)]
+        query: Option<Value>,
         /// Sizes of a log, from each of which the bundle proves consistency.
         #[serde(default)]
         #[schemars(length(max = 64))]
