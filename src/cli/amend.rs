@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use super::api::{Api, list, text};
 use super::approval::sign;
-use super::{Exit, block_on, fail, say};
+use super::argument::{digest, word};
+use super::error::Occupied;
+use super::{BundleError, Cause, Exit, FileError, block_on, fail, say};
 use crate::approval::Word;
 use crate::approval::amendment::{NAMESPACE, Statement};
 use crate::domain::digest::Digest;
@@ -112,14 +114,6 @@ pub struct Activate {
     api: Api,
 }
 
-fn digest(text: &str) -> Result<Digest, String> {
-    Digest::parse(text).ok_or_else(|| "expected `sha256:` and 64 hex digits".to_owned())
-}
-
-fn word(text: &str) -> Result<Word, String> {
-    Word::parse(text).ok_or_else(|| "expected `approve` or `refuse`".to_owned())
-}
-
 fn ended(work: impl Future<Output = Result<Exit, Exit>>) -> Exit {
     block_on(work).and_then(|done| done).unwrap_or_else(|exit| exit)
 }
@@ -128,13 +122,25 @@ fn failed(why: impl std::fmt::Display) -> Exit {
     fail(Exit::Invalid, why)
 }
 
+/// An answer about a proposal that cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// The files are not those of a bundle.
+    #[error("the answer is not this bundle: {0}")]
+    Files(Cause),
+    /// The files are those of another bundle.
+    #[error("the answer is not this bundle: the files are {}", .0.prefixed())]
+    Other(Digest),
+    /// The bytes to sign say something else than the proposal.
+    #[error("the statement does not match the proposal that is shown")]
+    Statement,
+}
+
 /// Proposes.
 pub fn propose(args: &Propose) -> Exit {
     ended(async {
-        let read = Carried::read(&args.bundle).map_err(|errors| {
-            let lines: Vec<String> = errors.iter().map(|e| format!("\n  {e}")).collect();
-            failed(format!("the bundle does not load:{}", lines.concat()))
-        })?;
+        let read = Carried::read(&args.bundle);
+        let read = read.map_err(BundleError::at(&args.bundle)).map_err(failed)?;
         let files = read.bounded().map_err(failed)?.to_json().to_serde();
         let mut body = json!({"files": files, "reason": args.reason});
         if let (Some(base), Some(members)) = (&args.base, body.as_object_mut()) {
@@ -182,16 +188,15 @@ pub fn activate(args: &Activate) -> Exit {
 async fn fetched(api: &Api, bundle: &Digest) -> Result<(Value, Carried), Exit> {
     let path = format!("/v1/amendments/{}", bundle.prefixed());
     let body = api.ask(http::Method::GET, &path, None).await?.body;
-    let odd =
-        |why: String| fail(Exit::Unverifiable, format!("the answer is not this bundle: {why}"));
+    let odd = |why: Cause| fail(Exit::Unverifiable, Error::Files(why));
     let files = body.get("files").cloned().unwrap_or_default().to_string();
-    let files = Json::parse(files.as_bytes(), &Limits::FILE).map_err(|e| odd(e.to_string()))?;
-    let files = Carried::parse(&files).map_err(|e| odd(e.to_string()))?;
-    let (found, _) = files.described().map_err(|e| odd(e.to_string()))?;
+    let files = Json::parse(files.as_bytes(), &Limits::FILE).map_err(|e| odd(e.into()))?;
+    let files = Carried::parse(&files).map_err(|e| odd(e.into()))?;
+    let (found, _) = files.described().map_err(|e| odd(e.into()))?;
     if found == *bundle {
         return Ok((body, files));
     }
-    Err(odd(format!("the files are {}", found.prefixed())))
+    Err(fail(Exit::Unverifiable, Error::Other(found)))
 }
 
 /// What is signed, made of what was answered and what was asked for.
@@ -201,10 +206,7 @@ fn statement(body: &Value, bundle: &Digest, verdict: Word) -> Result<Statement, 
     let shown = (Digest::parse(part("base")), part("author"), part("expires"));
     let signed = (Some(made.base), made.author.as_str(), &*made.expires.to_string());
     if made.bundle != *bundle || shown != signed {
-        return Err(fail(
-            Exit::Unverifiable,
-            "the statement does not match the proposal that is shown",
-        ));
+        return Err(fail(Exit::Unverifiable, Error::Statement));
     }
     Ok(Statement { verdict, ..made })
 }
@@ -240,9 +242,9 @@ async fn show(args: &Show) -> Result<Exit, Exit> {
     }
     if let Some(dir) = &args.out {
         if dir.exists() {
-            return Err(failed(format!("`{}` is there already", dir.display())));
+            return Err(failed(Occupied::File(dir.clone())));
         }
-        files.write(dir).map_err(|e| failed(format!("`{}`: {e}", dir.display())))?;
+        files.write(dir).map_err(FileError::at(dir)).map_err(failed)?;
     }
     Ok(Exit::Ok)
 }

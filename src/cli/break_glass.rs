@@ -10,7 +10,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::api::{Api, list, text};
-use super::{Exit, JsonArg, fail, many, say, tell};
+use super::approval::SignError;
+use super::argument::tool;
+use super::{Exit, Failure, FileError, JsonArg, fail, many, say, tell};
+use crate::approval::Malformed;
 use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{MINUTES_MAX, NAMESPACE, Statement};
 use crate::clock::{Clock as _, SystemClock, SystemEntropy, random16};
@@ -156,8 +159,28 @@ struct SignSigners {
     json: JsonArg,
 }
 
-fn tool(text: &str) -> Result<ToolName, String> {
-    ToolName::parse(text).ok_or_else(|| "expected the name of a tool".to_owned())
+/// Why a statement is not written or not signed.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// It says too much.
+    #[error(transparent)]
+    Bounds(#[from] Malformed),
+    /// The file does not hold a statement.
+    #[error("`{}`: {error}", file.display())]
+    Statement {
+        file: PathBuf,
+        #[source]
+        error: Malformed,
+    },
+    /// It could not take effect any more.
+    #[error("it ended at {0}: nothing was signed")]
+    Ended(Timestamp),
+    /// The key does not sign.
+    #[error(transparent)]
+    Sign(#[from] SignError),
 }
 
 /// Runs it.
@@ -166,7 +189,8 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Exit> {
         Command::Request(args) => Ok(done(request(args))),
         Command::Sign(args) => Ok(done(sign(args))),
         Command::SignSigners(args) => {
-            Ok(done(super::approval::sign_list(Purpose::BreakGlass, &args.file, &args.keys)))
+            let signed = super::approval::sign_list(Purpose::BreakGlass, &args.file, &args.keys);
+            Ok(signed.map_or_else(Failure::print, |()| Exit::Ok))
         }
         Command::Open(args) => open(args).await,
         Command::Close(args) => {
@@ -181,7 +205,7 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Exit> {
     }
 }
 
-fn done(result: Result<(), String>) -> Exit {
+fn done(result: Result<(), Error>) -> Exit {
     match result {
         Ok(()) => Exit::Ok,
         Err(why) => fail(Exit::Invalid, why),
@@ -196,7 +220,7 @@ fn nonce(nonce: &str) -> Result<&str, Exit> {
     Err(fail(Exit::Usage, "a nonce has 32 hex digits: see `wicketgate control break-glass list`"))
 }
 
-fn request(args: &Request) -> Result<(), String> {
+fn request(args: &Request) -> Result<(), Error> {
     let mut tools = args.tools.clone();
     tools.sort_by(|a, b| a.as_str().cmp(b.as_str()));
     tools.dedup();
@@ -210,10 +234,9 @@ fn request(args: &Request) -> Result<(), String> {
         expires: now.plus(Duration::from_secs(args.minutes.saturating_mul(60))),
         nonce: hex::encode(random16(&SystemEntropy)),
     };
-    statement.bounded().map_err(|e| e.to_string())?;
+    statement.bounded()?;
     // A statement that is there may be signed already.
-    let mut file = std::fs::File::create_new(&args.out).map_err(|e| at(&args.out, &e))?;
-    file.write_all(&statement.bytes()).map_err(|e| at(&args.out, &e))?;
+    write(&args.out, &statement.bytes())?;
     show(&statement);
     let line = format!("wrote {}: the break-glass key holders sign it next", args.out.display());
     tell(json!({"wrote": args.out}), line);
@@ -235,17 +258,18 @@ fn show(statement: &Statement) {
     tell(facts, line);
 }
 
-fn statement(path: &Path) -> Result<Statement, String> {
-    let bytes = std::fs::read(path).map_err(|e| at(path, &e))?;
-    Statement::parse(&bytes).map_err(|why| at(path, &why))
+fn statement(path: &Path) -> Result<Statement, Error> {
+    let bytes = std::fs::read(path).map_err(FileError::at(path))?;
+    let wrong = |error| Error::Statement { file: path.to_owned(), error };
+    Statement::parse(&bytes).map_err(wrong)
 }
 
-fn sign(args: &Sign) -> Result<(), String> {
+fn sign(args: &Sign) -> Result<(), Error> {
     let statement = statement(&args.file)?;
     show(&statement);
     let now: Timestamp = SystemClock::new().now();
     if now >= statement.expires {
-        return Err(format!("it ended at {}: nothing was signed", statement.expires));
+        return Err(Error::Ended(statement.expires));
     }
     let signature = super::approval::armored(&args.key, NAMESPACE, &statement.bytes())?;
     let out = args.out.clone().unwrap_or_else(|| {
@@ -254,19 +278,21 @@ fn sign(args: &Sign) -> Result<(), String> {
         name.into()
     });
     // Somebody else's signature is never written over.
-    let mut file = std::fs::File::create_new(&out).map_err(|e| at(&out, &e))?;
-    file.write_all(signature.as_bytes()).map_err(|e| at(&out, &e))?;
+    write(&out, signature.as_bytes())?;
     tell(json!({"wrote": out}), format!("wrote {}", out.display()));
     Ok(())
 }
 
-fn at(path: &Path, why: &dyn std::fmt::Display) -> String {
-    format!("`{}`: {why}", path.display())
+/// Writes a file that must not exist yet.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let made = std::fs::File::create_new(path);
+    made.and_then(|mut file| file.write_all(bytes)).map_err(FileError::at(path))
 }
 
 async fn open(args: &Open) -> Result<Exit, Exit> {
     let read = |path: &PathBuf| {
-        std::fs::read_to_string(path).map_err(|e| fail(Exit::Invalid, at(path, &e)))
+        let read = std::fs::read_to_string(path).map_err(FileError::at(path));
+        read.map_err(|error| fail(Exit::Invalid, error))
     };
     let signatures: Vec<String> = args.signatures.iter().map(read).collect::<Result<_, _>>()?;
     let body = json!({"statement": read(&args.file)?, "signatures": signatures});

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::api::{Api, list, text};
 use super::approval::sign::{printed, signature};
-use super::{Exit, block_on, break_glass, fail, health, many, say};
+use super::{Exit, Failure, FileError, block_on, break_glass, fail, health, many, say};
 use crate::approval::order;
 use crate::clock::{Clock as _, SystemClock};
 use crate::control::Target;
@@ -145,7 +145,7 @@ pub fn run(args: &Args) -> Exit {
 
 async fn switch(action: &str, args: &Switch) -> Result<Exit, Exit> {
     if Target::parse(&args.target, &args.name).is_none() {
-        return Err(fail(Exit::Usage, unknown(&args.target)));
+        return Err(fail(Exit::Usage, Error::Target(args.target.clone())));
     }
     let mut body = json!({"action": action, "target": args.target, "name": args.name,
         "reason": args.reason});
@@ -155,16 +155,22 @@ async fn switch(action: &str, args: &Switch) -> Result<Exit, Exit> {
     args.api.order("/v1/control", &body).await
 }
 
-fn unknown(target: &str) -> String {
-    format!(
-        "unknown target `{target}`; use `all`, or agent, run, tool, manifest or key with a name"
-    )
+/// What is wrong with an order before it is sent.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// What it is about.
+    #[error("unknown target `{0}`; use `all`, or agent, run, tool, manifest or key with a name")]
+    Target(String),
+    /// Its end.
+    #[error("`--expires` is an instant such as 2026-11-21T20:05:03.123Z")]
+    Expires,
 }
 
 async fn reinstate(args: &Reinstate) -> Result<Exit, Exit> {
     let statement = match &args.order {
         Some(file) => std::fs::read(file)
-            .map_err(|e| fail(Exit::Invalid, format!("`{}`: {e}", file.display())))?,
+            .map_err(FileError::at(file))
+            .map_err(|error| fail(Exit::Invalid, error))?,
         None => to_sign(args).await?.bytes(),
     };
     if args.statement {
@@ -180,19 +186,20 @@ async fn reinstate(args: &Reinstate) -> Result<Exit, Exit> {
 
 /// The statement that takes back what is asked for, after the newest order there is.
 async fn to_sign(args: &Reinstate) -> Result<order::Statement, Exit> {
-    let wrong =
-        |why: &str| fail(Exit::Usage, format!("{why}: see `wicketgate control reinstate --help`"));
+    let wrong = |error: Error| {
+        fail(Exit::Usage, format!("{error}: see `wicketgate control reinstate --help`"))
+    };
     let target = args.target.as_deref().unwrap_or_default();
     if Target::parse(target, &args.name).is_none() {
-        return Err(wrong(&unknown(target)));
+        return Err(wrong(Error::Target(target.to_owned())));
     }
-    let expires = args.expires.as_deref().map(|text| {
-        let later = "`--expires` is an instant such as 2026-11-21T20:05:03.123Z";
-        Timestamp::parse(text).ok_or_else(|| wrong(later))
-    });
+    let expires = args
+        .expires
+        .as_deref()
+        .map(|text| Timestamp::parse(text).ok_or_else(|| wrong(Error::Expires)));
     let expires = expires.transpose()?;
     let head = args.api.newest("/v1/control/head").await;
-    let (tenant, previous) = head.map_err(|(exit, why)| fail(exit, why))?;
+    let (tenant, previous) = head.map_err(Failure::print)?;
     Ok(order::Statement {
         tenant,
         order: order::Word::Reinstate,

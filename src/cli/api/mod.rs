@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use serde_json::Value;
 
 use super::control::print_order;
-use super::{Exit, fail, fail_as, say};
+use super::{Exit, Failure, fail, fail_as, say};
 use crate::approval::order::Previous;
 use crate::domain::digest::Digest;
 use crate::operator::credential::showing;
@@ -124,16 +124,16 @@ impl Api {
     ///
     /// # Errors
     /// There is no answer, it is a refusal, or it names no order.
-    pub async fn newest(&self, route: &str) -> Result<(String, Previous), (Exit, String)> {
+    pub async fn newest(&self, route: &str) -> Result<(String, Previous), Failure> {
         let head = self.try_ask(http::Method::GET, route, None).await;
-        let head = head.map_err(|why| (Exit::Unverifiable, why))?;
+        let head = head.map_err(Failure::unverifiable)?;
         if !(200..300).contains(&head.status) {
-            return Err((Exit::Invalid, head.why()));
+            return Err(Failure::invalid(head.why()));
         }
         let seq = head.body.get("seq").and_then(Value::as_u64);
         let Some((seq, digest)) = seq.zip(Digest::parse(&text(&head.body, "digest"))) else {
-            let why = "the answer does not name the newest order".to_owned();
-            return Err((Exit::Unverifiable, why));
+            let why = "the answer does not name the newest order";
+            return Err(Failure::unverifiable(why));
         };
         Ok((text(&head.body, "tenant"), Previous { seq, digest }))
     }

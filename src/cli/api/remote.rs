@@ -74,8 +74,8 @@ impl RemoteArgs {
 /// # Errors
 /// It was refused, there was no answer, or the bytes do not have the digest of the response header.
 pub async fn export(api: &Api, asked: &Value, out: &Path, json: bool) -> Result<Exit, Failure> {
-    let usage = |e: crate::evidence::Error| (Exit::Usage, e.to_string());
-    let gone = |why: String| (Exit::Unverifiable, why);
+    let usage = |e: crate::evidence::Error| Failure::usage(e);
+    let gone = |why: String| Failure::unverifiable(why);
     written::free(out).map_err(usage)?;
     let answer = api.open(Method::POST, "/v1/exports", Some(asked), BEGINS_WITHIN).await;
     let answer = answer.map_err(gone)?;
@@ -168,7 +168,7 @@ fn print_export(summary: &str, out: &Path, json: bool) {
 
 /// Prints a refusal.
 async fn refused(answer: http::Response<Incoming>) -> Result<Exit, Failure> {
-    let answered = read(answer).await.map_err(|why| (Exit::Unverifiable, why))?;
+    let answered = read(answer).await.map_err(Failure::unverifiable)?;
     Ok(answered.refuse())
 }
 
@@ -187,14 +187,14 @@ async fn read(answer: http::Response<Incoming>) -> Result<Answer, String> {
 /// It was refused, there was no answer, or the receipt cannot be written.
 pub async fn erase(api: &Api, asked: &Value, receipt: Option<&Path>) -> Result<Exit, Failure> {
     if let Some(path) = receipt.filter(|path| path.exists()) {
-        return Err((Exit::Usage, format!("`{}` is there already", path.display())));
+        return Err(Failure::usage(format!("`{}` is there already", path.display())));
     }
     let answer = api.open(Method::POST, "/v1/erasures", Some(asked), BEGINS_WITHIN).await;
-    let answer = answer.map_err(|why| (Exit::Unverifiable, why))?;
+    let answer = answer.map_err(Failure::unverifiable)?;
     if answer.status() != http::StatusCode::OK {
         return refused(answer).await;
     }
-    let body = read(answer).await.map_err(|why| (Exit::Unverifiable, why))?.body;
+    let body = read(answer).await.map_err(Failure::unverifiable)?.body;
     let count = |name: &str| body.get(name).and_then(Value::as_u64).unwrap_or_default();
     let absent = count("absent").saturating_add(count("before"));
     if absent > 0 {
@@ -224,7 +224,7 @@ pub async fn erase(api: &Api, asked: &Value, receipt: Option<&Path>) -> Result<E
     match (receipt, envelope) {
         (Some(path), Some(envelope)) => {
             let bytes = envelope.to_string().into_bytes();
-            write_new(path, &bytes).map_err(|why| (Exit::Usage, why))?;
+            write_new(path, &bytes).map_err(Failure::usage)?;
             tell(json!({"receipt": path}), format!("receipt {}", path.display()));
         }
         (Some(_), None) => {
@@ -242,11 +242,11 @@ pub async fn erase(api: &Api, asked: &Value, receipt: Option<&Path>) -> Result<E
 /// It was refused, or there was no answer.
 pub async fn hold(api: &Api, asked: &Value) -> Result<Exit, Failure> {
     let answer = api.open(Method::POST, "/v1/holds", Some(asked), BEGINS_WITHIN).await;
-    let answer = answer.map_err(|why| (Exit::Unverifiable, why))?;
+    let answer = answer.map_err(Failure::unverifiable)?;
     if answer.status() != http::StatusCode::OK {
         return refused(answer).await;
     }
-    let body = read(answer).await.map_err(|why| (Exit::Unverifiable, why))?.body;
+    let body = read(answer).await.map_err(Failure::unverifiable)?.body;
     let flag = |name: &str| body.get(name).and_then(Value::as_bool) == Some(true);
     let did = match (flag("already"), flag("held")) {
         (true, _) => "already held",

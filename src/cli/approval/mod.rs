@@ -9,6 +9,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::api::{Api, list, text};
+use super::argument::{call_id, word};
 use super::{Exit, block_on, fail, many, say};
 use crate::approval::{NAMESPACE, Word};
 use crate::domain::canonical;
@@ -19,7 +20,7 @@ use crate::operator::view::{Facts, Unviewable};
 pub(super) mod sign;
 mod signers;
 
-pub(super) use sign::armored;
+pub(super) use sign::{SignError, armored};
 pub(super) use signers::sign as sign_list;
 
 /// Bytes of a file with arguments.
@@ -64,7 +65,7 @@ struct List {
 #[derive(Debug, clap::Args)]
 struct Call {
     /// ID of the run
-    #[arg(value_parser = run_id)]
+    #[arg(value_parser = super::evidence::run_id)]
     run: RunId,
     /// ID of the call
     #[arg(value_parser = call_id)]
@@ -139,18 +140,6 @@ struct Modify {
     /// Why; it is recorded in the ledger
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
-}
-
-fn run_id(text: &str) -> Result<RunId, String> {
-    RunId::parse(text).ok_or_else(|| "expected the id of a run".to_owned())
-}
-
-fn call_id(text: &str) -> Result<CallId, String> {
-    CallId::parse(text).ok_or_else(|| "expected the id of a call".to_owned())
-}
-
-fn word(text: &str) -> Result<Word, String> {
-    Word::parse(text).ok_or_else(|| "expected `approve` or `refuse`".to_owned())
 }
 
 /// Runs it.

@@ -15,6 +15,7 @@ use super::grants::Grants;
 use super::probe::check;
 use crate::catalog::command::Level;
 use crate::catalog::server::{self, Transport};
+use crate::cli::argument::ArgumentError;
 use crate::tool::sandbox::Levels;
 
 /// Whether servers that are programs start in a sandbox.
@@ -48,12 +49,12 @@ impl Allow {
     ///
     /// # Errors
     /// What it is instead.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, ArgumentError> {
         let path = |path: &str| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
         match text.split_once('=') {
             Some(("host", name)) => {
-                let named = server::host(name).map(|_| Self::Host(name.to_owned()));
-                return named.map_err(|e| e.to_string());
+                server::host(name)?;
+                Some(Self::Host(name.to_owned()))
             }
             Some(("read", name)) => path(name).map(Self::Read),
             Some(("write", name)) => path(name).map(Self::Write),
@@ -65,20 +66,15 @@ impl Allow {
                 _other => None,
             },
         }
-        .ok_or_else(|| {
-            format!(
-                "`{text}` is not `network`, `host=HOST[:PORT]`, `read=PATH`, `write=PATH` (absolute), `s1` or `unsandboxed`"
-            )
-        })
+        .ok_or_else(|| ArgumentError::Allow(text.to_owned()))
     }
 
     /// The same, for the server of this name: `files:network`.
     ///
     /// # Errors
     /// As `parse`.
-    pub fn parse_for(text: &str) -> Result<(String, Self), String> {
-        let (server, what) =
-            text.split_once(':').ok_or("expected NAME:WHAT, as in `files:network`")?;
+    pub fn parse_for(text: &str) -> Result<(String, Self), ArgumentError> {
+        let (server, what) = text.split_once(':').ok_or(ArgumentError::AllowFor)?;
         Ok((server.to_owned(), Self::parse(what)?))
     }
 
@@ -265,7 +261,7 @@ mod tests {
             "a:write=/x=y",
         ] {
             let (server, what) = text.split_once(':').unwrap();
-            assert_eq!(parsed(text), Ok((server.to_owned(), what.to_owned())), "{text}");
+            assert_eq!(parsed(text).ok(), Some((server.to_owned(), what.to_owned())), "{text}");
         }
         for text in [
             "network",

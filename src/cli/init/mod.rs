@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-use super::{Exit, block_on, fail_all};
+use super::{Exit, argument, block_on, fail_all};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config;
 
@@ -60,13 +60,13 @@ pub struct Args {
     #[arg(long, value_name = "DIR", default_value = "wicketgate")]
     dir: PathBuf,
     /// The agent's name: [a-z0-9-]{1,63}.
-    #[arg(long, value_name = "NAME", default_value = "desktop", value_parser = agent_name)]
+    #[arg(long, value_name = "NAME", default_value = "desktop", value_parser = argument::agent)]
     name: String,
     /// Days during which the agent layer of the policy observes.
     #[arg(long, value_name = "DAYS", default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=30))]
     observe_days: u16,
     /// Value of an input that VS Code asks for, read from a file.
-    #[arg(long = "input", value_name = "ID=FILE", value_parser = input)]
+    #[arg(long = "input", value_name = "ID=FILE", value_parser = argument::input)]
     inputs: Vec<(String, PathBuf)>,
     /// Seconds that a server has to start and answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
@@ -85,7 +85,7 @@ pub struct Args {
     #[arg(long)]
     strict: bool,
     /// Also serve clients over HTTP on this loopback address, and print the client's entries in that form.
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7300", value_parser = loopback)]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7300", value_parser = argument::loopback)]
     http: Option<SocketAddr>,
     /// Change the client's file; the original without its credentials is kept as FILE.before-wicketgate.
     #[arg(long)]
@@ -93,25 +93,6 @@ pub struct Args {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-}
-
-fn agent_name(text: &str) -> Result<String, String> {
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    ((1..=63).contains(&text.len()) && text.bytes().all(plain))
-        .then(|| text.to_owned())
-        .ok_or_else(|| "an agent is named with [a-z0-9-]{1,63}".to_owned())
-}
-
-fn input(text: &str) -> Result<(String, PathBuf), String> {
-    let (id, file) = text.split_once('=').ok_or("expected ID=FILE")?;
-    Ok((id.to_owned(), PathBuf::from(file)))
-}
-
-fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr =
-        text.parse().map_err(|_| "expected an address like 127.0.0.1:7300")?;
-    let fits = address.ip().is_loopback() && address.port() > 0;
-    fits.then_some(address).ok_or_else(|| "expected a loopback address with a port".to_owned())
 }
 
 /// Runs it.

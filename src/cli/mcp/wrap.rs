@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::catalog::secret::Secret;
+use crate::cli::argument::ArgumentError;
 use crate::cli::init::confine::{Allow, Choice, Terms, available};
 use crate::cli::init::draft::{self, Draft};
 use crate::cli::init::expand::{Surroundings, is_credential};
@@ -53,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Name of the server in entries: [a-z0-9_-]{1,32}; if omitted, made from the command line.
-    #[arg(long, value_name = "NAME", value_parser = super::server_name)]
+    #[arg(long, value_name = "NAME", value_parser = crate::cli::argument::server)]
     name: Option<String>,
     /// Environment variable to pass to the server; credentials are passed by reference, never copied.
     #[arg(long = "env", value_name = "NAME")]
@@ -96,7 +97,7 @@ struct Wrapped {
 }
 
 /// As `init` takes it too, with the server's name before it or without.
-fn allow(text: &str) -> Result<Allow, String> {
+fn allow(text: &str) -> Result<Allow, ArgumentError> {
     Allow::parse(text).or_else(|why| Allow::parse_for(text).map(|it| it.1).map_err(|_| why))
 }
 

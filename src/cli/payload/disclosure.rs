@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::cli::Failure;
 use crate::cli::reader::{self, Place, Source};
 use crate::evidence::disclosed::Redactions;
 use crate::ledger::vault::Vault;
@@ -26,8 +27,8 @@ impl Disclosure {
     ///
     /// # Errors
     /// A text of another form.
-    pub fn redactions(&self) -> Result<Redactions, String> {
-        Redactions::parse(&self.redact, &self.disclose)
+    pub fn redactions(&self) -> Result<Redactions, Failure> {
+        Redactions::parse(&self.redact, &self.disclose).map_err(Failure::usage)
     }
 
     /// The choice, as the request to the operator API names it.
@@ -46,12 +47,12 @@ impl Disclosure {
     ///
     /// # Errors
     /// A key or the configuration cannot be used.
-    pub fn vault(&self, source: &Source) -> Result<Option<Arc<Vault>>, String> {
+    pub fn vault(&self, source: &Source) -> Result<Option<Arc<Vault>>, Failure> {
         if let Some((first, others)) = self.encryption_key.split_first() {
-            return Vault::load(first, others).map(Arc::new).map(Some).map_err(|e| e.to_string());
+            return Vault::load(first, others).map(Arc::new).map(Some).map_err(Failure::usage);
         }
         let Some(Place::Config(path)) = source.place() else { return Ok(None) };
-        let config = reader::configuration(path)?;
-        config.vault().map_err(|e| e.to_string())
+        let config = reader::configuration(path).map_err(Failure::usage)?;
+        config.vault().map_err(Failure::usage)
     }
 }

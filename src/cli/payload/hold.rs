@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::access::{configuration, refused, unreadable};
+use super::access::{configuration, refused};
 use super::order::{Wish, brought_or, signed_by};
 use super::{About, Failure, Hold, Release};
 use crate::approval::order::Word;
@@ -25,9 +25,9 @@ pub async fn place(command: &Hold) -> Result<Exit, Failure> {
     let change = Change::Place(reason.clone());
     let by = by.as_deref().unwrap_or_default();
     let recording = prepare(source, fleet).await?;
-    let reader = reader::open_reader(source).await.map_err(unreadable)?;
+    let reader = reader::open_reader(source).await.map_err(Failure::unverifiable)?;
     // What is not there is said before the fleet log is opened.
-    log_of(reader.as_ref(), &recording.tenant, &on).await.map_err(|e| refused(&e))?;
+    log_of(reader.as_ref(), &recording.tenant, &on).await.map_err(refused)?;
     record(reader.as_ref(), recording, &on, (&change, by)).await
 }
 
@@ -36,7 +36,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
         command;
     let brought = signing.brought()?;
     let on = match &brought {
-        Some(said) => HoldOn::of(said).map_err(|e| refused(&e))?,
+        Some(said) => HoldOn::of(said).map_err(refused)?,
         None => on(run.as_ref(), log.as_ref())?,
     };
     let wish = wish(&on, reason.clone().unwrap_or_default());
@@ -48,11 +48,11 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
         }
         return remote::hold(&api, &signing.body(&statement)?).await;
     }
-    let config = configuration(source).map_err(|why| (Exit::Usage, why))?;
-    let reader = reader::open_reader(source).await.map_err(unreadable)?;
+    let config = configuration(source)?;
+    let reader = reader::open_reader(source).await.map_err(Failure::unverifiable)?;
     let tenant = super::access::tenant(fleet.tenant.as_ref(), config.as_ref());
     // What is not there is said before anybody signs.
-    log_of(reader.as_ref(), &tenant, &on).await.map_err(|e| refused(&e))?;
+    log_of(reader.as_ref(), &tenant, &on).await.map_err(refused)?;
     let statement = brought_or(brought, wish.beside(reader.as_ref(), &tenant)).await?;
     if signing.statement {
         return Ok(sign::printed(&statement.bytes()));
@@ -69,7 +69,7 @@ fn on(run: Option<&RunId>, log: Option<&String>) -> Result<HoldOn, Failure> {
     match (log, run) {
         (Some(log), _) => Ok(HoldOn::Log(log.clone())),
         (None, Some(run)) => Ok(HoldOn::Run(*run)),
-        (None, None) => Err((Exit::Usage, "name a run or a log".to_owned())),
+        (None, None) => Err(Failure::usage("name a run or a log")),
     }
 }
 
@@ -93,11 +93,11 @@ fn wish(on: &HoldOn, reason: String) -> Wish {
 /// Over the operator API the hub or gate uses its own keys.
 fn beside_nothing(over: &RemoteArgs, fleet: &FleetArgs) -> Result<(), Failure> {
     let theirs = [("the fleet's options", *fleet != FleetArgs::default())];
-    over.excludes(&theirs).map_err(|why| (Exit::Usage, why))
+    over.excludes(&theirs).map_err(Failure::usage)
 }
 
 async fn prepare(source: &Source, fleet: &FleetArgs) -> Result<Recording, Failure> {
-    Recording::prepare(source, fleet).await.map_err(|why| (Exit::Usage, why))
+    Recording::prepare(source, fleet).await.map_err(Failure::usage)
 }
 
 /// Puts it on the fleet log.
@@ -108,11 +108,11 @@ async fn record(
     change: (&Change, &str),
 ) -> Result<Exit, Failure> {
     let tenant = recording.tenant.clone();
-    let fleet = recording.open().await.map_err(unreadable)?;
+    let fleet = recording.open().await.map_err(Failure::unverifiable)?;
     let done = set_hold(reader, &fleet, (&tenant, on), change).await;
     let origin = fleet.origin().to_owned();
-    fleet.close().await.map_err(unreadable)?;
-    match done.map_err(|e| refused(&e))? {
+    fleet.close().await.map_err(Failure::unverifiable)?;
+    match done.map_err(refused)? {
         HoldSet::Already(now) => {
             tell(
                 json!({"state": "already held", "hold": now.to_string()}),

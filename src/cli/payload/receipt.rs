@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Failure, Keygen, Receipt};
-use crate::cli::{Exit, many, say, tell};
+use crate::cli::{Cause, Exit, FileError, many, say, tell};
 use crate::clock::SystemEntropy;
 use crate::crypto::keys::PublicKey;
 use crate::domain::canonical;
@@ -12,15 +12,13 @@ use crate::evidence::receipt;
 use crate::ledger::vault;
 
 pub fn run(command: &Receipt) -> Result<Exit, Failure> {
-    let usage = |why: String| (Exit::Usage, why);
-    let keys = PublicKey::load_all(&command.key).map_err(|e| usage(e.to_string()))?;
+    let keys = PublicKey::load_all(&command.key).map_err(Failure::usage)?;
     let fleet = command.fleet_key.as_ref().map(|path| PublicKey::load_all(path));
-    let fleet = fleet.transpose().map_err(|e| usage(e.to_string()))?.unwrap_or_default();
-    let envelope = std::fs::read(&command.file)
-        .map_err(|e| usage(format!("`{}`: {e}", command.file.display())))?;
+    let fleet = fleet.transpose().map_err(Failure::usage)?.unwrap_or_default();
+    let envelope = std::fs::read(&command.file).map_err(FileError::at(&command.file));
+    let envelope = envelope.map_err(Failure::usage)?;
     let proven = receipt::check(&envelope, &keys, fleet.first());
-    let proven =
-        proven.map_err(|why| (Exit::Invalid, format!("the receipt does not hold: {why}")))?;
+    let proven = proven.map_err(|why| Failure::invalid(Refuted(why.into())))?;
     if command.json {
         let list = proven
             .erasures
@@ -53,9 +51,13 @@ pub fn run(command: &Receipt) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
+/// A receipt that does not hold.
+#[derive(Debug, thiserror::Error)]
+#[error("the receipt does not hold: {0}")]
+struct Refuted(Cause);
+
 pub fn keygen(command: &Keygen) -> Result<Exit, Failure> {
-    let id =
-        vault::keygen(&SystemEntropy, &command.out).map_err(|e| (Exit::Invalid, e.to_string()))?;
+    let id = vault::keygen(&SystemEntropy, &command.out).map_err(Failure::invalid)?;
     let file = command.out.display();
     let line = format!("encryption key  {file}\nkey id          {id}");
     tell(json!({"key": file.to_string(), "key_id": id}), line);

@@ -16,9 +16,9 @@ use crate::serve::pb::{
 };
 
 /// The gate's address as gRPC wants it.
-pub fn endpoint(socket: &Path) -> Result<Endpoint, String> {
+pub fn endpoint(socket: &Path) -> Result<Endpoint, tonic::transport::Error> {
     let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display()));
-    endpoint.map(|endpoint| endpoint.timeout(PATIENCE)).map_err(|e| e.to_string())
+    endpoint.map(|endpoint| endpoint.timeout(PATIENCE))
 }
 
 /// A connected agent.
@@ -36,6 +36,8 @@ pub enum Answer {
 }
 
 /// A refusal, read from the status and its `google.rpc.ErrorInfo`.
+#[derive(Debug, thiserror::Error)]
+#[error("{code}: {message}")]
 pub struct Refused {
     /// The dotted code: `policy.denied`.
     pub code: String,
@@ -51,8 +53,8 @@ pub struct Refused {
 
 impl Agent {
     /// Connects through the socket.
-    pub async fn connect(socket: &Path) -> Result<Self, String> {
-        let channel = endpoint(socket)?.connect().await.map_err(|e| format!("the gate: {e}"))?;
+    pub async fn connect(socket: &Path) -> Result<Self, tonic::transport::Error> {
+        let channel = endpoint(socket)?.connect().await?;
         Ok(Self { gate: GateClient::new(channel), token: None })
     }
 
@@ -136,11 +138,5 @@ fn refused(status: &Status) -> Refused {
         message: status.message().to_owned(),
         rules: reasons.as_array().into_iter().flatten().filter_map(rule).collect(),
         expires: fact("expires"),
-    }
-}
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.code, self.message)
     }
 }

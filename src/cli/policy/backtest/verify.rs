@@ -2,20 +2,37 @@
 
 use std::path::Path;
 
-use super::{Args, Failure, runtime, unjudged};
+use super::{Args, Failure, unjudged};
 use crate::cli::policy::bundles;
 use crate::cli::reader::{self, Source};
-use crate::cli::{Exit, many, say};
+use crate::cli::{Exit, FileError, many, runtime, say};
 use crate::crypto::keys::PublicKey;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::evidence::backtest::statement::{self, Verified};
 
+/// What the ledger has instead of what the result is about.
+#[derive(Debug, thiserror::Error)]
+enum Differs {
+    /// No such log.
+    #[error("this ledger has no log `{log}`")]
+    Absent { log: String },
+    /// A log with fewer entries.
+    #[error("`{log}` has {} here, {size} were read", many(here, "entry"))]
+    Shorter { log: String, here: Seq, size: Seq },
+    /// Another entry in the place of the head.
+    #[error("entry {seq} of `{log}` is not the head that was read")]
+    Head { log: String, seq: Seq },
+    /// The head was pruned.
+    #[error("entry {seq} of `{log}` is not here any more")]
+    Gone { log: String, seq: Seq },
+}
+
 /// Checks the envelope, and against it what else was given.
 pub(super) fn run(args: &Args, file: &Path) -> Result<Exit, Failure> {
-    let envelope =
-        std::fs::read(file).map_err(|e| unjudged(format!("`{}`: {e}", file.display())))?;
+    let envelope = std::fs::read(file).map_err(FileError::at(file)).map_err(unjudged)?;
     let mut trusted = Vec::new();
     for path in &args.trust {
         trusted.extend(PublicKey::load_all(path).map_err(unjudged)?);
@@ -24,7 +41,7 @@ pub(super) fn run(args: &Args, file: &Path) -> Result<Exit, Failure> {
     let bundle = bundle.map(|bundle| bundle.digest());
     let list = args.flips.as_deref().map(digest_of).transpose()?;
     let verified = statement::verify(&envelope, &trusted, bundle.as_ref(), list.as_ref())
-        .map_err(|e| (Exit::Invalid, e.to_string()))?;
+        .map_err(Failure::invalid)?;
     let source = args.source();
     if source.place().is_some() {
         heads(&source, &verified.predicate)?;
@@ -44,7 +61,7 @@ pub(super) fn run(args: &Args, file: &Path) -> Result<Exit, Failure> {
 
 fn digest_of(path: &Path) -> Result<Digest, Failure> {
     let read = std::fs::File::open(path).and_then(Digest::of_reader);
-    read.map_err(|e| unjudged(format!("`{}`: {e}", path.display())))
+    read.map_err(FileError::at(path)).map_err(unjudged)
 }
 
 /// Whether the ledger still has, at the place of every head that was read, the entry that was the head.
@@ -58,25 +75,19 @@ fn heads(source: &Source, predicate: &Json) -> Result<(), Failure> {
         let size = log.get("size").and_then(Json::as_u64).unwrap_or_default();
         let Some(seq) = size.checked_sub(1) else { continue };
         let row = chains.iter().find(|row| row.origin == origin);
-        let row =
-            row.ok_or_else(|| (Exit::Invalid, format!("this ledger has no log `{origin}`")))?;
+        let log = origin.to_owned();
+        let Some(row) = row else { return Err(Failure::invalid(Differs::Absent { log })) };
         if row.head.size < size {
-            let why =
-                format!("`{origin}` has {} here, {size} were read", many(row.head.size, "entry"));
-            return Err((Exit::Invalid, why));
+            let here = row.head.size;
+            return Err(Failure::invalid(Differs::Shorter { log, here, size }));
         }
         let entries = runtime.block_on(reader.entries(&row.chain, seq, 1)).map_err(unjudged)?;
         let there = entries.first().filter(|entry| entry.seq == seq);
         let there = there.map(|entry| crate::record::Entry::leaf(&entry.body).hex());
         match there {
             Some(leaf) if leaf == head => {}
-            Some(_) => {
-                let why = format!("entry {seq} of `{origin}` is not the head that was read");
-                return Err((Exit::Invalid, why));
-            }
-            None => {
-                return Err(unjudged(format!("entry {seq} of `{origin}` is not here any more")));
-            }
+            Some(_) => return Err(Failure::invalid(Differs::Head { log, seq })),
+            None => return Err(unjudged(Differs::Gone { log, seq })),
         }
     }
     Ok(())
