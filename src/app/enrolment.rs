@@ -87,7 +87,7 @@ impl Enrolled {
         });
         let remote = Remote::new(&config.hub, ca.transpose()?.as_deref());
         Ok(Self {
-            remote: remote.map_err(|why| wrong("hub", why))?,
+            remote: remote.map_err(|error| wrong("hub", error.to_string()))?,
             token_file: config.token_file.clone(),
             public: config.key().map_err(|why| wrong("public_key", why))?,
             tenant,

@@ -200,7 +200,7 @@ impl Registrar {
                 self.forbid("enrolment.pod", "the token is bound to no pod")
             }
             Doubt::Unanswered(why) => {
-                tracing::warn!(why, "the API server did not say whose projected token this is");
+                tracing::warn!(%why, "the API server did not say whose projected token this is");
                 let message = "nobody can say now whose token this is";
                 self.refuse(Problem::new(Code::NotReady, "enrolment.review", message))
             }

@@ -11,6 +11,7 @@ use http::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::Office;
 use super::http::{Answer, handle};
@@ -87,16 +88,33 @@ pub trait Route: Sized + Send + Sync + 'static {
     /// Its answer.
     type Reply;
 
-    /// The path with these parameters.
+    /// Where a request goes, and its body: path and query for one that reads, path and JSON for one that changes.
     #[must_use]
-    fn path(parameters: &Self::Path) -> String {
+    fn target(parameters: &Self::Path, request: &Self::Request) -> (String, Option<String>) {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let mut path = Self::ROW.path.to_owned();
-        let parameters = serde_json::to_value(parameters).unwrap_or_default();
-        for (name, value) in parameters.as_object().into_iter().flatten() {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            path = path.replace(&format!("{{{name}}}"), &value);
+        for (name, value) in members(parameters) {
+            path = path.replace(&format!("{{{name}}}"), &text(&value));
         }
-        path
+        if !Self::Request::CARRIED {
+            return (path, None);
+        }
+        let sent = members(request);
+        if Self::ROW.method != Method::GET {
+            return (path, Some(Value::Object(sent).to_string()));
+        }
+        for (i, (name, value)) in sent.iter().enumerate() {
+            let mark = if i == 0 { '?' } else { '&' };
+            path.push_str(&format!("{mark}{name}={}", text(value)));
+        }
+        (path, None)
+    }
+}
+
+fn members(of: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(of) {
+        Ok(Value::Object(members)) => members,
+        Ok(_) | Err(_) => Map::new(),
     }
 }
 

@@ -165,7 +165,7 @@ inputs! {
         #[serde(default)]
         vacuum: bool,
         /// Erase nothing, and count what would be erased.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         dry_run: bool,
         /// With `dry_run`: the id of a run.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
