@@ -87,7 +87,7 @@ impl Enrolled {
         });
         let remote = Remote::new(&config.hub, ca.transpose()?.as_deref());
         Ok(Self {
-            remote: remote.map_err(|why| wrong("hub", why))?,
+            remote: remote.map_err(|error| wrong("hub", error.to_string()))?,
             token_file: config.token_file.clone(),
             public: config.key().map_err(|why| wrong("public_key", why))?,
             tenant,
@@ -117,7 +117,7 @@ impl Enrolled {
         let mut request = http::Request::builder().method(method);
         if !body.is_empty() {
             request = request
-                .header(AUTHORIZATION, showing(&self.token_file)?)
+                .header(AUTHORIZATION, showing(&self.token_file).map_err(|e| e.to_string())?)
                 .header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         let answer = self.remote.send(request, path, body, ANSWER_MAX).await;

@@ -4,9 +4,9 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::api::{Api, list, text};
+use super::api::{Answer, Api, list, text};
 use super::approval::sign;
 use super::argument::{digest, word};
 use super::error::Occupied;
@@ -15,6 +15,8 @@ use crate::approval::Word;
 use crate::approval::amendment::{NAMESPACE, Statement};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
+use crate::operator::api::replies::OrderReply;
+use crate::operator::api::{Route, requests, route};
 use crate::policy::carried::Carried;
 
 /// Propose a signed bundle: every gate tests it and reports what it would change; it does not take effect yet
@@ -142,11 +144,10 @@ pub fn propose(args: &Propose) -> Exit {
         let read = Carried::read(&args.bundle);
         let read = read.map_err(BundleError::at(&args.bundle)).map_err(failed)?;
         let files = read.bounded().map_err(failed)?.to_json().to_serde();
-        let mut body = json!({"files": files, "reason": args.reason});
-        if let (Some(base), Some(members)) = (&args.base, body.as_object_mut()) {
-            members.insert("base".into(), base.as_str().into());
-        }
-        order(&args.api, "/v1/amendments", &body).await
+        let files = files.as_object().cloned().unwrap_or_default();
+        let (base, reason) = (args.base.clone(), args.reason.clone());
+        let proposal = requests::Proposal { files, base, reason };
+        order::<route::AmendmentProposal>(&args.api, &(), &proposal).await
     })
 }
 
@@ -171,23 +172,26 @@ pub fn give(word: Word, args: &Give) -> Exit {
         let with = (args.key.as_deref(), args.signature.as_deref());
         let signature = sign::signature(with, NAMESPACE, &statement.bytes()).map_err(failed)?;
         let statement = String::from_utf8_lossy(&statement.bytes()).into_owned();
-        let path = format!("/v1/amendments/{}", args.bundle.prefixed());
-        order(&args.api, &path, &json!({"statement": statement, "signature": signature})).await
+        let signed = requests::SignedStatement { statement, signature };
+        order::<route::AmendmentDecision>(&args.api, &path(&args.bundle), &signed).await
     })
 }
 
 /// Puts in force.
 pub fn activate(args: &Activate) -> Exit {
     ended(async {
-        let path = format!("/v1/amendments/{}/activate", args.bundle.prefixed());
-        order(&args.api, &path, &json!({})).await
+        let path = path(&args.bundle);
+        order::<route::AmendmentActivation>(&args.api, &path, &requests::Empty {}).await
     })
+}
+
+fn path(bundle: &Digest) -> requests::BundlePath {
+    requests::BundlePath { bundle: bundle.prefixed() }
 }
 
 /// One proposal, its files held against its digest.
 async fn fetched(api: &Api, bundle: &Digest) -> Result<(Value, Carried), Exit> {
-    let path = format!("/v1/amendments/{}", bundle.prefixed());
-    let body = api.ask(http::Method::GET, &path, None).await?.body;
+    let body = api.ask::<route::AmendmentDetail>(&path(bundle), &()).await?.body;
     let odd = |why: Cause| fail(Exit::Unverifiable, Error::Files(why));
     let files = body.get("files").cloned().unwrap_or_default().to_string();
     let files = Json::parse(files.as_bytes(), &Limits::FILE).map_err(|e| odd(e.into()))?;
@@ -212,7 +216,7 @@ fn statement(body: &Value, bundle: &Digest, verdict: Word) -> Result<Statement, 
 }
 
 async fn all(api: &Api) -> Result<Exit, Exit> {
-    let body = api.ask(http::Method::GET, "/v1/amendments", None).await?.body;
+    let body = api.ask::<route::Amendments>(&(), &()).await?.body;
     if api.json {
         say(body.to_string());
         return Ok(Exit::Ok);
@@ -290,8 +294,12 @@ fn gate(gate: &Value) {
 }
 
 /// Gives an order and tells what became of it.
-async fn order(api: &Api, path: &str, body: &Value) -> Result<Exit, Exit> {
-    let body = api.ask(http::Method::POST, path, Some(body)).await?.body;
+async fn order<R: Route<Reply = OrderReply>>(
+    api: &Api,
+    path: &R::Path,
+    request: &R::Request,
+) -> Result<Exit, Exit> {
+    let Answer { body, reply } = api.ask::<R>(path, request).await?;
     if api.json {
         say(body.to_string());
     } else {
@@ -305,6 +313,5 @@ async fn order(api: &Api, path: &str, body: &Value) -> Result<Exit, Exit> {
             say("NO GATE HAS ANSWERED YET: each gate answers as soon as it reads the order");
         }
     }
-    let complete = body.get("complete").and_then(Value::as_bool) == Some(true);
-    Ok(if complete { Exit::Ok } else { Exit::Invalid })
+    Ok(if reply.outcome.complete { Exit::Ok } else { Exit::Invalid })
 }

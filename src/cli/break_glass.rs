@@ -19,6 +19,8 @@ use crate::approval::break_glass::{MINUTES_MAX, NAMESPACE, Statement};
 use crate::clock::{Clock as _, SystemClock, SystemEntropy, random16};
 use crate::domain::id::ToolName;
 use crate::domain::time::Timestamp;
+use crate::operator::api::requests::{self, NoncePath};
+use crate::operator::api::route;
 use crate::operator::visible;
 
 /// Bypass approvals for one agent briefly; several key holders must sign.
@@ -194,12 +196,12 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Exit> {
         }
         Command::Open(args) => open(args).await,
         Command::Close(args) => {
-            let path = format!("/v1/break-glass/{}/close", nonce(&args.nonce)?);
-            args.api.order(&path, &json!({"reason": args.reason})).await
+            let end = requests::BreakGlassEnd { reason: args.reason.clone() };
+            args.api.order::<route::BreakGlassEnd>(&nonce(&args.nonce)?, &end).await
         }
         Command::Review(args) => {
-            let path = format!("/v1/break-glass/{}/review", nonce(&args.nonce)?);
-            args.api.order(&path, &json!({"note": args.note})).await
+            let review = requests::BreakGlassReview { note: args.note.clone() };
+            args.api.order::<route::BreakGlassReview>(&nonce(&args.nonce)?, &review).await
         }
         Command::List(args) => past(args).await,
     }
@@ -213,9 +215,9 @@ fn done(result: Result<(), Error>) -> Exit {
 }
 
 /// A nonce is part of a path: nothing else may stand there.
-fn nonce(nonce: &str) -> Result<&str, Exit> {
+fn nonce(nonce: &str) -> Result<NoncePath, Exit> {
     if nonce.len() == 32 && nonce.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Ok(nonce);
+        return Ok(NoncePath { nonce: nonce.to_owned() });
     }
     Err(fail(Exit::Usage, "a nonce has 32 hex digits: see `wicketgate control break-glass list`"))
 }
@@ -295,12 +297,12 @@ async fn open(args: &Open) -> Result<Exit, Exit> {
         read.map_err(|error| fail(Exit::Invalid, error))
     };
     let signatures: Vec<String> = args.signatures.iter().map(read).collect::<Result<_, _>>()?;
-    let body = json!({"statement": read(&args.file)?, "signatures": signatures});
-    args.api.order("/v1/break-glass", &body).await
+    let signed = requests::BreakGlassStatement { statement: read(&args.file)?, signatures };
+    args.api.order::<route::BreakGlassOpening>(&(), &signed).await
 }
 
 async fn past(args: &List) -> Result<Exit, Exit> {
-    let body = args.api.ask(http::Method::GET, "/v1/break-glass", None).await?.body;
+    let body = args.api.ask::<route::BreakGlass>(&(), &()).await?.body;
     if args.api.json {
         say(body.to_string());
         return Ok(Exit::Ok);

@@ -1,9 +1,10 @@
 //! `wicketgate control`: stop and reinstate, and learn what was really stopped.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::api::{Api, list, text};
 use super::approval::sign::{printed, signature};
@@ -12,6 +13,7 @@ use crate::approval::order;
 use crate::clock::{Clock as _, SystemClock};
 use crate::control::Target;
 use crate::domain::time::Timestamp;
+use crate::operator::api::{requests, route};
 use crate::operator::visible;
 
 /// Stop and reinstate agents, runs, tools, manifests and keys; check the gates.
@@ -51,7 +53,7 @@ struct List {
     after: u64,
     /// Show one order, and what each gate did
     #[arg(long, value_name = "NUMBER", conflicts_with = "after")]
-    seq: Option<u64>,
+    seq: Option<NonZeroU64>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -147,12 +149,14 @@ async fn switch(action: &str, args: &Switch) -> Result<Exit, Exit> {
     if Target::parse(&args.target, &args.name).is_none() {
         return Err(fail(Exit::Usage, Error::Target(args.target.clone())));
     }
-    let mut body = json!({"action": action, "target": args.target, "name": args.name,
-        "reason": args.reason});
-    if let (Some(expires), Some(members)) = (&args.expires, body.as_object_mut()) {
-        members.insert("expires".into(), expires.as_str().into());
-    }
-    args.api.order("/v1/control", &body).await
+    let stop = requests::Stop {
+        action: action.to_owned(),
+        target: args.target.clone(),
+        name: args.name.clone(),
+        reason: args.reason.clone(),
+        expires: args.expires.clone(),
+    };
+    args.api.order::<route::Stop>(&(), &stop).await
 }
 
 /// What is wrong with an order before it is sent.
@@ -180,8 +184,8 @@ async fn reinstate(args: &Reinstate) -> Result<Exit, Exit> {
     let signature =
         signature(with, order::NAMESPACE, &statement).map_err(|why| fail(Exit::Invalid, why))?;
     let statement = String::from_utf8_lossy(&statement).into_owned();
-    let body = json!({"statement": statement, "signature": signature});
-    args.api.order("/v1/control/reinstate", &body).await
+    let signed = requests::SignedStatement { statement, signature };
+    args.api.order::<route::Reinstatement>(&(), &signed).await
 }
 
 /// The statement that takes back what is asked for, after the newest order there is.
@@ -198,7 +202,7 @@ async fn to_sign(args: &Reinstate) -> Result<order::Statement, Exit> {
         .as_deref()
         .map(|text| Timestamp::parse(text).ok_or_else(|| wrong(Error::Expires)));
     let expires = expires.transpose()?;
-    let head = args.api.newest("/v1/control/head").await;
+    let head = args.api.newest::<route::NewestOrder>().await;
     let (tenant, previous) = head.map_err(Failure::print)?;
     Ok(order::Statement {
         tenant,
@@ -312,11 +316,15 @@ fn print_gate(gate: &Value) {
 }
 
 async fn orders(args: &List) -> Result<Exit, Exit> {
-    let path = match args.seq {
-        Some(seq) => format!("/v1/control/{seq}"),
-        None => format!("/v1/control?since={}", args.after),
+    let body = match args.seq {
+        Some(seq) => {
+            args.api.ask::<route::OrderDetail>(&requests::OrderPath { seq }, &()).await?.body
+        }
+        None => {
+            let above = requests::OrdersAfter { since: args.after };
+            args.api.ask::<route::Orders>(&(), &above).await?.body
+        }
     };
-    let body = args.api.ask(http::Method::GET, &path, None).await?.body;
     if args.api.json {
         say(body.to_string());
         return Ok(Exit::Ok);
@@ -367,7 +375,7 @@ fn line(order: &Value) {
 }
 
 async fn fleet(args: &Fleet) -> Result<Exit, Exit> {
-    let body = args.api.ask(http::Method::GET, "/v1/fleet", None).await?.body;
+    let body = args.api.ask::<route::Fleet>(&(), &()).await?.body;
     if args.api.json {
         say(body.to_string());
         return Ok(Exit::Ok);

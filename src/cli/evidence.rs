@@ -23,6 +23,7 @@ use crate::evidence::contents;
 use crate::evidence::export::{self, Exported, Later, Order};
 use crate::evidence::query::{Filter, Query, verdict_of};
 use crate::evidence::scope::Span;
+use crate::operator::api::requests;
 
 /// Export runs as evidence, and verify such evidence offline.
 #[derive(Debug, clap::Args)]
@@ -256,12 +257,12 @@ async fn written(command: &Export) -> Result<Exit, Failure> {
         ("`--encryption-key`", command.disclosure.has_keys()),
     ];
     command.remote.excludes(&theirs).map_err(Failure::usage)?;
-    let mut asked = command.disclosure.asked();
-    if let Some(members) = asked.as_object_mut() {
-        members.insert("query".into(), query.to_json().to_serde());
-        members.insert("since".into(), command.pinned().into());
-        members.insert("payloads".into(), command.payloads.into());
-    }
+    let asked = requests::Export {
+        query: Some(query.to_json().to_serde()),
+        since: command.pinned(),
+        payloads: command.payloads,
+        ..command.disclosure.asked()
+    };
     remote::export(&api, &asked, &command.out, command.json).await
 }
 

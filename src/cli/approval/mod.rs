@@ -5,16 +5,16 @@
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
 
-use serde::Deserialize as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::api::{Api, list, text};
+use super::api::{Answer, Api, list, text};
 use super::argument::{call_id, word};
 use super::{Exit, block_on, fail, many, say};
 use crate::approval::{NAMESPACE, Word};
 use crate::domain::canonical;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{Json, Limits};
+use crate::operator::api::{requests, route};
 use crate::operator::view::{Facts, Unviewable};
 
 pub(super) mod sign;
@@ -70,6 +70,12 @@ struct Call {
     /// ID of the call
     #[arg(value_parser = call_id)]
     call: CallId,
+}
+
+impl Call {
+    fn path(&self) -> requests::HeldCallPath {
+        requests::HeldCallPath { run: self.run.to_string(), call: self.call.to_string() }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -158,8 +164,8 @@ pub fn run(args: &Args) -> Exit {
 }
 
 async fn held(args: &List) -> Result<Exit, Exit> {
-    let path = format!("/v1/approvals?limit={}", args.limit);
-    let body = args.api.ask(http::Method::GET, &path, None).await?.body;
+    let page = requests::Page { limit: Some(args.limit.into()) };
+    let body = args.api.ask::<route::HeldCalls>(&(), &page).await?.body;
     if args.api.json {
         say(body.to_string());
         return Ok(Exit::Ok);
@@ -197,12 +203,8 @@ async fn held(args: &List) -> Result<Exit, Exit> {
 
 /// The facts of one held call. They are checked before anything is done with them.
 async fn facts(api: &Api, call: &Call) -> Result<(Facts, Value), Exit> {
-    let path = format!("/v1/approvals/{}/{}", call.run, call.call);
-    let body = api.ask(http::Method::GET, &path, None).await?.body;
-    let facts = body.get("facts").cloned().unwrap_or(Value::Null);
-    let facts = Facts::deserialize(facts).map_err(|error| {
-        fail(Exit::Unverifiable, format!("the answer is not about a held call: {error}"))
-    })?;
+    let Answer { body, reply } = api.ask::<route::HeldCallDetail>(&call.path(), &()).await?;
+    let facts = reply.facts;
     if facts.run != call.run.to_string() || facts.call != call.call.as_str() {
         return Err(fail(Exit::Unverifiable, "the answer is about another call"));
     }
@@ -241,9 +243,8 @@ async fn give(word: Word, args: &Give) -> Result<Exit, Exit> {
     let signature = sign::signature(with, NAMESPACE, &statement.bytes())
         .map_err(|why| fail(Exit::Invalid, why))?;
     let statement = String::from_utf8_lossy(&statement.bytes()).into_owned();
-    let body = json!({"statement": statement, "signature": signature});
-    let path = format!("/v1/approvals/{}/{}", args.call.run, args.call.call);
-    args.api.order(&path, &body).await
+    let signed = requests::SignedStatement { statement, signature };
+    args.api.order::<route::HeldCallDecision>(&args.call.path(), &signed).await
 }
 
 /// Has the tool's name typed: what runs because of a signature is not signed by habit, whatever its tier.
@@ -301,8 +302,7 @@ async fn modify(args: &Modify) -> Result<Exit, Exit> {
     let signature =
         sign::signature(with, NAMESPACE, &proposal).map_err(|why| fail(Exit::Invalid, why))?;
     let statement = String::from_utf8_lossy(&proposal).into_owned();
-    let body = json!({"arguments": arguments, "reason": args.reason, "statement": statement,
-        "signature": signature});
-    let path = format!("/v1/approvals/{}/{}/modify", args.call.run, args.call.call);
-    args.api.order(&path, &body).await
+    let reason = args.reason.clone();
+    let proposal = requests::Modification { arguments, reason, statement, signature };
+    args.api.order::<route::HeldCallProposal>(&args.call.path(), &proposal).await
 }

@@ -7,6 +7,7 @@ use crate::cli::Failure;
 use crate::cli::reader::{self, Place, Source};
 use crate::evidence::disclosed::Redactions;
 use crate::ledger::vault::Vault;
+use crate::operator::api::requests::Export;
 
 /// What to disclose, of payloads that are disclosed at all.
 #[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
@@ -33,8 +34,9 @@ impl Disclosure {
 
     /// The choice, as the request to the operator API names it.
     #[must_use]
-    pub fn asked(&self) -> serde_json::Value {
-        serde_json::json!({"redact": self.redact, "disclose": self.disclose})
+    pub fn asked(&self) -> Export {
+        let (redact, disclose) = (self.redact.clone(), self.disclose.clone());
+        Export { redact, disclose, ..Export::default() }
     }
 
     /// Whether keys were named.

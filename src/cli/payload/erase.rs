@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::access::{Ledger, refused, tenant};
 use super::order::{Wish, brought_or, signed_by};
 use super::{After, Erase, Expire, Failure};
+use crate::approval::Signed;
 use crate::approval::order::{Statement, Word};
 use crate::cli::api::Api;
 use crate::cli::api::remote;
@@ -20,6 +21,7 @@ use crate::domain::digest::Digest;
 use crate::evidence::erasure::{Asked, Recorded, Shelf, Wanted};
 use crate::evidence::receipt::{self, Told};
 use crate::ledger::retention::{BACKUP_DAYS, Clocks, Grounds, Residue, Warrant};
+use crate::operator::api::requests::Erasure;
 
 /// What was done.
 #[derive(Default)]
@@ -111,17 +113,18 @@ async fn erase_remote(command: &Erase, api: &Api) -> Result<Exit, Failure> {
     ];
     command.remote.excludes(&theirs).map_err(Failure::usage)?;
     let brought = signing.brought()?;
-    let mut body = if signing.statement {
+    let request = if signing.statement {
         return Ok(sign::printed(&wish(command).over_api(api).await?.bytes()));
     } else if command.yes {
-        signing.body(&brought_or(brought, wish(command).over_api(api)).await?)?
+        let statement = brought_or(brought, wish(command).over_api(api)).await?;
+        let Signed { statement, signature } = signing.sign(&statement)?;
+        let (statement, signature) = (Some(statement), Some(signature));
+        Erasure { statement, signature, ..Erasure::default() }
     } else {
         dry(&asked(command, brought.as_ref())?)
     };
-    if let Some(members) = body.as_object_mut() {
-        members.insert("vacuum".into(), after.vacuum.into());
-    }
-    remote::erase(api, &body, after.receipt.as_deref()).await
+    let request = Erasure { vacuum: after.vacuum, ..request };
+    remote::erase(api, &request, after.receipt.as_deref()).await
 }
 
 /// The payloads that the options mean, or the order that was brought.
@@ -137,19 +140,15 @@ fn asked(command: &Erase, brought: Option<&Statement>) -> Result<Asked, Failure>
 }
 
 /// The request that only lists what would be erased.
-fn dry(asked: &Asked) -> Value {
-    let mut body = json!({"dry_run": true});
+fn dry(asked: &Asked) -> Erasure {
     let commitments: Vec<String> = asked.commitments.iter().map(Digest::hex).collect();
-    let named = [
-        ("run", asked.run.map(|run| json!(run.to_string()))),
-        ("role", asked.role.as_ref().map(|role| json!(role))),
-        ("commitments", Some(json!(commitments)).filter(|_| !commitments.is_empty())),
-    ];
-    if let Some(members) = body.as_object_mut() {
-        let named = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        members.extend(named);
+    Erasure {
+        dry_run: true,
+        run: asked.run.map(|run| run.to_string()),
+        role: asked.role.clone(),
+        commitments: Some(commitments).filter(|all| !all.is_empty()),
+        ..Erasure::default()
     }
-    body
 }
 
 pub async fn expire(command: &Expire) -> Result<Exit, Failure> {

@@ -1,10 +1,11 @@
 //! Holds: entries of the fleet log that erasing and expiring heed.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::access::{configuration, refused};
 use super::order::{Wish, brought_or, signed_by};
 use super::{About, Failure, Hold, Release};
+use crate::approval::Signed;
 use crate::approval::order::Word;
 use crate::cli::api::remote::{self, RemoteArgs};
 use crate::cli::approval::sign;
@@ -14,6 +15,7 @@ use crate::cli::{Exit, tell};
 use crate::domain::id::RunId;
 use crate::evidence::erasure::{Change, HoldOn, HoldSet, log_of, set_hold};
 use crate::ledger::store::LedgerReader;
+use crate::operator::api::requests::LegalHold;
 
 pub async fn place(command: &Hold) -> Result<Exit, Failure> {
     let Hold { about: About { source, remote: over, fleet, run, log }, reason, by, .. } = command;
@@ -46,7 +48,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
         if signing.statement {
             return Ok(sign::printed(&statement.bytes()));
         }
-        return remote::hold(&api, &signing.body(&statement)?).await;
+        return remote::hold(&api, &lift(signing.sign(&statement)?)).await;
     }
     let config = configuration(source)?;
     let reader = reader::open_reader(source).await.map_err(Failure::unverifiable)?;
@@ -74,11 +76,18 @@ fn on(run: Option<&RunId>, log: Option<&String>) -> Result<HoldOn, Failure> {
 }
 
 /// The request for a hold.
-fn asked(on: &HoldOn, reason: &str) -> Value {
-    match on {
-        HoldOn::Log(log) => json!({"log": log, "reason": reason}),
-        HoldOn::Run(run) => json!({"run": run.to_string(), "reason": reason}),
-    }
+fn asked(on: &HoldOn, reason: &str) -> LegalHold {
+    let (log, run) = match on {
+        HoldOn::Log(log) => (Some(log.clone()), None),
+        HoldOn::Run(run) => (None, Some(run.to_string())),
+    };
+    LegalHold { log, run, reason: Some(reason.to_owned()), ..LegalHold::default() }
+}
+
+/// The request for the end of a hold.
+fn lift(order: Signed) -> LegalHold {
+    let (statement, signature) = (Some(order.statement), Some(order.signature));
+    LegalHold { statement, signature, ..LegalHold::default() }
 }
 
 fn wish(on: &HoldOn, reason: String) -> Wish {

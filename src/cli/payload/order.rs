@@ -1,7 +1,5 @@
 //! Orders to erase and to end a hold: written, signed, and held against the list of those who may give them.
 
-use serde_json::{Value, json};
-
 use super::Signing;
 use crate::app::approvers::{for_orders, in_force};
 use crate::approval::order::{self, Loosening, Previous, Statement, Word};
@@ -18,6 +16,7 @@ use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 use crate::evidence::erasure::newest;
 use crate::ledger::store::LedgerReader;
+use crate::operator::api::route;
 use std::path::PathBuf;
 
 /// What is ordered, before anybody says for whom, when, and after what.
@@ -61,7 +60,7 @@ impl Wish {
 
     /// The statement of it, after the newest entry of the fleet log that the operator API names.
     pub async fn over_api(self, api: &Api) -> Result<Statement, Failure> {
-        let (tenant, previous) = api.newest("/v1/erasures/head").await?;
+        let (tenant, previous) = api.newest::<route::NewestErasure>().await?;
         Ok(self.statement(tenant, previous))
     }
 }
@@ -123,12 +122,6 @@ impl Signing {
             Failure::invalid(Error::OwnKey(error))
         })?;
         Ok(Signed { statement: String::from_utf8_lossy(&bytes).into_owned(), signature })
-    }
-
-    /// The body of the request to the operator API.
-    pub fn body(&self, statement: &Statement) -> Result<Value, Failure> {
-        let Signed { statement, signature } = self.sign(statement)?;
-        Ok(json!({"statement": statement, "signature": signature}))
     }
 
     /// Signs it, and holds it against the list of those who may give orders.
