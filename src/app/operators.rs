@@ -65,5 +65,5 @@ pub(super) fn webhook(config: &Config) -> Result<Option<Webhook>, Error> {
         .as_ref()
         .map(|path| std::fs::read(path).map_err(|e| wrong(format!("`{}`: {e}", path.display()))));
     let made = Webhook::new(&hook.url, ca.transpose()?.as_deref(), key, hook.link.clone());
-    made.map(Some).map_err(wrong)
+    made.map(Some).map_err(|error| wrong(error.to_string()))
 }
