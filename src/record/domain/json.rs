@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use super::reader::{Read, Reader};
 
 /// A JSON value that every conforming parser reads the same way.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Json {
     /// `null`
+    #[default]
     Null,
     /// `true` or `false`
     Bool(bool),
@@ -148,14 +149,6 @@ impl Json {
     /// An object of these members.
     pub fn object<K: Into<String>>(members: impl IntoIterator<Item = (K, Self)>) -> Self {
         Self::Object(members.into_iter().map(|(k, v)| (k.into(), v)).collect())
-    }
-
-    /// This value as a type that says what it may hold.
-    ///
-    /// # Errors
-    /// The first member that departs from the type, and how.
-    pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_value(self.to_serde())
     }
 
     /// A value of ours as JSON; `null` where it has no form in JSON.
