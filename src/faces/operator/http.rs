@@ -302,7 +302,7 @@ async fn open_glass(State(office): State<Arc<Office>>, request: Request) -> Resp
     let said = async {
         let who = admit(&office, &request, Right::Switch)?;
         let body = body(&office, request, &["statement", "signatures"]).await?;
-        let signed = Signed::of(&body).ok_or_else(|| {
+        let signed: Signed = body.read().map_err(|_| {
             malformed(&office, "expected `statement`, text, and `signatures`, at most 16 texts")
         })?;
         Ok(sent_answer(&office.open_glass(&who, signed).await?))
