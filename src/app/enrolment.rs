@@ -14,6 +14,7 @@ use super::Error;
 use crate::clock::Clock;
 use crate::config::enrolment::{Enrolment, Registry};
 use crate::crypto::keys::PublicKey;
+use crate::ledger::PortError;
 use crate::ledger::enrolment::{Certifier, Issued, Request};
 use crate::ledger::writer_key::{Certificate, WriterKey};
 use crate::operator::credential::showing;
@@ -134,7 +135,7 @@ impl Enrolled {
     async fn certified(&self, wanted: &Certificate, key: &WriterKey) -> Result<Issued, String> {
         let (tenant, log) = (self.tenant.clone(), key.origin().to_owned());
         let request = Request { tenant, log, certificate: wanted.clone() };
-        let (body, proof) = request.prove(key)?;
+        let (body, proof) = request.prove(key).map_err(|e| e.to_string())?;
         let body = json!({"request": body, "proof": proof}).to_string().into_bytes();
         let said = self.ask(Method::POST, "/v1/enrol", body).await?;
         let issued = said.get("certificate").cloned().unwrap_or_default();
@@ -160,11 +161,12 @@ impl Certifier for Enrolled {
         self.public
     }
 
-    async fn reachable(&self) -> Result<(), String> {
-        self.gently(async { self.ask(Method::GET, "/livez", Vec::new()).await.map(drop) }).await
+    async fn reachable(&self) -> Result<(), PortError> {
+        let asked = async { self.ask(Method::GET, "/livez", Vec::new()).await.map(drop) };
+        Ok(self.gently(asked).await?)
     }
 
-    async fn certify(&self, wanted: Certificate, key: &WriterKey) -> Result<Issued, String> {
-        self.gently(self.certified(&wanted, key)).await
+    async fn certify(&self, wanted: Certificate, key: &WriterKey) -> Result<Issued, PortError> {
+        Ok(self.gently(self.certified(&wanted, key)).await?)
     }
 }

@@ -34,7 +34,7 @@ impl BucketArgs {
     /// Usage: what is missing or wrong.
     pub(super) fn open(&self, place: &str, retain: Option<Retain>) -> Result<Bucket, Failure> {
         let usage = |why: String| (Exit::Usage, why);
-        let place = Place::parse(place).map_err(usage)?;
+        let place = Place::parse(place).map_err(|e| usage(e.to_string()))?;
         let first = |names: &[&str]| names.iter().find_map(|name| set(name));
         let need = |name: &str| set(name).ok_or_else(|| usage(format!("`{name}` is not set")));
         let ca = self.ca.clone().or_else(|| set("AWS_CA_BUNDLE").map(PathBuf::from));
@@ -52,7 +52,8 @@ impl BucketArgs {
             token: set("AWS_SESSION_TOKEN"),
             ca: ca.map(read).transpose()?,
         };
-        Bucket::open(place, &access, Arc::new(SystemClock::new()), retain).map_err(usage)
+        let bucket = Bucket::open(place, &access, Arc::new(SystemClock::new()), retain);
+        bucket.map_err(|e| usage(e.to_string()))
     }
 
     /// The archive of one chain, for reading: below a directory, or a place in a store.

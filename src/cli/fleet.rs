@@ -123,7 +123,7 @@ pub(super) async fn round(
         reader,
         parts: Box::new(move || {
             let (config, keys) = (config.clone(), keys.clone());
-            Box::pin(async move { fleet::parts(&config, &keys).await })
+            Box::pin(async move { Ok(fleet::parts(&config, &keys).await?) })
         }),
         tenant: &tenant,
         outside,

@@ -27,7 +27,7 @@ impl Disclosure {
     /// # Errors
     /// A text of another form.
     pub fn redactions(&self) -> Result<Redactions, String> {
-        Redactions::parse(&self.redact, &self.disclose)
+        Redactions::parse(&self.redact, &self.disclose).map_err(|e| e.to_string())
     }
 
     /// The choice, as the request to the operator API names it.

@@ -284,7 +284,7 @@ impl Registrar {
 
     fn issue(&self, certificate: &Certificate) -> Result<Value, Problem> {
         let issued = certificate.issue(&*self.parts.signer).map_err(|why| {
-            tracing::error!(why, "the enrolment key cannot sign");
+            tracing::error!(%why, "the enrolment key cannot sign");
             let message = "the enrolment key cannot sign now";
             self.refuse(Problem::new(Code::NotReady, "enrolment.key", message))
         })?;

@@ -135,7 +135,7 @@ impl Office {
             })?,
         };
         let redactions = Redactions::parse(&texts("redact")?, &texts("disclose")?);
-        let redactions = redactions.map_err(|why| wrong("export.options", why))?;
+        let redactions = redactions.map_err(|why| wrong("export.options", why.to_string()))?;
         // Of one run they always are.
         let payloads = payloads || query.scope() == scope::Scope::Run;
         Ok(Asked { query, since, payloads, redactions })

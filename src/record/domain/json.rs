@@ -161,10 +161,10 @@ impl Json {
         match value {
             serde_json::Value::Null => Self::Null,
             serde_json::Value::Bool(truth) => Self::Bool(*truth),
-            serde_json::Value::Number(n) => match (n.as_i64(), n.as_f64()) {
+            serde_json::Value::Number(n) => match (n.as_i64(), n.as_u64()) {
                 (Some(n), _) => Self::Int(n.clamp(-INT_MAX, INT_MAX)),
-                (None, Some(n)) if n.fract() == 0.0 => Self::Int(INT_MAX),
-                (None, n) => n.map_or(Self::Null, Self::Float),
+                (None, Some(_)) => Self::Int(INT_MAX),
+                (None, None) => n.as_f64().map_or(Self::Null, Self::Float),
             },
             serde_json::Value::String(text) => Self::String(text.clone()),
             serde_json::Value::Array(items) => items.iter().map(Self::from_serde).collect(),

@@ -8,7 +8,7 @@ use serde::de::{
     Deserialize, Deserializer, Error as _, Expected, IntoDeserializer, MapAccess, SeqAccess,
     Unexpected, Visitor,
 };
-use serde::forward_to_deserialize_any;
+use serde::{Serialize, Serializer, forward_to_deserialize_any};
 
 use super::json::Json;
 
@@ -201,6 +201,21 @@ impl<'de> IntoDeserializer<'de, Wrong> for &'de Json {
 
     fn into_deserializer(self) -> Self {
         self
+    }
+}
+
+/// A member that may hold any value.
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => to.serialize_unit(),
+            Self::Bool(truth) => to.serialize_bool(*truth),
+            Self::Int(number) => to.serialize_i64(*number),
+            Self::Float(number) => to.serialize_f64(*number),
+            Self::String(text) => to.serialize_str(text),
+            Self::Array(items) => to.collect_seq(items),
+            Self::Object(members) => to.collect_map(members),
+        }
     }
 }
 
