@@ -1,5 +1,5 @@
 use super::*;
-use crate::ledger::store::{EntryRow, PayloadRow};
+use crate::ledger::store::EntryRow;
 use crate::record::chain::Heartbeat;
 use crate::record::{Boot, Draft, Kind};
 
