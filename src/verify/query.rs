@@ -110,7 +110,7 @@ impl Query {
     /// Reads what [`Self::to_json`] wrote, exactly.
     #[must_use]
     pub fn from_json(json: &Json) -> Option<Self> {
-        let form: Form = json.read().ok()?;
+        let form: QueryForm = json.read().ok()?;
         let query = match form.scope.as_str() {
             "run" => Self::Run(form.run?),
             "range" => {
@@ -133,7 +133,7 @@ impl Query {
 
 /// What a query is made of, whatever its scope.
 #[derive(Deserialize)]
-struct Form {
+struct QueryForm {
     scope: String,
     run: Option<RunId>,
     log: Option<String>,

@@ -22,7 +22,7 @@ pub const PREDICATE: &str = "https://wicketgate.dev/evidence-bundle/v1";
 /// A statement as it is signed (in-toto v1).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Form {
+pub struct StatementForm {
     /// [`STATEMENT`].
     #[serde(rename = "_type")]
     pub kind: String,
@@ -53,7 +53,7 @@ pub struct DigestForm {
     pub sha256: HexDigest,
 }
 
-impl Form {
+impl StatementForm {
     /// A statement of this kind about these subjects.
     #[must_use]
     pub fn of(
@@ -162,7 +162,7 @@ pub fn statement(files: &Files, predicate: Json) -> Vec<u8> {
     let subjects = files.0.iter();
     let subjects = subjects.filter(|(name, _)| !matches!(name.as_str(), MANIFEST | ENVELOPE));
     let subjects = subjects.map(|(name, bytes)| (name.clone(), Digest::of(&[bytes])));
-    Form::of(PREDICATE, predicate, subjects).bytes()
+    StatementForm::of(PREDICATE, predicate, subjects).bytes()
 }
 
 /// What is said about the files: derived from them, so that a verifier can derive it again.

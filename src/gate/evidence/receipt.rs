@@ -33,7 +33,7 @@ pub struct Told {
 
 /// What is signed.
 #[derive(Serialize, Deserialize)]
-struct Statement {
+struct ReceiptForm {
     v: String,
     log: String,
     checkpoint: String,
@@ -122,7 +122,7 @@ pub async fn make(
             path: path.into_iter().map(HexDigest).collect(),
         });
     }
-    let text = canonical::bytes(&Json::of(&Statement {
+    let text = canonical::bytes(&Json::of(&ReceiptForm {
         v: VERSION.to_owned(),
         log: fleet.to_owned(),
         checkpoint: chain.head.checkpoint.clone(),
@@ -158,7 +158,7 @@ pub fn check(
     fleet_key: Option<&PublicKey>,
 ) -> Result<Proven, ReceiptError> {
     let opened = dsse::open(envelope, PAYLOAD_TYPE, evidence, 1)?;
-    let said: Statement = Json::parse(&opened.payload, &Limits::FILE)?.read()?;
+    let said: ReceiptForm = Json::parse(&opened.payload, &Limits::FILE)?.read()?;
     if said.v != VERSION {
         return Err(ReceiptError::Version);
     }

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::PortError;
-use super::writer_key::{Certificate, Form, Signer, WriterKey};
+use super::writer_key::{Certificate, CertificateForm, Signer, WriterKey};
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::{dsse, signer};
 use crate::domain::canonical;
@@ -98,7 +98,7 @@ struct RequestForm {
     tenant: String,
     log: String,
     #[serde(flatten)]
-    certificate: Form,
+    certificate: CertificateForm,
 }
 
 impl Request {

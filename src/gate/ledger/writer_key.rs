@@ -44,7 +44,7 @@ pub struct Certificate {
 
 /// A certificate as it is signed.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Form {
+pub(super) struct CertificateForm {
     slot: String,
     epoch: Epoch,
     key: Base64<32>,
@@ -59,8 +59,8 @@ impl Certificate {
     }
 
     /// Its members, as they are signed.
-    pub(super) fn form(&self) -> Form {
-        Form {
+    pub(super) fn form(&self) -> CertificateForm {
+        CertificateForm {
             slot: self.slot.clone(),
             epoch: self.epoch,
             key: Base64(self.key.to_bytes()),
@@ -71,7 +71,7 @@ impl Certificate {
     }
 
     /// What these members say; `None`: the key is none.
-    pub(super) fn of(form: Form) -> Option<Self> {
+    pub(super) fn of(form: CertificateForm) -> Option<Self> {
         Some(Self {
             slot: form.slot,
             epoch: form.epoch,

@@ -41,7 +41,7 @@ pub struct Step {
     #[serde(default)]
     pub redacted: Vec<String>,
     /// What the policy was told; none if it was not asked.
-    pub input: Option<Input>,
+    pub input: Option<StepInput>,
     /// Who approved it, if it was held and then ran.
     pub approved: Option<Approved>,
     /// The break-glass order under which it ran without an approver, if it did.
@@ -75,14 +75,14 @@ pub struct Judgement {
 /// What the policy was told.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(try_from = "Json")]
-pub struct Input {
+pub struct StepInput {
     /// All of it, to which the entry commits.
     json: Json,
     /// What is asked of it.
     pub document: Document,
 }
 
-impl TryFrom<Json> for Input {
+impl TryFrom<Json> for StepInput {
     type Error = Mismatch;
 
     fn try_from(json: Json) -> Result<Self, Mismatch> {
@@ -131,23 +131,23 @@ fn salt<'de, D: Deserializer<'de>>(from: D) -> Result<Salt, D::Error> {
 
 /// The break-glass order of one call, as its entry and its payloads have it.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(try_from = "Order")]
+#[serde(try_from = "OrderForm")]
 pub struct Broken {
-    order: Order,
+    order: OrderForm,
     statement: Statement,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-struct Order {
+struct OrderForm {
     signed: Signed,
     by: Vec<String>,
     signers: Digest,
 }
 
-impl TryFrom<Order> for Broken {
+impl TryFrom<OrderForm> for Broken {
     type Error = Malformed;
 
-    fn try_from(order: Order) -> Result<Self, Malformed> {
+    fn try_from(order: OrderForm) -> Result<Self, Malformed> {
         let statement = Statement::parse(order.signed.statement.as_bytes())?;
         Ok(Self { order, statement })
     }

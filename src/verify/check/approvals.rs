@@ -311,7 +311,7 @@ pub(super) fn known(
 
 /// Who had approved the call, as the policy was told.
 #[derive(Deserialize)]
-struct Input {
+struct ApprovalsInput {
     #[serde(default)]
     approvals: Vec<Approval>,
 }
@@ -327,7 +327,7 @@ fn told(
     let input = line.entry.draft.committed(Role::PolicyInput);
     let payload = input.and_then(|input| material.payloads.0.get(&input.c.0));
     let Some(Payload::Opened { body, .. }) = payload else { return Ok(false) };
-    let list = Json::parse(body, &Limits::FILE)?.read::<Input>();
+    let list = Json::parse(body, &Limits::FILE)?.read::<ApprovalsInput>();
     // Approvals of another form are none that were given.
     let list = list.map_err(|_| Flaw::Ungiven)?.approvals;
     if !list.iter().all(|approval| given.contains(approval)) {

@@ -9,7 +9,7 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::entries::Damage;
-use crate::statement::{Form, PAYLOAD_TYPE, PREDICATE, STATEMENT, SubjectForm};
+use crate::statement::{PAYLOAD_TYPE, PREDICATE, STATEMENT, StatementForm, SubjectForm};
 use crate::trust::Trust;
 
 /// Checks envelope, names and digests; the predicate, if the statement can be read at all.
@@ -60,7 +60,7 @@ fn statement(files: &Files) -> Result<(Subjects, Json), Damage> {
     let bad = |why: String| Damage::new("B2", why);
     let text = files.get(MANIFEST).ok_or_else(|| bad(format!("no `{MANIFEST}`")))?;
     let json = Json::parse(text, &Limits::FILE).map_err(|e| bad(format!("`{MANIFEST}`: {e}")))?;
-    let form: Form = json.read().map_err(|e| bad(format!("`{MANIFEST}`: {e}")))?;
+    let form: StatementForm = json.read().map_err(|e| bad(format!("`{MANIFEST}`: {e}")))?;
     if form.kind != STATEMENT || form.predicate_type != PREDICATE {
         return Err(bad(format!("`{MANIFEST}` is no statement about an evidence bundle")));
     }

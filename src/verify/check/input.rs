@@ -81,6 +81,12 @@ pub(super) struct Tool {
     pub definition: String,
 }
 
+/// When the policy was asked, spelt once.
+#[derive(Debug, Deserialize)]
+pub(super) struct Time {
+    pub rfc3339: Timestamp,
+}
+
 impl Input {
     /// Reads the document.
     pub fn of(json: &Json) -> Result<Self, Error> {
@@ -94,10 +100,6 @@ impl Input {
 
     /// When the policy was asked.
     pub fn asked_at(&self) -> Result<Timestamp, Error> {
-        #[derive(Deserialize)]
-        struct Time {
-            rfc3339: Timestamp,
-        }
         self.time.read().map(|Time { rfc3339 }| rfc3339).map_err(|_| Error::NoTime)
     }
 }

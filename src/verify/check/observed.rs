@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::case::Case;
+use super::input::Time;
 use super::report::{Outcome, Report};
 use crate::bundle::Files;
 use crate::domain::digest::Digest;
@@ -43,7 +44,7 @@ enum Error {
     #[error("not enforced, and no policy was asked")]
     NoInput,
     #[error("the policy's input: {0}")]
-    Input(#[from] json::Error),
+    ObservedInput(#[from] json::Error),
     #[error("the policy's input names no time")]
     NoTime,
     #[error("the policy was told {told}, and the entry is of {recorded}")]
@@ -133,15 +134,10 @@ struct JudgedAt {
 
 /// What the policy was told of time and layers.
 #[derive(Deserialize)]
-struct Input {
+struct ObservedInput {
     time: Time,
     #[serde(default)]
     observe: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Time {
-    rfc3339: Timestamp,
 }
 
 /// From the recorded input where it is opened, else from the entry's own time.
@@ -153,7 +149,8 @@ fn judged_at(material: &Material<'_>, line: &Line) -> Result<JudgedAt, Error> {
         let earliest = Timestamp::from_millis(ts.millis().saturating_sub(SKEW_MILLIS));
         return Ok(JudgedAt { earliest, layers: None });
     };
-    let input: Input = Json::parse(body, &Limits::FILE)?.read().map_err(|_| Error::NoTime)?;
+    let input: ObservedInput =
+        Json::parse(body, &Limits::FILE)?.read().map_err(|_| Error::NoTime)?;
     let at = input.time.rfc3339;
     if at.millis().abs_diff(ts.millis()) > SKEW_MILLIS.unsigned_abs() {
         return Err(Error::Time { told: at, recorded: ts });

@@ -168,7 +168,7 @@ pub(super) fn judge(bench: &Bench<'_>, mut item: Item) -> Judged {
 
 /// What tells whether this build knows the other members.
 #[derive(Deserialize)]
-struct Version {
+struct InputVersion {
     v: String,
 }
 
@@ -208,7 +208,7 @@ fn read(vault: Option<&Vault>, item: &mut Item) -> Result<Input, Became> {
     };
     let read = read.map_or_else(|| Json::parse(&row.body, &Limits::FILE), Ok);
     let Ok(json) = read else { return left(Left::Malformed) };
-    let version = json.read().map_or_else(|_| "none".to_owned(), |Version { v }| v);
+    let version = json.read().map_or_else(|_| "none".to_owned(), |InputVersion { v }| v);
     if version != VERSION {
         return left(Left::Version(version));
     }

@@ -13,7 +13,7 @@ use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::domain::members::Mismatch;
 use crate::domain::time::Timestamp;
-use crate::evidence::statement::{Form, PAYLOAD_TYPE, STATEMENT};
+use crate::evidence::statement::{PAYLOAD_TYPE, STATEMENT, StatementForm};
 use crate::policy::rego::ENGINE;
 use crate::record::{HexDigest, TaggedDigest};
 
@@ -82,24 +82,24 @@ pub fn predicate(query: &Query, bench: &Bench<'_>, found: &Found, at: Timestamp)
 #[must_use]
 pub fn sign(predicate: Json, bundle: &Digest, key: &SecretKey) -> Vec<u8> {
     let subject = ("policy-bundle".to_owned(), *bundle);
-    let statement = Form::of(PREDICATE, predicate, std::iter::once(subject));
+    let statement = StatementForm::of(PREDICATE, predicate, std::iter::once(subject));
     dsse::sign(PAYLOAD_TYPE, &statement.bytes(), &[key])
 }
 
 /// What of a predicate is held against files.
 #[derive(Deserialize)]
-struct Said {
-    bundle: Bundle,
-    result: List,
+struct HeldPredicate {
+    bundle: NamedBundle,
+    result: ListDigest,
 }
 
 #[derive(Deserialize)]
-struct Bundle {
+struct NamedBundle {
     digest: TaggedDigest,
 }
 
 #[derive(Deserialize)]
-struct List {
+struct ListDigest {
     list_sha256: HexDigest,
 }
 
@@ -124,7 +124,7 @@ pub fn verify(
 ) -> Result<Verified, Error> {
     let dsse::Verified { payload, signers } = dsse::open(envelope, PAYLOAD_TYPE, trusted, 1)?;
     let json = Json::parse(&payload, &Limits::FILE).map_err(|_| Error::Shape("not strict JSON"))?;
-    let statement: Form = json.read()?;
+    let statement: StatementForm = json.read()?;
     if statement.kind != STATEMENT || statement.predicate_type != PREDICATE {
         return Err(Error::Shape("another statement"));
     }
@@ -132,7 +132,7 @@ pub fn verify(
         return Err(Error::Shape("not one subject"));
     };
     let (digest, predicate) = (subject.digest.sha256.0, statement.predicate);
-    let said: Said = predicate.read()?;
+    let said: HeldPredicate = predicate.read()?;
     if said.bundle.digest.0 != digest {
         return Err(Error::Shape("subject and predicate name two bundles"));
     }

@@ -29,7 +29,7 @@ pub struct AnchorFile {
 
 /// The file as it is written.
 #[derive(Serialize, Deserialize)]
-struct Form {
+struct AnchorForm {
     v: String,
     note: String,
     tokens: Vec<String>,
@@ -44,7 +44,7 @@ impl AnchorFile {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let form = Form {
+        let form = AnchorForm {
             v: VERSION.to_owned(),
             note: self.note.clone(),
             tokens: self.tokens.iter().map(|token| STANDARD.encode(token)).collect(),
@@ -57,7 +57,7 @@ impl AnchorFile {
 
     fn parse(bytes: &[u8]) -> Option<Self> {
         let json = Json::parse(bytes.trim_ascii_end(), &Limits::FILE).ok()?;
-        let form: Form = json.read().ok().filter(|form: &Form| form.v == VERSION)?;
+        let form: AnchorForm = json.read().ok().filter(|form: &AnchorForm| form.v == VERSION)?;
         let tokens = form.tokens.iter().map(|token| STANDARD.decode(token).ok());
         let read = Self {
             note: form.note,
