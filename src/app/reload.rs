@@ -18,6 +18,7 @@ use crate::config::{self, Config};
 use crate::crypto::files::Seen;
 use crate::enforce::{Agents, Change, Road};
 use crate::identity::envelope_path;
+use crate::ledger;
 use crate::policy::activation::Candidate;
 use crate::tool::mcp::Upstreams;
 
@@ -62,7 +63,18 @@ pub(super) enum Unchanged {
     /// Everything that is wrong.
     Refused(Vec<String>),
     /// Somebody still changes the files, or the books take nothing just now: to be tried again.
-    Later(String),
+    Later(Delay),
+}
+
+/// Why a change is tried again.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Delay {
+    /// Files are being changed.
+    #[error("the files changed while they were read")]
+    Changing,
+    /// The change cannot be recorded now.
+    #[error(transparent)]
+    Ledger(#[from] ledger::Error),
 }
 
 impl Watched {
@@ -159,12 +171,8 @@ async fn read_and_put(checked: &Arc<Checked>, running: &Arc<Running>, road: &Arc
     };
     // WHY: half of one state and half of the next is no state, whether it seems right or wrong.
     let torn = matches!(came, Err(Unchanged::Refused(_))) && seen.changed();
-    let came = if torn { Err(changing()) } else { came };
+    let came = if torn { Err(Unchanged::Later(Delay::Changing)) } else { came };
     (seen, came)
-}
-
-fn changing() -> Unchanged {
-    Unchanged::Later("the files changed while they were read".to_owned())
 }
 
 /// A state that was read and checked, or everything that is wrong with it.
@@ -260,14 +268,12 @@ async fn put(
         kept.map_err(|e| refused(e.to_string()))?;
     }
     if seen.changed() {
-        return Err(changing());
+        return Err(Unchanged::Later(Delay::Changing));
     }
     let policy = bundle.as_ref().map(|(candidate, _)| policy::signed(candidate, &live));
     let change = Change { policy, toolbox, agents: Some(Agents::from(&live.callers)) };
-    let recorded = match road.change(change).await {
-        Ok(recorded) => recorded,
-        Err(why) => return Err(Unchanged::Later(why.to_string())),
-    };
+    let recorded = road.change(change).await;
+    let recorded = recorded.map_err(|error| Unchanged::Later(error.into()))?;
     upstreams.start_all();
     running.upstreams.store(Arc::new(upstreams));
     if let Some((Candidate { bundle, .. }, noted)) = bundle {

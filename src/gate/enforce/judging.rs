@@ -35,7 +35,7 @@ impl Road {
         match cued {
             None => {
                 against.extend(refusals);
-                break_glass = self.control.open_for(&run.agent.id, &tool);
+                break_glass = self.control.glass.open_for(&run.agent.id, &tool);
             }
             Some(Err(drift)) => against.push(drift),
             Some(Ok(mut cue)) => {

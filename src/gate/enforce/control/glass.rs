@@ -11,18 +11,20 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::Control;
+use super::{Commands, Control, Stops};
 use crate::approval::break_glass::{Open, Signed, Statement};
+use crate::clock::Clock;
 use crate::control::{Action, Order, Row, Target};
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::enforce::Road;
 use crate::enforce::approve::{Readying, Refused};
 use crate::enforce::run::Place;
+use crate::enforce::{Parts, Road};
 use crate::ledger::drafts::Written;
 use crate::record::control::{ControlApplied, TargetKind};
 use crate::record::{self, Draft};
+use crate::telemetry::metrics::Metrics;
 
 /// How far this gate's clock may be behind that of whoever put the order on the list.
 const BEHIND: Duration = Duration::from_secs(60);
@@ -64,21 +66,50 @@ struct Known {
     reviewed: bool,
 }
 
-/// Every order of the list, by nonce.
-#[derive(Debug, Default)]
-pub(super) struct Glass {
+/// The break-glass orders of the list, and what they open here.
+pub(in crate::enforce) struct Glass {
+    /// Who checks statements. Without it nothing opens.
+    breaker: Option<Arc<dyn Breaker>>,
+    stops: Arc<Stops>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    /// Every order of the list, by nonce.
     known: Mutex<BTreeMap<String, Known>>,
     /// Rows of the last life: to be checked once it is known who may sign.
     before: Mutex<Vec<Row>>,
     /// Keys that were stopped in the last life, with the number of the order. What fell then does not rise
     /// again because a key was reinstated since.
-    stops: Mutex<Vec<(u64, String)>>,
+    fallen: Mutex<Vec<(u64, String)>>,
     /// The latest time that anybody on the list had seen before this life: it is later now, whatever the
     /// clock says.
     seen: Mutex<Option<Timestamp>>,
 }
 
 impl Glass {
+    /// No order is known yet.
+    pub fn new(parts: &Parts) -> Self {
+        let Commands { breaker, stops, .. } = parts.commands.clone();
+        let (clock, metrics) = (Arc::clone(&parts.clock), Arc::clone(&parts.metrics));
+        Self {
+            breaker,
+            stops,
+            clock,
+            metrics,
+            known: Mutex::default(),
+            before: Mutex::default(),
+            fallen: Mutex::default(),
+            seen: Mutex::default(),
+        }
+    }
+
+    /// Has recorded what the checks of statements go by.
+    async fn ready(&self) -> Result<(), Refused> {
+        match &self.breaker {
+            Some(breaker) => breaker.ready().await,
+            None => Ok(()),
+        }
+    }
+
     /// Notes a time that somebody had seen before this life.
     pub fn saw(&self, at: Timestamp) {
         let mut seen = self.seen.lock();
@@ -96,14 +127,14 @@ impl Glass {
         if let Some(Order::Switch { action, target: Target::Key(key) }) = &row.order
             && stops.contains(action)
         {
-            self.stops.lock().push((row.seq, key.clone()));
+            self.fallen.lock().push((row.seq, key.clone()));
         }
     }
 
     /// Whether enough of those who signed an order were trusted all the time since.
     fn stood(&self, seq: u64, open: &Open) -> bool {
-        let stops = self.stops.lock();
-        open.stands_without(|key| stops.iter().any(|(at, stopped)| *at > seq && stopped == key))
+        let fallen = self.fallen.lock();
+        open.stands_without(|key| fallen.iter().any(|(at, stopped)| *at > seq && stopped == key))
     }
 
     /// Keeps a row that was obeyed in the last life. Whatever is no break-glass order is left out.
@@ -166,10 +197,10 @@ impl Known {
     }
 }
 
-impl Control {
+impl Glass {
     /// The order under which a call of this agent to this tool needs no approver now, if there is one.
     pub(in crate::enforce) fn open_for(&self, agent: &str, tool: &ToolName) -> Option<Arc<Open>> {
-        let mut known = self.glass.known.lock();
+        let mut known = self.known.lock();
         self.look_at(&mut known);
         let mut open = known.values().filter_map(Known::in_force);
         let covers = |s: &Statement| s.agent == agent && s.tools.contains(tool);
@@ -178,7 +209,7 @@ impl Control {
 
     fn look_at(&self, known: &mut BTreeMap<String, Known>) {
         let (now, monotonic) = (self.clock.now(), self.clock.monotonic());
-        let revoked = |key: &str| self.is_key_stopped(key);
+        let revoked = |key: &str| self.stops.has_key(key, now);
         for one in known.values_mut().filter(|one| !one.ended) {
             one.look(now, monotonic, &revoked);
         }
@@ -188,16 +219,16 @@ impl Control {
 
     /// Takes up again what was open in the last life and has not ended since. What this gate obeyed then is
     /// on the books; its signatures are checked again.
-    pub(super) fn reopen_glass(&self) {
-        for row in std::mem::take(&mut *self.glass.before.lock()) {
+    pub fn reopen(&self) {
+        for row in std::mem::take(&mut *self.before.lock()) {
             match &row.order {
                 Some(Order::BreakGlass(signed)) => {
-                    if !self.glass.note(&row, signed) {
+                    if !self.note(&row, signed) {
                         continue;
                     }
                     match self.holds(signed) {
                         // WHY: a clock that was set back meanwhile would open it a second time.
-                        Ok(open) if self.glass.is_past(&open.statement) => {
+                        Ok(open) if self.is_past(&open.statement) => {
                             self.ended_before(&open.statement.nonce);
                         }
                         Ok(open) => self.take_effect(open),
@@ -213,10 +244,10 @@ impl Control {
                     }
                 }
                 Some(Order::CloseGlass { nonce }) => {
-                    self.glass.change(nonce, |one| one.ended = true);
+                    self.change(nonce, |one| one.ended = true);
                 }
                 Some(Order::ReviewGlass { nonce }) => {
-                    self.glass.change(nonce, |one| one.reviewed = true);
+                    self.change(nonce, |one| one.reviewed = true);
                 }
                 Some(
                     Order::Switch { .. }
@@ -239,13 +270,13 @@ impl Control {
         }
         let statement = Statement::parse(signed.statement.as_bytes());
         if let Ok(statement) = statement {
-            self.glass.change(&statement.nonce, |one| one.ended = true);
+            self.change(&statement.nonce, |one| one.ended = true);
         }
     }
 
     /// It was in force in the last life and is not any more; whether it was reviewed is told all the same.
     fn ended_before(&self, nonce: &str) {
-        self.glass.change(nonce, |one| (one.opened, one.ended) = (true, true));
+        self.change(nonce, |one| (one.opened, one.ended) = (true, true));
     }
 
     fn holds(&self, signed: &Signed) -> Result<Open, Refused> {
@@ -253,7 +284,7 @@ impl Control {
             let message = "no break-glass signers are configured at this gate".to_owned();
             Refused { detail: "break_glass.none".into(), message }
         };
-        self.commands.breaker.as_ref().ok_or_else(nobody)?.check(signed, self.clock.now())
+        self.breaker.as_ref().ok_or_else(nobody)?.check(signed, self.clock.now())
     }
 
     fn take_effect(&self, open: Open) {
@@ -261,33 +292,24 @@ impl Control {
         let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
         let until = self.clock.monotonic().saturating_add(left);
         let nonce = open.statement.nonce.clone();
-        self.glass.change(&nonce, |one| {
-            one.ended |= !self.glass.stood(one.seq, &open);
+        self.change(&nonce, |one| {
+            one.ended |= !self.stood(one.seq, &open);
             (one.until, one.open, one.opened) = (until, Some(Arc::new(open)), true);
         });
     }
 
     /// `data` of `control.applied` for what lets nothing run.
     fn noted(&self, seq: u64, nonce: &str) -> ControlApplied {
-        let known = self.glass.known.lock();
+        let known = self.known.lock();
         let statement = known.get(nonce).and_then(|one| one.statement.as_ref());
         let agent = |s: &Statement| (TargetKind::Agent, s.agent.clone());
         let (kind, name) = statement.map_or((TargetKind::All, String::new()), agent);
         ControlApplied::idle(seq, record::control::Action::Note, (kind, &name))
     }
 
-    async fn glass_noted(&self, seq: u64, applied: ControlApplied) {
-        let done = Json::of(&applied);
-        let entry = Written::bare(Draft::of(applied));
-        // Without an entry nothing was done that could be told.
-        if self.ledger.owe(entry).await.is_ok() {
-            self.report(seq, done).await;
-        }
-    }
-
     /// What is open, and what was not reviewed in time, for people.
-    pub(super) fn glass_notes(&self) -> Vec<String> {
-        let mut known = self.glass.known.lock();
+    pub fn notes(&self) -> Vec<String> {
+        let mut known = self.known.lock();
         self.look_at(&mut known);
         let now = self.clock.now();
         let open = known.values().filter_map(Known::in_force).map(|open| {
@@ -309,6 +331,18 @@ impl Control {
     }
 }
 
+impl Control {
+    /// Records an order that lets nothing run, and reports it.
+    async fn glass_noted(&self, seq: u64, applied: ControlApplied) {
+        let done = Json::of(&applied);
+        let entry = Written::bare(Draft::of(applied));
+        // Without an entry nothing was done that could be told.
+        if self.ledger.owe(entry).await.is_ok() {
+            self.report(seq, done).await;
+        }
+    }
+}
+
 impl Road {
     /// Obeys a break-glass order, in its turn: what ends ends here, what opens opens when it is on the books.
     pub(super) fn break_glass_row(self: &Arc<Self>, row: &Row) {
@@ -323,13 +357,13 @@ impl Road {
             }
             Some(Order::CloseGlass { nonce }) => {
                 self.control.glass.change(nonce, |one| one.ended = true);
-                let done = self.control.noted(seq, nonce);
+                let done = self.control.glass.noted(seq, nonce);
                 tracing::warn!(order = seq, %nonce, "break-glass is closed");
                 self.tasks.spawn(async move { road.control.glass_noted(seq, done).await });
             }
             Some(Order::ReviewGlass { nonce }) => {
                 self.control.glass.change(nonce, |one| one.reviewed = true);
-                let done = self.control.noted(seq, nonce);
+                let done = self.control.glass.noted(seq, nonce);
                 self.tasks.spawn(async move { road.control.glass_noted(seq, done).await });
             }
             Some(
@@ -347,16 +381,13 @@ impl Road {
 
     /// Checks a statement, puts on the books that it opens, and only then lets it.
     async fn open_glass(self: &Arc<Self>, seq: u64, signed: &Signed) -> Json {
-        let ready = match &self.control.commands.breaker {
-            Some(breaker) => breaker.ready().await,
-            None => Ok(()),
-        };
-        let open = match ready.and_then(|()| self.control.holds(signed)) {
+        let glass = &self.control.glass;
+        let open = match glass.ready().await.and_then(|()| glass.holds(signed)) {
             Ok(open) => open,
             Err(why) => {
                 let Refused { detail, message } = &why;
                 tracing::warn!(order = seq, %detail, %message, "break-glass does not open here");
-                self.control.never_opens(signed, &why);
+                glass.never_opens(signed, &why);
                 return Json::object([
                     ("error", Json::from(message.as_str())),
                     ("detail", Json::from(detail.as_str())),
@@ -377,7 +408,7 @@ impl Road {
         if let Err(why) = self.ledger.owe(entry).await {
             return Json::object([("error", Json::from(why.to_string()))]);
         }
-        self.control.take_effect(open);
+        glass.take_effect(open);
         self.release_held();
         done
     }
@@ -393,7 +424,7 @@ impl Road {
             };
             let covered = held
                 .iter()
-                .filter(|(_, tool)| self.control.open_for(&run.agent.id, tool).is_some());
+                .filter(|(_, tool)| self.control.glass.open_for(&run.agent.id, tool).is_some());
             covered.for_each(|(call, _)| self.weigh_soon(&run, call));
         }
     }

@@ -62,7 +62,7 @@ pub struct Commands {
 /// What operators want of this gate, and what it knows of itself.
 pub struct Control {
     commands: Commands,
-    glass: Glass,
+    pub(super) glass: Glass,
     release: Release,
     file: Option<SwitchFile>,
     /// When the last look at the list that was answered began, monotonic. None before the first.
@@ -91,7 +91,7 @@ impl Control {
         let settings = &parts.settings;
         Self {
             commands: parts.commands.clone(),
-            glass: Glass::default(),
+            glass: Glass::new(parts),
             release: Release::default(),
             file: settings.switch_file.clone().map(SwitchFile::at),
             read: Mutex::new(None),
@@ -146,7 +146,7 @@ impl Control {
         let mut notes = self.commands.stops.read().notes(self.clock.now());
         let file = self.file.as_ref();
         notes.extend(file.and_then(|file| file.note(self.clock.monotonic())));
-        notes.extend(self.glass_notes());
+        notes.extend(self.glass.notes());
         notes
     }
 }

@@ -258,7 +258,7 @@ impl Road {
     /// Obeys what came while this gate was away. To be done once the runs of the last life are known, and
     /// before any call is taken.
     pub(in crate::enforce) async fn catch_up(self: &Arc<Self>, Backlog(owed): Backlog) {
-        self.control.reopen_glass();
+        self.control.glass.reopen();
         self.release_held();
         // All at once, so that none of them counts as obeyed before it is.
         owed.iter().for_each(|row| self.control.progress.lock().begin(row.seq));
