@@ -72,11 +72,22 @@ pub(super) async fn run(command: &Archive) -> Result<Exit, Failure> {
         match Progress::new(row.origin.as_str()).during(saved).await {
             Ok(saved) => told(&row, &saved, command.json),
             Err(error) => {
-                worst = worst.worst(fail(code(&error), format!("{}: {error}", row.origin)));
+                let origin = row.origin.clone();
+                let exit = code(&error);
+                worst = worst.worst(fail(exit, NotArchived { origin, error }));
             }
         }
     }
     Ok(worst)
+}
+
+/// A chain that is not archived.
+#[derive(Debug, thiserror::Error)]
+#[error("{origin}: {error}")]
+struct NotArchived {
+    origin: String,
+    #[source]
+    error: Error,
 }
 
 /// Enrolment keys of a trust file, if one is named.

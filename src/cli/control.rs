@@ -192,9 +192,7 @@ async fn reinstate(args: &Reinstate) -> Result<Exit, Exit> {
 
 /// The statement that takes back what is asked for, after the newest order there is.
 async fn to_sign(args: &Reinstate) -> Result<order::Statement, Exit> {
-    let wrong = |error: Error| {
-        fail(Exit::Usage, format!("{error}: see `wicketgate control reinstate --help`"))
-    };
+    let wrong = |error: Error| fail(Exit::Usage, error);
     let target = args.target.as_deref().unwrap_or_default();
     if Target::parse(target, &args.name).is_none() {
         return Err(wrong(Error::Target(target.to_owned())));

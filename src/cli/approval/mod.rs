@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::api::{Answer, Api};
 use super::argument::{call_id, word};
 use super::report::shown;
-use super::{Exit, block_on, fail, many, say};
+use super::{Exit, FileError, block_on, fail, many, say};
 use crate::approval::{NAMESPACE, Word};
 use crate::domain::canonical;
 use crate::domain::id::{CallId, RunId};
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{self, Json, Limits};
 use crate::operator::api::replies::HeldCall;
 use crate::operator::api::{requests, route};
 use crate::operator::view::{Facts, Unviewable};
@@ -151,6 +151,33 @@ struct Modify {
     reason: String,
 }
 
+/// Why an answer or an input is not used.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// The operator API answered with another call.
+    #[error("the answer is about another call")]
+    OtherCall,
+    /// The operator did not confirm.
+    #[error("that is not the tool's name: nothing was signed")]
+    OtherName,
+    /// Nobody can be asked to confirm.
+    #[error("there is no terminal to ask whether to {0}: give --yes")]
+    NoTerminal(&'static str),
+    /// The call cannot be shown, so nobody can sign it.
+    #[error("{error} ({})", error.detail)]
+    Unviewable {
+        #[from]
+        error: Unviewable,
+    },
+    /// The arguments of a proposal are no strict JSON.
+    #[error("`{}`: {error}", file.display())]
+    Arguments {
+        file: PathBuf,
+        #[source]
+        error: json::Error,
+    },
+}
+
 /// Runs it.
 pub fn run(args: &Args) -> Exit {
     let work = async {
@@ -205,20 +232,20 @@ async fn facts(api: &Api, call: &Call) -> Result<(Facts, Value), Exit> {
     let Answer { body, reply } = api.ask::<route::HeldCallDetail>(&call.path(), &()).await?;
     let facts = reply.facts;
     if facts.run != call.run.to_string() || facts.call != call.call.as_str() {
-        return Err(fail(Exit::Unverifiable, "the answer is about another call"));
+        return Err(fail(Exit::Unverifiable, Error::OtherCall));
     }
     Ok((facts, body))
 }
 
-fn unviewable(error: &Unviewable) -> Exit {
-    fail(Exit::Unverifiable, format!("{error} ({})", error.detail))
+fn unviewable(error: Unviewable) -> Exit {
+    fail(Exit::Unverifiable, Error::from(error))
 }
 
 async fn show(args: &Show) -> Result<Exit, Exit> {
     let (facts, body) = facts(&args.api, &args.call).await?;
-    let shown = facts.render().map_err(|e| unviewable(&e))?;
+    let shown = facts.render().map_err(unviewable)?;
     if let Some(word) = args.statement {
-        let (_, statement) = facts.check(word).map_err(|e| unviewable(&e))?;
+        let (_, statement) = facts.check(word).map_err(unviewable)?;
         // Exactly these bytes are signed: no line feed follows.
         let mut out = std::io::stdout();
         let written = out.write_all(&statement.bytes()).and_then(|()| out.flush());
@@ -230,8 +257,8 @@ async fn show(args: &Show) -> Result<Exit, Exit> {
 
 async fn give(word: Word, args: &Give) -> Result<Exit, Exit> {
     let (facts, _) = facts(&args.api, &args.call).await?;
-    let shown = facts.render().map_err(|e| unviewable(&e))?;
-    let (_, statement) = facts.check(word).map_err(|e| unviewable(&e))?;
+    let shown = facts.render().map_err(unviewable)?;
+    let (_, statement) = facts.check(word).map_err(unviewable)?;
     if !args.api.json {
         say(shown);
     }
@@ -247,13 +274,10 @@ async fn give(word: Word, args: &Give) -> Result<Exit, Exit> {
 }
 
 /// Has the tool's name typed: what runs because of a signature is not signed by habit, whatever its tier.
-fn confirmed(facts: &Facts, to: &str) -> Result<(), Exit> {
+fn confirmed(facts: &Facts, to: &'static str) -> Result<(), Exit> {
     let mut input = std::io::stdin().lock();
     if !std::io::stdin().is_terminal() {
-        return Err(fail(
-            Exit::Usage,
-            format!("there is no terminal to ask whether to {to}: give --yes"),
-        ));
+        return Err(fail(Exit::Usage, Error::NoTerminal(to)));
     }
     let undone = if facts.tier == "T3" { "this cannot be undone. " } else { "" };
     let _ = write!(std::io::stderr(), "{undone}type the tool's name to {to}: ");
@@ -263,7 +287,7 @@ fn confirmed(facts: &Facts, to: &str) -> Result<(), Exit> {
     if line.trim_end_matches(['\r', '\n']) == facts.tool {
         return Ok(());
     }
-    Err(fail(Exit::Invalid, "that is not the tool's name: nothing was signed"))
+    Err(fail(Exit::Invalid, Error::OtherName))
 }
 
 async fn modify(args: &Modify) -> Result<Exit, Exit> {
@@ -277,13 +301,14 @@ async fn modify(args: &Modify) -> Result<Exit, Exit> {
         }
         Ok(text)
     };
-    let arguments = read()
-        .map_err(|error| fail(Exit::Invalid, format!("`{}`: {error}", args.arguments.display())))?;
-    let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS)
-        .map_err(|error| fail(Exit::Invalid, format!("`{}`: {error}", args.arguments.display())))?;
+    let file = &args.arguments;
+    let arguments = read().map_err(FileError::at(file)).map_err(|e| fail(Exit::Invalid, e))?;
+    let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS);
+    let wrong = |error| fail(Exit::Invalid, Error::Arguments { file: file.clone(), error });
+    let read = read.map_err(wrong)?;
     let (facts, _) = facts(&args.api, &args.call).await?;
-    let shown = facts.render().map_err(|e| unviewable(&e))?;
-    let proposal = facts.proposal(&canonical::bytes(&read)).map_err(|e| unviewable(&e))?.bytes();
+    let shown = facts.render().map_err(unviewable)?;
+    let proposal = facts.proposal(&canonical::bytes(&read)).map_err(unviewable)?.bytes();
     if args.statement {
         let mut out = std::io::stdout();
         let written = out.write_all(&proposal).and_then(|()| out.flush());

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::Refused;
+use super::error::Error;
 use crate::catalog::address::Cidr;
 use crate::catalog::host::Origin;
 use crate::catalog::lock::printable;
-use crate::cli::{Exit, block_on, say};
+use crate::cli::{Exit, Failure, FileError, runtime, say};
 use crate::domain::digest::Digest;
 use crate::tool::grpc::reflect::Server;
 use crate::tool::net::System;
@@ -40,35 +40,29 @@ pub(super) struct Order {
     json: bool,
 }
 
-pub(super) fn run(order: &Order) -> Result<Exit, Refused> {
-    let refuse = |exit: Exit, why: String| Refused {
-        exit,
-        why: vec![format!("error: {}", printable(&why))],
-        json: order.json,
-    };
-    let usage = |why: String| refuse(Exit::Usage, why);
+pub(super) fn run(order: &Order) -> Result<Exit, Failure> {
+    let wrong = |error: Error| Failure::usage(error);
     let (origin, path) =
-        Origin::parse(&order.from).map_err(|why| usage(format!("`--from`: {why}")))?;
+        Origin::parse(&order.from).map_err(|why| wrong(Error::From(why.into())))?;
     if path != "/" {
-        return Err(usage("`--from` has no path".to_owned()));
+        return Err(wrong(Error::Path));
     }
     let ranges = order.private_addresses.iter().map(|range| Cidr::parse(range));
     let ranges = ranges.collect::<Result<Vec<Cidr>, _>>();
-    let ranges = ranges.map_err(|why| usage(format!("`--private-address`: {why}")))?;
+    let ranges = ranges.map_err(|why| wrong(Error::Range(why.into())))?;
     if order.out.exists() && !order.yes {
-        let file = order.out.display();
-        return Err(usage(format!("`{file}` exists; `--yes` replaces it")));
+        return Err(wrong(Error::Exists(order.out.clone())));
     }
     let ca = order.ca_file.as_ref().map(std::fs::read).transpose();
-    let ca = ca.map_err(|error| usage(format!("`--ca-file`: {error}")))?;
+    let ca = ca.map_err(|error| wrong(Error::Authorities(error.into())))?;
     let server = Server::new(origin, &ranges, ca.as_deref(), Arc::new(System));
-    let server = server.map_err(|why| usage(format!("`--ca-file`: {why}")))?;
-    let asked = block_on(server.describe(&order.services));
-    let described = asked
-        .map_err(|exit| refuse(exit, "no runtime".to_owned()))?
-        .map_err(|why| refuse(Exit::Unverifiable, format!("`{}`: {why}", order.from)))?;
-    std::fs::write(&order.out, &described.bytes)
-        .map_err(|error| usage(format!("`{}`: {error}", order.out.display())))?;
+    let server = server.map_err(|why| wrong(Error::Authorities(why.into())))?;
+    let described = runtime()?.block_on(server.describe(&order.services)).map_err(|why| {
+        let from = order.from.clone();
+        Failure::unverifiable(Error::Undescribed { from, cause: why.into() })
+    })?;
+    let written = std::fs::write(&order.out, &described.bytes);
+    written.map_err(FileError::at(&order.out)).map_err(Failure::usage)?;
     let digest = Digest::of(&[&described.bytes]).hex();
     if order.json {
         let services = &described.services;

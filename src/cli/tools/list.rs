@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Asked, ProbeError, Refused, Where, locked, reached};
+use super::{Asked, ProbeError, Where, locked, reached, wrong};
 use crate::catalog::binding::{Binding, Kind};
 use crate::catalog::drift::{self, Drift};
 use crate::catalog::lock::{LockedServer, printable};
 use crate::catalog::server::{Mcp, Target, governed};
 use crate::catalog::{Bound, lock::Lock};
-use crate::cli::{Exit, note, say};
+use crate::cli::{Exit, Failure, note, say};
 use crate::config;
 use crate::domain::json::{Json, Limits};
 use crate::tool::sandbox::{LevelError, Levels};
@@ -21,10 +21,9 @@ struct Live {
     levels: Levels,
 }
 
-pub(super) fn run(at: &Where, probe: bool) -> Result<Exit, Refused> {
+pub(super) fn run(at: &Where, probe: bool) -> Result<Exit, Failure> {
     let config = at.load()?;
-    let mut bound =
-        config.bindings(&config::environment).map_err(|why| at.refuse(Exit::Config, why))?;
+    let mut bound = config.bindings(&config::environment).map_err(wrong)?;
     bound.bindings.sort_by(|a, b| a.name.cmp(&b.name));
     let live = if probe { Some(ask(at, &bound)?) } else { None };
     let rows: Vec<Row> = bound.bindings.iter().map(|b| Row::of(b, live.as_ref())).collect();
@@ -45,7 +44,7 @@ pub(super) fn run(at: &Where, probe: bool) -> Result<Exit, Refused> {
     Ok(if failed.is_empty() { Exit::Ok } else { Exit::Unverifiable })
 }
 
-fn ask(at: &Where, bound: &Bound) -> Result<Live, Refused> {
+fn ask(at: &Where, bound: &Bound) -> Result<Live, Failure> {
     let mut servers = BTreeMap::new();
     for Asked { server, answer } in at.ask(&bound.servers)? {
         let answer = answer.and_then(|probed| locked(&server, probed, true).map(|one| one.0));

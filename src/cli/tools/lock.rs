@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{Asked, Refused, Where, locked};
+use super::error::Error;
+use super::{Asked, Where, locked, wrong};
 use crate::catalog::drift::Weight;
 use crate::catalog::lock::{
     self, Difference, Lock, LockedServer, Verified, differences, envelope_path, printable,
 };
-use crate::cli::{Exit, FileError, many, note, say};
+use crate::cli::{Exit, Failure, FileError, many, note, say};
 use crate::config::{self, Config};
 use crate::crypto::keys::SecretKey;
 
@@ -22,19 +23,14 @@ pub(super) struct Order<'a> {
     pub accept_hidden: bool,
 }
 
-pub(super) fn run(at: &Where, order: &Order<'_>) -> Result<Exit, Refused> {
+pub(super) fn run(at: &Where, order: &Order<'_>) -> Result<Exit, Failure> {
     let config = at.load()?;
-    let invalid =
-        |why: &dyn std::fmt::Display| at.refuse(Exit::Invalid, vec![format!("error: {why}")]);
-    let keys: Vec<SecretKey> = order
-        .keys
-        .iter()
-        .map(|path| SecretKey::load(path))
-        .collect::<Result<_, _>>()
-        .map_err(|error| invalid(&error))?;
+    let keys: Result<Vec<SecretKey>, _> =
+        order.keys.iter().map(|path| SecretKey::load(path)).collect();
+    let keys = keys.map_err(Failure::invalid)?;
     let servers = at.servers(&config, order.servers)?;
     let Some(path) = config.lock.clone().filter(|_| !servers.is_empty()) else {
-        return Err(invalid(&"no servers are configured"));
+        return Err(Failure::invalid(Error::NoServers));
     };
     let exists = path.exists();
     let old = match config.locked() {
@@ -43,23 +39,22 @@ pub(super) fn run(at: &Where, order: &Order<'_>) -> Result<Exit, Refused> {
             note(format!("warning: the old lock is not valid: {why}"));
             None
         }
-        Err(why) => return Err(invalid(&why)),
+        Err(why) => return Err(Failure::invalid(why)),
     };
     let (new, left_out) = probe(at, &config, order, old.as_ref())?;
     let text = new.text();
     let shown = path.display().to_string();
     let envelope = lock::sign(text.as_bytes(), &shown, &keys.iter().collect::<Vec<_>>());
-    let envelope = envelope.map_err(|error| invalid(&error))?;
-    let verified = starts(at, &config, &text, &envelope, &shown)?;
+    let envelope = envelope.map_err(Failure::invalid)?;
+    let verified = starts(&config, &text, &envelope, &shown)?;
     let changed = old.as_ref().map(|old| differences(old, &new)).unwrap_or_default();
     if !at.json {
         report(old.as_ref(), &new, &changed, &left_out);
     }
     if exists && (old.is_none() || !changed.is_empty()) && !order.yes && !consent(at, &path) {
-        let why = "nothing was written: check the differences, then add --yes";
-        return Err(invalid(&why));
+        return Err(Failure::invalid(Error::NotAgreed));
     }
-    write(&path, &text, &envelope).map_err(|error| invalid(&error))?;
+    write(&path, &text, &envelope).map_err(Failure::invalid)?;
     if at.json {
         say(value(&shown, &new, &verified, &changed, &left_out).to_string());
     } else {
@@ -75,23 +70,20 @@ fn probe(
     config: &Config,
     order: &Order<'_>,
     old: Option<&Lock>,
-) -> Result<(Lock, Vec<String>), Refused> {
+) -> Result<(Lock, Vec<String>), Failure> {
     let asked = at.ask(&at.servers(config, order.servers)?)?;
     let (mut servers, mut left_out, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for Asked { server, answer } in asked {
-        match answer {
-            Ok(probed) => match locked(&server, probed, order.accept_hidden) {
-                Ok((locked, more)) => {
-                    servers.push(locked);
-                    left_out.extend(more);
-                }
-                Err(why) => failed.push(format!("error: {why}")),
-            },
-            Err(why) => failed.push(format!("error: {why}")),
+        match answer.and_then(|probed| locked(&server, probed, order.accept_hidden)) {
+            Ok((locked, more)) => {
+                servers.push(locked);
+                left_out.extend(more);
+            }
+            Err(error) => failed.push(error),
         }
     }
     if !failed.is_empty() {
-        return Err(at.refuse(Exit::Unverifiable, failed));
+        return Err(Failure::unverifiable(Error::Unreached(failed)));
     }
     if !order.servers.is_empty() {
         let kept = at.servers(config, &[])?.into_iter();
@@ -102,21 +94,12 @@ fn probe(
 }
 
 /// Whether a gate would start with it: a trusted key signed it, and nothing in it collides.
-fn starts(
-    at: &Where,
-    config: &Config,
-    text: &str,
-    envelope: &[u8],
-    path: &str,
-) -> Result<Verified, Refused> {
-    let trusted =
-        config.lock_keys().map_err(|why| at.refuse(Exit::Config, vec![why.to_string()]))?;
-    let verified = Verified::open(text.as_bytes(), envelope, &trusted, path).map_err(|_untrusted| {
-        let why = "error: none of these keys is among `trust.lock_keys`: the gate would not accept the lock";
-        at.refuse(Exit::Invalid, vec![why.to_owned()])
-    })?;
+fn starts(config: &Config, text: &str, envelope: &[u8], path: &str) -> Result<Verified, Failure> {
+    let trusted = config.lock_keys().map_err(Failure::config)?;
+    let verified = Verified::open(text.as_bytes(), envelope, &trusted, path);
+    let verified = verified.map_err(|_untrusted| Failure::invalid(Error::Untrusted))?;
     let bound = config.bindings_with(&config::environment, Ok(Some(verified.clone())));
-    bound.map_err(|why| at.refuse(Exit::Config, why))?;
+    bound.map_err(wrong)?;
     Ok(verified)
 }
 

@@ -7,13 +7,15 @@ use std::time::Duration;
 use clap::Subcommand;
 use futures_util::future::join_all;
 
-use super::{Cause, Exit, block_on, note, say};
+use super::{Cause, Exit, Failure, runtime};
 use crate::catalog::lock::{LeftOut, LockedServer, Shown, printable};
 use crate::catalog::server::Server;
 use crate::config::{self, Config};
 use crate::tool::mcp::{Probed, Upstreams, files};
+use error::Error;
 
 mod descriptors;
+mod error;
 mod list;
 mod lock;
 mod offer;
@@ -133,44 +135,21 @@ pub fn run(args: &Args) -> Exit {
             lock::run(at, &lock::Order { keys, servers, yes, accept_hidden })
         }
     };
-    done.unwrap_or_else(|refused| refused.say())
-}
-
-/// Why a command ends early.
-struct Refused {
-    exit: Exit,
-    why: Vec<String>,
-    json: bool,
-}
-
-impl Refused {
-    fn say(self) -> Exit {
-        if self.json {
-            say(serde_json::json!({"ok": false, "errors": self.why}).to_string());
-        } else {
-            self.why.iter().for_each(note);
-        }
-        self.exit
-    }
+    super::ended(done)
 }
 
 impl Where {
-    fn refuse(&self, exit: Exit, why: Vec<String>) -> Refused {
-        Refused { exit, why, json: self.json }
-    }
-
-    fn load(&self) -> Result<Config, Refused> {
-        super::config::load(&self.config).map_err(|why| self.refuse(Exit::Config, why))
+    fn load(&self) -> Result<Config, Failure> {
+        super::config::load(&self.config).map_err(wrong)
     }
 
     /// The configured servers of these names, all if none is named.
-    fn servers(&self, config: &Config, only: &[String]) -> Result<Vec<Arc<Server>>, Refused> {
+    fn servers(&self, config: &Config, only: &[String]) -> Result<Vec<Arc<Server>>, Failure> {
         let all = config.servers(&config::environment);
-        let mut all = all.map_err(|why| self.refuse(Exit::Config, why))?;
+        let mut all = all.map_err(wrong)?;
         let known = |name: &&String| all.iter().any(|server| &server.name == *name);
         if let Some(name) = only.iter().find(|name| !known(name)) {
-            let why = format!("error: no server `{}` is configured", printable(name));
-            return Err(self.refuse(Exit::Usage, vec![why]));
+            return Err(Failure::usage(Error::Server(name.clone())));
         }
         if !only.is_empty() {
             all.retain(|server| only.contains(&server.name));
@@ -179,8 +158,8 @@ impl Where {
     }
 
     /// Starts these servers, asks each what it offers, and ends them.
-    fn ask(&self, servers: &[Arc<Server>]) -> Result<Vec<Asked>, Refused> {
-        block_on(self.asking(servers)).map_err(|exit| self.refuse(exit, Vec::new()))
+    fn ask(&self, servers: &[Arc<Server>]) -> Result<Vec<Asked>, Failure> {
+        Ok(runtime()?.block_on(self.asking(servers)))
     }
 
     /// The same, within a runtime.
@@ -205,6 +184,11 @@ impl Where {
         let asked = servers.iter().cloned().zip(answers);
         asked.map(|(server, answer)| Asked { server, answer }).collect()
     }
+}
+
+/// The configuration, or what it names, is wrong.
+fn wrong(problems: Vec<String>) -> Failure {
+    Failure::config(Error::Config(problems))
 }
 
 /// One server and what it said.

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Refused, Where};
+use super::error::Error;
+use super::wrong;
 use crate::catalog::binding::{Binding, Kind};
 use crate::catalog::drift::{self, Drift};
 use crate::catalog::lock::{Lock, LockedServer, printable};
 use crate::catalog::server::{Mcp, Server, Target, governed};
 use crate::catalog::{Bound, Checked, ConfigError};
-use crate::cli::Exit;
+use crate::cli::Failure;
 use crate::config::{self, Config};
 use crate::domain::json::{Json, Limits};
 use crate::domain::tier::Tier;
@@ -122,7 +123,7 @@ pub(super) struct Picture {
 
 impl Picture {
     /// Reads the configuration as far as it can be read, and keeps what the filter asks for.
-    pub fn read(at: &Where, config: &Config, filter: &Filter<'_>) -> Result<Self, Refused> {
+    pub fn read(config: &Config, filter: &Filter<'_>) -> Result<Self, Failure> {
         let mut picture = match config.bindings(&config::environment) {
             Ok(bound) => {
                 // Manifests that do not load are `config check`'s to report.
@@ -135,11 +136,11 @@ impl Picture {
             }
             Err(errors) => {
                 let each = config.tools_each(&config::environment);
-                let each = each.map_err(|why| at.refuse(Exit::Config, why))?;
+                let each = each.map_err(wrong)?;
                 Self::of_each(config, each, errors)
             }
         };
-        picture.known(at, filter)?;
+        picture.known(filter)?;
         picture.keep(filter);
         Ok(picture)
     }
@@ -178,21 +179,20 @@ impl Picture {
     }
 
     /// Refuses names that nothing has.
-    fn known(&self, at: &Where, filter: &Filter<'_>) -> Result<(), Refused> {
+    fn known(&self, filter: &Filter<'_>) -> Result<(), Failure> {
         let rows = || self.own.iter().map(|(row, _)| row).chain(self.pinned.iter().map(|(r, _)| r));
-        let refuse = |why: String| at.refuse(Exit::Usage, vec![format!("error: {why}")]);
         let servers: BTreeSet<&str> = self.servers.iter().map(|s| s.name.as_str()).collect();
         if let Some(name) = filter.servers.iter().find(|name| !servers.contains(name.as_str())) {
-            return Err(refuse(format!("no server `{}` is configured", printable(name))));
+            return Err(Failure::usage(Error::Server(name.clone())));
         }
         let bound = |name: &&String| rows().any(|row| &row.name == *name);
         if let Some(name) = filter.tools.iter().find(|name| !bound(name)) {
-            return Err(refuse(format!("no tool `{}` is bound", printable(name))));
+            return Err(Failure::usage(Error::Tool(name.clone())));
         }
         let kinds: BTreeSet<&str> = rows().map(|row| row.kind.as_str()).collect();
         let kind = |kind: &&String| kinds.contains(kind.as_str()) || kind.as_str() == "mcp";
         if let Some(kind) = filter.kinds.iter().find(|one| !kind(one)) {
-            return Err(refuse(format!("no tool of kind `{}` is bound", printable(kind))));
+            return Err(Failure::usage(Error::Kind(kind.clone())));
         }
         Ok(())
     }

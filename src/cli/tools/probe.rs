@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::picture::{Filter, Picture, Row};
-use super::{Asked, Refused, Where, locked, offer, reached};
+use super::{Asked, Where, locked, offer, reached};
 use crate::catalog::binding::Binding;
 use crate::catalog::lock::printable;
-use crate::cli::{Exit, block_on, many, note, say};
+use crate::cli::{Exit, Failure, many, note, runtime, say};
 use crate::tool::net::System;
 use crate::tool::probe::{Around, Point, State, probe};
 
@@ -32,10 +32,10 @@ struct Seen {
     value: Value,
 }
 
-pub(super) fn run(at: &Where, filter: &Filter<'_>) -> Result<Exit, Refused> {
+pub(super) fn run(at: &Where, filter: &Filter<'_>) -> Result<Exit, Failure> {
     let config = at.load()?;
-    let mut picture = Picture::read(at, &config, filter)?;
-    let looked = block_on(look(at, &mut picture)).map_err(|exit| at.refuse(exit, Vec::new()))?;
+    let mut picture = Picture::read(&config, filter)?;
+    let looked = runtime()?.block_on(look(at, &mut picture));
     let (mut rows, asked) = looked;
     let whole = !filter.servers.is_empty() && !at.json;
     let mut servers = Vec::new();

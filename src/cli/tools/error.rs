@@ -1,0 +1,59 @@
+//! Why a command about tools does nothing.
+
+use std::path::PathBuf;
+
+use super::ProbeError;
+use crate::catalog::lock::printable;
+use crate::cli::Cause;
+
+/// Why a command about tools does nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// The configuration, or what it names, is wrong: every problem, a line each.
+    #[error("{}", .0.join("\n"))]
+    Config(Vec<String>),
+    /// No server has the name.
+    #[error("no server `{}` is configured", printable(.0))]
+    Server(String),
+    /// No tool has the name.
+    #[error("no tool `{}` is bound", printable(.0))]
+    Tool(String),
+    /// No tool is of the kind.
+    #[error("no tool of kind `{}` is bound", printable(.0))]
+    Kind(String),
+    /// There is nothing to lock.
+    #[error("no servers are configured")]
+    NoServers,
+    /// Servers show nothing.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Unreached(Vec<ProbeError>),
+    /// No key that signs is trusted.
+    #[error("none of these keys is among `trust.lock_keys`: the gate would not accept the lock")]
+    Untrusted,
+    /// The differences were not agreed to.
+    #[error("nothing was written: check the differences, then add --yes")]
+    NotAgreed,
+    /// The address of a server has no meaning.
+    #[error("`--from`: {0}")]
+    From(Cause),
+    /// The address of a server has a path.
+    #[error("`--from` has no path")]
+    Path,
+    /// An address range has no meaning.
+    #[error("`--private-address`: {0}")]
+    Range(Cause),
+    /// The certificate authorities cannot be used.
+    #[error("`--ca-file`: {0}")]
+    Authorities(Cause),
+    /// The file is there.
+    #[error("`{}` exists; `--yes` replaces it", .0.display())]
+    Exists(PathBuf),
+    /// A server does not describe itself.
+    #[error("`{from}`: {}", printable(&cause.to_string()))]
+    Undescribed {
+        /// Its address.
+        from: String,
+        /// What happened.
+        cause: Cause,
+    },
+}
