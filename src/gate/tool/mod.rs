@@ -19,6 +19,7 @@ pub mod net;
 mod number;
 mod path;
 pub mod probe;
+mod request;
 pub mod sandbox;
 pub mod scrub;
 pub mod sql;

@@ -13,9 +13,9 @@ use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 
-use super::http::{failed, headers_of, not_connected, sources};
 use super::net::{Client, Clients, Pace, Resolve, SendError, Trust, Unread, is_encoded, whole};
 use super::probe::{self, Point, State};
+use super::request::{failed, headers_of, not_connected, sources};
 use super::{ToolExecutor, content};
 use crate::catalog::binding::{self, Credential};
 use crate::catalog::fetch::{Denied, HostPattern};

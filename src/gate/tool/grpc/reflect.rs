@@ -197,7 +197,7 @@ fn failed(status: &Status) -> Failed {
 }
 
 fn refused(error: &(dyn std::error::Error + 'static)) -> String {
-    let refusal = crate::tool::http::refusal(error);
+    let refusal = crate::tool::request::refusal(error);
     refusal.map_or_else(|| "the connection failed".to_owned(), ToString::to_string)
 }
 

@@ -16,9 +16,9 @@ use hyper::body::{Bytes, Incoming};
 
 use self::ask::Ask;
 use super::ToolExecutor;
-use super::http::{failed, headers_of, of_call, refusal};
 use super::net::{Client, Resolve, SendError, Unread, whole};
 use super::probe::{self, Point};
+use super::request::{failed, headers_of, of_call, refusal};
 use crate::catalog::binding::{self, Api, Credential};
 use crate::catalog::config::Price;
 use crate::catalog::host::Origin;
