@@ -208,6 +208,12 @@ impl Kind {
         }
     }
 
+    /// The tool or method of an MCP server that it is; none of another kind.
+    #[must_use]
+    pub fn mcp(&self) -> Option<&server::Mcp> {
+        if let Self::Mcp(mcp) = self { Some(mcp) } else { None }
+    }
+
     /// `http`, `fetch`, `file.read`, …
     #[must_use]
     pub fn as_str(&self) -> &'static str {

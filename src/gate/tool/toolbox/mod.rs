@@ -11,7 +11,7 @@ use super::net::{Resolve, System};
 use super::sandbox::Workspaces;
 use super::scrub::{Scrub, Scrubbed};
 use super::{ToolExecutor, open};
-use crate::catalog::binding::{Binding, Kind};
+use crate::catalog::Binding;
 use crate::catalog::schema::Schema;
 use crate::catalog::secret::Secret;
 use crate::catalog::web_url;
@@ -215,11 +215,8 @@ fn tool(
         cost_micro_usd: binding.cost_micro_usd,
         dedupe: binding.dedupe,
     };
-    let signers = if let Kind::Mcp(mcp) = &binding.kind {
-        Arc::clone(&mcp.signers)
-    } else {
-        Vec::new().into()
-    };
+    let signers =
+        binding.kind.mcp().map_or_else(|| Vec::new().into(), |mcp| Arc::clone(&mcp.signers));
     let executor = open(binding.kind, &facts, upstreams, resolve)?;
     Ok(Tool {
         facts: Arc::new(facts),
