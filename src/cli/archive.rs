@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::bucket::{BucketArgs, days};
+use super::argument::days;
+use super::bucket::BucketArgs;
 use super::ledger::{chains, unreadable};
 use super::progress::Progress;
 use super::reader::{self, Source};
@@ -80,7 +81,7 @@ pub(super) async fn run(command: &Archive) -> Result<Exit, Failure> {
 
 /// Enrolment keys of a trust file, if one is named.
 pub(super) fn trusted(path: Option<&Path>) -> Result<Vec<PublicKey>, Failure> {
-    let loaded = path.map(Trust::load).transpose().map_err(|e| (Exit::Usage, e.to_string()))?;
+    let loaded = path.map(Trust::load).transpose().map_err(Failure::usage)?;
     Ok(loaded.map(|trust| trust.enrolment).unwrap_or_default())
 }
 
@@ -95,10 +96,7 @@ fn shelf(command: &Archive, row: &ChainRow) -> Result<Box<dyn Shelf>, Failure> {
     }
     let out = command.out.as_deref().unwrap_or_else(|| Path::new("."));
     if super::bucket::remote(out).is_some() {
-        return Err((
-            Exit::Usage,
-            "`--out` names a directory: name a bucket with `--to`".to_owned(),
-        ));
+        return Err(Failure::usage("`--out` names a directory: name a bucket with `--to`"));
     }
     let directory = Directory::create(&out.join(row.chain.to_string())).map_err(unreadable)?;
     Ok(Box::new(directory))

@@ -7,15 +7,22 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::api::{Api, list, text};
-use super::{Exit, JsonArg, fail, many, say, tell};
+use super::api::{Answer, Api};
+use super::approval::SignError;
+use super::argument::tool;
+use super::report::joined;
+use super::{Exit, Failure, FileError, JsonArg, fail, many, say, tell};
+use crate::approval::Malformed;
 use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{MINUTES_MAX, NAMESPACE, Statement};
 use crate::clock::{Clock as _, SystemClock, SystemEntropy, random16};
 use crate::domain::id::ToolName;
 use crate::domain::time::Timestamp;
+use crate::operator::api::replies::GlassReview;
+use crate::operator::api::requests::{self, NoncePath};
+use crate::operator::api::route;
 use crate::operator::visible;
 
 /// Bypass approvals for one agent briefly; several key holders must sign.
@@ -156,8 +163,28 @@ struct SignSigners {
     json: JsonArg,
 }
 
-fn tool(text: &str) -> Result<ToolName, String> {
-    ToolName::parse(text).ok_or_else(|| "expected the name of a tool".to_owned())
+/// Why a statement is not written or not signed.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// It says too much.
+    #[error(transparent)]
+    Bounds(#[from] Malformed),
+    /// The file does not hold a statement.
+    #[error("`{}`: {error}", file.display())]
+    Statement {
+        file: PathBuf,
+        #[source]
+        error: Malformed,
+    },
+    /// It could not take effect any more.
+    #[error("it ended at {0}: nothing was signed")]
+    Ended(Timestamp),
+    /// The key does not sign.
+    #[error(transparent)]
+    Sign(#[from] SignError),
 }
 
 /// Runs it.
@@ -166,22 +193,23 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Exit> {
         Command::Request(args) => Ok(done(request(args))),
         Command::Sign(args) => Ok(done(sign(args))),
         Command::SignSigners(args) => {
-            Ok(done(super::approval::sign_list(Purpose::BreakGlass, &args.file, &args.keys)))
+            let signed = super::approval::sign_list(Purpose::BreakGlass, &args.file, &args.keys);
+            Ok(signed.map_or_else(Failure::print, |()| Exit::Ok))
         }
         Command::Open(args) => open(args).await,
         Command::Close(args) => {
-            let path = format!("/v1/break-glass/{}/close", nonce(&args.nonce)?);
-            args.api.order(&path, &json!({"reason": args.reason})).await
+            let end = requests::BreakGlassEnd { reason: args.reason.clone() };
+            args.api.order::<route::BreakGlassEnd>(&nonce(&args.nonce)?, &end).await
         }
         Command::Review(args) => {
-            let path = format!("/v1/break-glass/{}/review", nonce(&args.nonce)?);
-            args.api.order(&path, &json!({"note": args.note})).await
+            let review = requests::BreakGlassReview { note: args.note.clone() };
+            args.api.order::<route::BreakGlassReview>(&nonce(&args.nonce)?, &review).await
         }
         Command::List(args) => past(args).await,
     }
 }
 
-fn done(result: Result<(), String>) -> Exit {
+fn done(result: Result<(), Error>) -> Exit {
     match result {
         Ok(()) => Exit::Ok,
         Err(why) => fail(Exit::Invalid, why),
@@ -189,14 +217,14 @@ fn done(result: Result<(), String>) -> Exit {
 }
 
 /// A nonce is part of a path: nothing else may stand there.
-fn nonce(nonce: &str) -> Result<&str, Exit> {
+fn nonce(nonce: &str) -> Result<NoncePath, Exit> {
     if nonce.len() == 32 && nonce.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Ok(nonce);
+        return Ok(NoncePath { nonce: nonce.to_owned() });
     }
     Err(fail(Exit::Usage, "a nonce has 32 hex digits: see `wicketgate control break-glass list`"))
 }
 
-fn request(args: &Request) -> Result<(), String> {
+fn request(args: &Request) -> Result<(), Error> {
     let mut tools = args.tools.clone();
     tools.sort_by(|a, b| a.as_str().cmp(b.as_str()));
     tools.dedup();
@@ -210,10 +238,9 @@ fn request(args: &Request) -> Result<(), String> {
         expires: now.plus(Duration::from_secs(args.minutes.saturating_mul(60))),
         nonce: hex::encode(random16(&SystemEntropy)),
     };
-    statement.bounded().map_err(|e| e.to_string())?;
+    statement.bounded()?;
     // A statement that is there may be signed already.
-    let mut file = std::fs::File::create_new(&args.out).map_err(|e| at(&args.out, &e))?;
-    file.write_all(&statement.bytes()).map_err(|e| at(&args.out, &e))?;
+    write(&args.out, &statement.bytes())?;
     show(&statement);
     let line = format!("wrote {}: the break-glass key holders sign it next", args.out.display());
     tell(json!({"wrote": args.out}), line);
@@ -235,17 +262,18 @@ fn show(statement: &Statement) {
     tell(facts, line);
 }
 
-fn statement(path: &Path) -> Result<Statement, String> {
-    let bytes = std::fs::read(path).map_err(|e| at(path, &e))?;
-    Statement::parse(&bytes).map_err(|why| at(path, &why))
+fn statement(path: &Path) -> Result<Statement, Error> {
+    let bytes = std::fs::read(path).map_err(FileError::at(path))?;
+    let wrong = |error| Error::Statement { file: path.to_owned(), error };
+    Statement::parse(&bytes).map_err(wrong)
 }
 
-fn sign(args: &Sign) -> Result<(), String> {
+fn sign(args: &Sign) -> Result<(), Error> {
     let statement = statement(&args.file)?;
     show(&statement);
     let now: Timestamp = SystemClock::new().now();
     if now >= statement.expires {
-        return Err(format!("it ended at {}: nothing was signed", statement.expires));
+        return Err(Error::Ended(statement.expires));
     }
     let signature = super::approval::armored(&args.key, NAMESPACE, &statement.bytes())?;
     let out = args.out.clone().unwrap_or_else(|| {
@@ -254,53 +282,51 @@ fn sign(args: &Sign) -> Result<(), String> {
         name.into()
     });
     // Somebody else's signature is never written over.
-    let mut file = std::fs::File::create_new(&out).map_err(|e| at(&out, &e))?;
-    file.write_all(signature.as_bytes()).map_err(|e| at(&out, &e))?;
+    write(&out, signature.as_bytes())?;
     tell(json!({"wrote": out}), format!("wrote {}", out.display()));
     Ok(())
 }
 
-fn at(path: &Path, why: &dyn std::fmt::Display) -> String {
-    format!("`{}`: {why}", path.display())
+/// Writes a file that must not exist yet.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let made = std::fs::File::create_new(path);
+    made.and_then(|mut file| file.write_all(bytes)).map_err(FileError::at(path))
 }
 
 async fn open(args: &Open) -> Result<Exit, Exit> {
     let read = |path: &PathBuf| {
-        std::fs::read_to_string(path).map_err(|e| fail(Exit::Invalid, at(path, &e)))
+        let read = std::fs::read_to_string(path).map_err(FileError::at(path));
+        read.map_err(|error| fail(Exit::Invalid, error))
     };
     let signatures: Vec<String> = args.signatures.iter().map(read).collect::<Result<_, _>>()?;
-    let body = json!({"statement": read(&args.file)?, "signatures": signatures});
-    args.api.order("/v1/break-glass", &body).await
+    let signed = requests::BreakGlassStatement { statement: read(&args.file)?, signatures };
+    args.api.order::<route::BreakGlassOpening>(&(), &signed).await
 }
 
 async fn past(args: &List) -> Result<Exit, Exit> {
-    let body = args.api.ask(http::Method::GET, "/v1/break-glass", None).await?.body;
+    let Answer { body, reply } = args.api.ask::<route::BreakGlass>(&(), &()).await?;
     if args.api.json {
         say(body.to_string());
         return Ok(Exit::Ok);
     }
-    if body.get("configured").and_then(Value::as_bool) != Some(true) {
+    if !reply.configured {
         say("no break-glass signers are configured: no statement can open");
     }
-    for order in list(&body, "orders") {
-        let open = order.get("open").and_then(Value::as_bool) == Some(true);
-        let state = match (open, order.get("review").is_some_and(|review| !review.is_null())) {
+    for order in &reply.orders {
+        let state = match (order.open, &order.review) {
             (true, _) => "OPEN",
-            (false, true) => "reviewed",
-            (false, false) => "NOT REVIEWED",
+            (false, Some(_)) => "reviewed",
+            (false, None) => "NOT REVIEWED",
         };
-        let (nonce, agent) = (text(order, "nonce"), text(order, "agent"));
-        say(format!("{nonce}  {state}  agent {agent}  until {}", text(order, "expires")));
-        let tools: Vec<String> =
-            list(order, "tools").iter().filter_map(Value::as_str).map(visible).collect();
-        say(format!("    {}: {}", tools.join(", "), text(order, "reason")));
-        let (by, seq) = (text(order, "brought_by"), text(order, "seq"));
-        say(format!(
-            "    order {seq}, {}, sent by {by}",
-            many(text(order, "signatures"), "signature")
-        ));
-        if let Some(review) = order.get("review").filter(|review| !review.is_null()) {
-            say(format!("    reviewed by {}: {}", text(review, "by"), text(review, "note")));
+        let [nonce, agent, expires, reason, by] =
+            [&order.nonce, &order.agent, &order.expires, &order.reason, &order.brought_by]
+                .map(|text| visible(text));
+        say(format!("{nonce}  {state}  agent {agent}  until {expires}"));
+        say(format!("    {}: {reason}", joined(&order.tools)));
+        let signatures = many(order.signatures, "signature");
+        say(format!("    order {}, {signatures}, sent by {by}", order.seq));
+        if let Some(GlassReview { by, note }) = &order.review {
+            say(format!("    reviewed by {}: {}", visible(by), visible(note)));
         }
     }
     Ok(Exit::Ok)

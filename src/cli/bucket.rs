@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::ledger::unreadable;
-use super::{Exit, Failure};
+use super::{Failure, FileError};
 use crate::clock::SystemClock;
 use crate::config::environment;
 use crate::domain::id::ChainId;
@@ -27,32 +26,41 @@ pub struct BucketArgs {
     ca: Option<PathBuf>,
 }
 
+/// What is missing to reach an object store.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// A variable of the environment.
+    #[error("`{0}` is not set")]
+    Unset(&'static str),
+    /// The region of the bucket.
+    #[error("name the region: `--region`, or `AWS_REGION`")]
+    NoRegion,
+}
+
 impl BucketArgs {
     /// The place in the store that was named.
     ///
     /// # Errors
     /// Usage: what is missing or wrong.
     pub(super) fn open(&self, place: &str, retain: Option<Retain>) -> Result<Bucket, Failure> {
-        let usage = |why: String| (Exit::Usage, why);
-        let place = Place::parse(place).map_err(usage)?;
+        let place = Place::parse(place).map_err(Failure::usage)?;
         let first = |names: &[&str]| names.iter().find_map(|name| set(name));
-        let need = |name: &str| set(name).ok_or_else(|| usage(format!("`{name}` is not set")));
+        let need = |name| set(name).ok_or(Error::Unset(name)).map_err(Failure::usage);
         let ca = self.ca.clone().or_else(|| set("AWS_CA_BUNDLE").map(PathBuf::from));
         let read = |path: PathBuf| {
-            std::fs::read(&path).map_err(|e| usage(format!("`{}`: {e}", path.display())))
+            std::fs::read(&path).map_err(FileError::at(&path)).map_err(Failure::usage)
         };
         let region = self.region.clone().or_else(|| first(&["AWS_REGION", "AWS_DEFAULT_REGION"]));
-        let missing = || usage("name the region: `--region`, or `AWS_REGION`".to_owned());
         let endpoint = self.endpoint.clone();
         let access = Access {
             endpoint: endpoint.or_else(|| first(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"])),
-            region: region.ok_or_else(missing)?,
+            region: region.ok_or(Error::NoRegion).map_err(Failure::usage)?,
             key: need("AWS_ACCESS_KEY_ID")?,
             secret: need("AWS_SECRET_ACCESS_KEY")?,
             token: set("AWS_SESSION_TOKEN"),
             ca: ca.map(read).transpose()?,
         };
-        Bucket::open(place, &access, Arc::new(SystemClock::new()), retain).map_err(usage)
+        Bucket::open(place, &access, Arc::new(SystemClock::new()), retain).map_err(Failure::usage)
     }
 
     /// The archive of one chain, for reading: below a directory, or a place in a store.
@@ -92,17 +100,4 @@ fn set(name: &str) -> Option<String> {
 /// The place, if it is one in an object store.
 pub(super) fn remote(at: &Path) -> Option<&str> {
     at.to_str().filter(|text| text.starts_with("s3://"))
-}
-
-/// A number of days as `400d`.
-///
-/// # Errors
-/// It is none.
-pub(super) fn days(text: &str) -> Result<Duration, String> {
-    let number = text.strip_suffix('d').and_then(|days| days.parse::<u32>().ok());
-    let seconds =
-        number.filter(|days| (1..=36_500).contains(days)).map(|days| u64::from(days) * 86_400);
-    seconds
-        .map(Duration::from_secs)
-        .ok_or_else(|| format!("`{text}` is not 1 to 36500 days, as `400d`"))
 }

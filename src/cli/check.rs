@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::bucket::{BucketArgs, remote};
+use super::error::LookupError;
 use super::ledger::unreadable;
 use super::progress::Progress;
 use super::reader::{self, Source};
-use super::{Exit, Failure, many, note, say};
+use super::{Exit, Failure, FileError, many, note, say};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
@@ -113,7 +114,7 @@ impl Verdict {
 /// Verifies, prints, and returns the exit code of the worst.
 pub(super) async fn run(command: &Verify) -> Result<Exit, Failure> {
     let trust = match &command.trust {
-        Some(path) => Trust::load(path).map_err(|e| (Exit::Usage, e.to_string()))?,
+        Some(path) => Trust::load(path).map_err(Failure::usage)?,
         None => Trust::default(),
     };
     let verdicts = match &command.tiles {
@@ -191,7 +192,9 @@ async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure
         }
     }
     match &command.chain {
-        Some(origin) if verdicts.is_empty() => Err((Exit::Usage, format!("no chain `{origin}`"))),
+        Some(origin) if verdicts.is_empty() => {
+            Err(Failure::usage(LookupError::Chain(origin.clone())))
+        }
         Some(_) | None => Ok(verdicts),
     }
 }
@@ -291,8 +294,7 @@ fn archives(dir: &Path) -> Result<Vec<Box<dyn Shelf>>, Failure> {
     if dir.join(archive::CHECKPOINT).is_file() {
         return Ok(vec![open(dir)]);
     }
-    let listed =
-        std::fs::read_dir(dir).map_err(|e| unreadable(format!("{}: {e}", dir.display())))?;
+    let listed = std::fs::read_dir(dir).map_err(FileError::at(dir)).map_err(unreadable)?;
     let mut found: Vec<PathBuf> = listed
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
         .filter(|path| path.join(archive::CHECKPOINT).is_file())

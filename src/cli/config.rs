@@ -17,6 +17,7 @@ use crate::identity::callers::Callers;
 use crate::identity::manifest::Manifest;
 use crate::ledger::fleet::POOL;
 use crate::ledger::in_force::Marks;
+use crate::ledger::store::StoreError;
 
 /// Check and print the configuration, make keys, and test the isolation.
 #[derive(clap::Args, Debug)]
@@ -87,7 +88,7 @@ pub fn run(args: &Args) -> Exit {
         Command::Man(args) => man::run(args),
         Command::Check { file, json } => check(file.path(), *json),
         Command::Print { file } => {
-            match load(file.path()).and_then(|c| c.to_yaml().map_err(|e| vec![e])) {
+            match load(file.path()).and_then(|c| c.to_yaml().map_err(|e| vec![e.to_string()])) {
                 Ok(text) => {
                     say(text.trim_end());
                     Exit::Ok
@@ -144,7 +145,7 @@ fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
     // Within a runtime, as tools are opened in one.
     let checking = async {
         let in_force = in_force(config).await.unwrap_or_else(|why| {
-            warnings.push(why);
+            warnings.push(why.to_string());
             Vec::new()
         });
         named::check(config, in_force)
@@ -158,12 +159,31 @@ fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
     }
 }
 
+/// Why versions are not compared with those in force.
+#[derive(Debug, thiserror::Error)]
+enum Uncompared {
+    /// The gate's own login does not read.
+    #[error(
+        "versions are not compared with those in force: the ledger is in Postgres, and `hub.reader_url_file` names no \
+         login that reads it"
+    )]
+    NoLogin,
+    /// The ledger cannot be opened.
+    #[error("versions are not compared with those in force: {0}")]
+    Open(#[from] reader::Error),
+    /// The ledger cannot be read.
+    #[error("versions are not compared with those in force: {}", .0.reason())]
+    Read(#[from] StoreError),
+    /// The ledger takes too long.
+    #[error("versions are not compared with those in force: no answer in time")]
+    Late,
+}
+
 /// How long a database may take to say what is in force.
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// What the chains of this gate's slots have had in force, with their logs; why that is not known.
-async fn in_force(config: &Config) -> Result<Vec<(String, Marks)>, String> {
-    let unknown = |why: String| format!("versions are not compared with those in force: {why}");
+async fn in_force(config: &Config) -> Result<Vec<(String, Marks)>, Uncompared> {
     let (place, slots) = match &config.ledger {
         config::Ledger::Sqlite(sqlite) if !sqlite.path.exists() => return Ok(Vec::new()),
         // Its pool has the name the file gave it, and there is no other but the fleet log's.
@@ -171,8 +191,7 @@ async fn in_force(config: &Config) -> Result<Vec<(String, Marks)>, String> {
         config::Ledger::Postgres(postgres) => match &config.hub.reader_url_file {
             Some(file) => (Place::PostgresUrlFile(file), Some(postgres.slots.as_str())),
             None => {
-                let why = "the ledger is in Postgres, and `hub.reader_url_file` names no login that reads it";
-                return Err(unknown(why.to_owned()));
+                return Err(Uncompared::NoLogin);
             }
         },
     };
@@ -181,20 +200,20 @@ async fn in_force(config: &Config) -> Result<Vec<(String, Marks)>, String> {
         config::Ledger::Postgres(postgres) => postgres.tenant.as_str(),
     };
     let reading = async {
-        let reader = reader::open_place(place).await.map_err(|e| e.to_string())?;
+        let reader = reader::open_place(place).await?;
         let mut found = Vec::new();
-        for row in reader.chains().await.map_err(|e| e.reason().to_owned())? {
+        for row in reader.chains().await? {
             let pool = row.slot.rsplit_once('/').map(|(pool, _)| pool);
             let ours = pool.is_some_and(|pool| slots.map_or(pool != POOL, |slots| pool == slots));
             if row.tenant == tenant && ours {
                 let marks = Marks::read(reader.as_ref(), &row.chain).await;
-                found.push((row.origin, marks.map_err(|e| e.reason().to_owned())?));
+                found.push((row.origin, marks?));
             }
         }
         Ok(found)
     };
     let read = tokio::time::timeout(WITHIN, reading).await;
-    read.unwrap_or_else(|_late| Err("no answer in time".to_owned())).map_err(unknown)
+    read.unwrap_or(Err(Uncompared::Late))
 }
 
 /// Set by Kubernetes in every container.

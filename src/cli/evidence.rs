@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use super::api::remote::{self, RemoteArgs};
+use super::argument::{ArgumentError, time};
 use super::payload::Disclosure;
 use super::progress::Progress;
-use super::reader::{self, Source};
-use super::recorder::{self, FleetArgs, Recording};
-use super::{Exit, many, say, wait};
+use super::reader::{self, ConfigError, Source};
+use super::recorder::{FleetArgs, Recording};
+use super::{Exit, Failure, many, say, wait};
 use crate::clock::SystemClock;
 use crate::crypto::signer;
 use crate::domain::canonical;
@@ -22,6 +23,7 @@ use crate::evidence::contents;
 use crate::evidence::export::{self, Exported, Later, Order};
 use crate::evidence::query::{Filter, Query, verdict_of};
 use crate::evidence::scope::Span;
+use crate::operator::api::requests;
 
 /// Export runs as evidence, and verify such evidence offline.
 #[derive(Debug, clap::Args)]
@@ -132,6 +134,26 @@ struct Narrowed {
     chain: Vec<String>,
 }
 
+/// What an export lacks to be told from others.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// A time with what has a begin of its own.
+    #[error("`--since` narrows a population; leave it out for a run or a range")]
+    SinceOfRun,
+    /// Two times.
+    #[error("a population has one `--since TIME`")]
+    SinceTwice,
+    /// Nothing signs the evidence.
+    #[error("name the evidence key: `--key FILE`, or `evidence.key` in the configuration")]
+    NoKey,
+    /// Bundles and manifests are nowhere.
+    #[error("name the artifacts: `--artifacts DIR`")]
+    NoArtifacts,
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
 /// The last number that JSON carries exactly: no log is as long.
 const SEQ_MAX: Seq = (1 << 53) - 1;
 
@@ -143,36 +165,25 @@ enum Since {
 }
 
 impl std::str::FromStr for Since {
-    type Err = String;
+    type Err = ArgumentError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ArgumentError> {
         text.parse().map(Self::Size).or_else(|_| time(text).map(Self::Time))
     }
 }
 
-/// A moment, to the second or the millisecond, or the begin of a day in UTC.
-fn time(text: &str) -> Result<Timestamp, String> {
-    let day = format!("{text}T00:00:00.000Z");
-    let second = text.strip_suffix('Z').map(|second| format!("{second}.000Z"));
-    let parsed = Timestamp::parse(text).or_else(|| Timestamp::parse(&day));
-    parsed
-        .or_else(|| second.and_then(|text| Timestamp::parse(&text)))
-        .ok_or_else(|| "a time is `2026-11-21`, `2026-11-21T20:05:03Z` or finer, in UTC".to_owned())
-}
-
-fn verdict(word: &str) -> Result<Verdict, String> {
-    verdict_of(word).ok_or_else(|| "a verdict is allow, deny or require_approval".to_owned())
+fn verdict(word: &str) -> Result<Verdict, ArgumentError> {
+    verdict_of(word).ok_or(ArgumentError::Verdict)
 }
 
 /// `LOG:A..B` or `LOG:A..`.
-fn range(text: &str) -> Result<(String, Span), String> {
-    let bad = || "a range is `LOG:A..B`, for example `wicketgate.dev/default/local-5f0c2a9be1d37486/0/0:10..20`";
-    let (log, span) = text.rsplit_once(':').ok_or_else(bad)?;
-    let (from, to) = span.split_once("..").ok_or_else(bad)?;
-    let from: Seq = from.parse().map_err(|_| bad())?;
-    let to: Seq = if to.is_empty() { SEQ_MAX } else { to.parse().map_err(|_| bad())? };
+fn range(text: &str) -> Result<(String, Span), ArgumentError> {
+    let (log, span) = text.rsplit_once(':').ok_or(ArgumentError::Range)?;
+    let (from, to) = span.split_once("..").ok_or(ArgumentError::Range)?;
+    let number = |text: &str| text.parse::<Seq>().map_err(|_| ArgumentError::Range);
+    let (from, to) = (number(from)?, if to.is_empty() { SEQ_MAX } else { number(to)? });
     if log.is_empty() || from >= to {
-        return Err(bad().to_owned());
+        return Err(ArgumentError::Range);
     }
     Ok((log.to_owned(), Span { from, to }))
 }
@@ -188,19 +199,17 @@ pub fn run(args: &Args) -> Exit {
 
 impl Export {
     /// The question, as far as the command line says it.
-    fn query(&self) -> Result<Query, String> {
+    fn query(&self) -> Result<Query, Error> {
         let times = self.since.iter().filter_map(|since| match since {
             Since::Time(time) => Some(*time),
             Since::Size(_) => None,
         });
         let times: Vec<Timestamp> = times.collect();
         match (&self.asked.run, &self.asked.range, times.as_slice()) {
-            (Some(_), _, [_, ..]) | (_, Some(_), [_, ..]) => {
-                Err("`--since` narrows a population; leave it out for a run or a range".into())
-            }
+            (Some(_), _, [_, ..]) | (_, Some(_), [_, ..]) => Err(Error::SinceOfRun),
             (Some(run), _, []) => Ok(Query::Run(*run)),
             (None, Some((log, span)), []) => Ok(Query::Range { log: log.clone(), span: *span }),
-            (None, None, [_, _, ..]) => Err("a population has one `--since TIME`".into()),
+            (None, None, [_, _, ..]) => Err(Error::SinceTwice),
             (None, None, times) => Ok(Query::Population(Filter {
                 since: times.first().copied(),
                 until: self.narrowed.until,
@@ -213,19 +222,17 @@ impl Export {
     }
 
     /// The evidence key and the artifacts: what is named here comes before what the configuration says.
-    fn means(&self) -> Result<(PathBuf, PathBuf), String> {
+    fn means(&self) -> Result<(PathBuf, PathBuf), Error> {
         let config = match &self.source.config {
-            Some(path) => Some(recorder::load(path)?),
+            Some(path) => Some(reader::configuration(path)?),
             None => None,
         };
         let of_config = config.as_ref().map(|config| (config, &config.evidence));
         let key = self.key.clone().or_else(|| of_config?.1.key.clone());
         let artifacts = of_config.map(|(config, evidence)| evidence.artifacts(config));
         Ok((
-            key.ok_or(
-                "name the evidence key: `--key FILE`, or `evidence.key` in the configuration",
-            )?,
-            self.artifacts.clone().or(artifacts).ok_or("name the artifacts: `--artifacts DIR`")?,
+            key.ok_or(Error::NoKey)?,
+            self.artifacts.clone().or(artifacts).ok_or(Error::NoArtifacts)?,
         ))
     }
 
@@ -238,9 +245,8 @@ impl Export {
     }
 }
 
-async fn written(command: &Export) -> Result<Exit, (Exit, String)> {
-    let usage = |why: String| (Exit::Usage, why);
-    let query = command.query().map_err(usage)?;
+async fn written(command: &Export) -> Result<Exit, Failure> {
+    let query = command.query().map_err(Failure::usage)?;
     let Some(api) = command.remote.api() else {
         let exported = write(command, query).await?;
         print_exported(&exported, command.json);
@@ -250,35 +256,33 @@ async fn written(command: &Export) -> Result<Exit, (Exit, String)> {
         ("the fleet's options", command.fleet != FleetArgs::default()),
         ("`--encryption-key`", command.disclosure.has_keys()),
     ];
-    command.remote.excludes(&theirs).map_err(usage)?;
-    let mut asked = command.disclosure.asked();
-    if let Some(members) = asked.as_object_mut() {
-        members.insert("query".into(), query.to_json().to_serde());
-        members.insert("since".into(), command.pinned().into());
-        members.insert("payloads".into(), command.payloads.into());
-    }
+    command.remote.excludes(&theirs).map_err(Failure::usage)?;
+    let asked = requests::Export {
+        query: Some(query.to_json().to_serde()),
+        since: command.pinned(),
+        payloads: command.payloads,
+        ..command.disclosure.asked()
+    };
     remote::export(&api, &asked, &command.out, command.json).await
 }
 
-async fn write(command: &Export, query: Query) -> Result<Exported, (Exit, String)> {
-    let usage = |why: String| (Exit::Usage, why);
-    let (key, artifacts) = command.means().map_err(usage)?;
+async fn write(command: &Export, query: Query) -> Result<Exported, Failure> {
+    let (key, artifacts) = command.means().map_err(Failure::usage)?;
     // Tens of megabytes to be hashed, while the ledger is opened.
     let program = tokio::task::spawn_blocking(export::program);
     let key = signer::open(&key, &crate::config::environment);
-    let key = key.map_err(|e| usage(e.to_string()))?;
-    let recording = Recording::prepare(&command.source, &command.fleet).await.map_err(usage)?;
-    let reader = reader::open_reader(&command.source)
-        .await
-        .map_err(|e| (Exit::Unverifiable, e.to_string()))?;
+    let key = key.map_err(Failure::usage)?;
+    let recording =
+        Recording::prepare(&command.source, &command.fleet).await.map_err(Failure::usage)?;
+    let reader = reader::open_reader(&command.source).await.map_err(Failure::unverifiable)?;
     let tenant = recording.tenant.clone();
     let recorder = Later::of(recording.parts());
     let whole_run = matches!(query, Query::Run(_));
     // A name would be personal data in a log that nobody can erase from.
     let uid = || format!("uid:{}", rustix::process::getuid().as_raw());
     let requester = command.requester.clone().unwrap_or_else(uid);
-    let redactions = command.disclosure.redactions().map_err(usage)?;
-    let vault = command.disclosure.vault(&command.source).map_err(usage)?;
+    let redactions = command.disclosure.redactions()?;
+    let vault = command.disclosure.vault(&command.source)?;
     let order = Order {
         reader: reader.as_ref(),
         tenant: &tenant,
@@ -314,7 +318,7 @@ async fn write(command: &Export, query: Query) -> Result<Exported, (Exit, String
             | crate::evidence::Error::Ledger { .. }
             | crate::evidence::Error::Artifact { .. } => Exit::Invalid,
         };
-        (code, error.to_string())
+        Failure::new(code, error)
     })
 }
 

@@ -39,24 +39,23 @@ pub struct Anchor {
 
 /// Reads the configuration.
 pub(super) fn load(path: &Path) -> Result<Config, Failure> {
-    reader::configuration(path).map_err(|why| (Exit::Config, why))
+    reader::configuration(path).map_err(Failure::config)
 }
 
 /// Runs it.
 pub(super) async fn anchor(command: &Anchor) -> Result<Exit, Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e))?;
-    let outside = fleet::outside(&config).map_err(|e| (Exit::Config, e))?;
+    let keys = Keys::of(&config).map_err(Failure::config)?;
+    let outside = fleet::outside(&config).map_err(Failure::config)?;
     let source =
         Source { config: Some(command.config.clone()), sqlite: None, postgres_url_file: None };
     let reader = reader::open_reader(&source).await;
-    let reader = reader.map_err(|e| (Exit::Unverifiable, e.to_string()))?;
+    let reader = reader.map_err(Failure::unverifiable)?;
     let Some(seconds) = command.every else {
         return once(&config, &keys, &outside, reader.as_ref(), command.json).await;
     };
-    let failed = |e: std::io::Error| (Exit::Unverifiable, e.to_string());
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(Failure::unverifiable)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::unverifiable)?;
     let mut rounds = tokio::time::interval(Duration::from_secs(seconds));
     rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -69,10 +68,8 @@ pub(super) async fn anchor(command: &Anchor) -> Result<Exit, Failure> {
         match once(&config, &keys, &outside, reader.as_ref(), command.json).await {
             Ok(_) => {}
             // A ledger in doubt is not looked at again as if nothing had happened.
-            Err((Exit::Invalid, why)) => return Err((Exit::Invalid, why)),
-            Err((exit, why)) => {
-                fail(exit, why);
-            }
+            Err(failure) if failure.exit == Exit::Invalid => return Err(failure),
+            Err(failure) => _ = failure.print(),
         }
     }
 }
@@ -98,16 +95,20 @@ async fn once(
         return Ok(Exit::Ok);
     }
     let (there, needed) = (done.cosigned.len(), outside.quorum);
-    let why = format!(
-        "the head is not anchored: {there} of {needed} witnesses cosigned it{}; what was \
-         recorded stays, and the next round asks again",
-        if outside.stamps.is_some() && done.stamped.is_none() {
-            ", and it is not stamped"
-        } else {
-            ""
-        }
-    );
-    Ok(fail(Exit::Unverifiable, why))
+    let stamped = outside.stamps.is_none() || done.stamped.is_some();
+    Ok(fail(Exit::Unverifiable, NotAnchored { there, needed, stamped }))
+}
+
+/// A head of the fleet log that too few witnesses cosigned, or that has no time stamp.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the head is not anchored: {there} of {needed} witnesses cosigned it{}; what was recorded stays, and the next \
+     round asks again", if *stamped { "" } else { ", and it is not stamped" }
+)]
+struct NotAnchored {
+    there: usize,
+    needed: usize,
+    stamped: bool,
 }
 
 /// One round.
@@ -123,14 +124,14 @@ pub(super) async fn round(
         reader,
         parts: Box::new(move || {
             let (config, keys) = (config.clone(), keys.clone());
-            Box::pin(async move { fleet::parts(&config, &keys).await })
+            Box::pin(async move { fleet::parts(&config, &keys).await.map_err(|e| e.to_string()) })
         }),
         tenant: &tenant,
         outside,
     };
     round.run().await.map_err(|error| match error {
-        Error::Invalid(why) => (Exit::Invalid, why),
-        Error::Unavailable(why) => (Exit::Unverifiable, why),
+        Error::Invalid(why) => Failure::invalid(why),
+        Error::Unavailable(why) => Failure::unverifiable(why),
     })
 }
 

@@ -10,7 +10,7 @@ use hyper::body::Bytes;
 use serde_json::json;
 
 use super::mcp::exchange::{Ask, Fault, Gate, messages};
-use super::{Exit, JsonArg, fail, note, tell};
+use super::{Cause, Exit, FileError, JsonArg, fail, note, tell};
 use crate::operator::visible;
 use crate::witness::Remote;
 
@@ -52,12 +52,38 @@ pub struct Args {
     json: JsonArg,
 }
 
-/// Runs it.
-pub(super) async fn run(args: &Args) -> Exit {
-    ask(args).await.unwrap_or_else(|why| fail(Exit::Unverifiable, why))
+/// What to do where no gate answers.
+const NEXT: &str = "; check that `wicketgate serve` or `wicketgate serve hub` runs, and give `--url` as in `operator.listen` of its \
+     configuration, or `--socket` with `operator.sock` in its state directory";
+
+/// Why it is not known whether the gate is ready.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// The certificate authorities cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The URL cannot be used.
+    #[error("`{url}`: {cause}")]
+    Url { url: String, cause: Cause },
+    /// No gate answers there.
+    #[error("`{place}`: {cause}{NEXT}")]
+    Silent { place: String, cause: Cause },
+    /// It takes too long.
+    #[error("`{0}`: no answer in time{NEXT}")]
+    Late(String),
+    /// Something else answers there.
+    #[error(
+        "`{place}` answers {status} and is not a gate: give the address of `operator.listen` in its configuration"
+    )]
+    Foreign { place: String, status: StatusCode },
 }
 
-async fn ask(args: &Args) -> Result<Exit, String> {
+/// Runs it.
+pub(super) async fn run(args: &Args) -> Exit {
+    ask(args).await.unwrap_or_else(|error| fail(Exit::Unverifiable, error))
+}
+
+async fn ask(args: &Args) -> Result<Exit, Error> {
     let path = match (args.live, args.started) {
         (true, _) => "/livez",
         (_, true) => "/startupz",
@@ -65,36 +91,24 @@ async fn ask(args: &Args) -> Result<Exit, String> {
     };
     if let Some(socket) = &args.socket {
         let asked = tokio::time::timeout(WITHIN, on_socket(socket, path)).await;
-        let late = |_late| Err("no answer in time".to_owned());
-        let place = socket.display().to_string();
-        return asked.unwrap_or_else(late).map_err(|why| silent(&place, &why));
+        return asked.unwrap_or_else(|_late| Err(Error::Late(socket.display().to_string())));
     }
     let request = Request::builder().method(Method::GET).header(ACCEPT, "text/plain");
-    let read =
-        |path: &PathBuf| std::fs::read(path).map_err(|e| format!("`{}`: {e}", path.display()));
+    let read = |path: &PathBuf| std::fs::read(path).map_err(FileError::at(path));
     let ca = args.ca.as_ref().map(read).transpose()?;
-    let remote =
-        Remote::new(&args.url, ca.as_deref()).map_err(|why| format!("`{}`: {why}", args.url))?;
+    let place = || args.url.clone();
+    let remote = Remote::new(&args.url, ca.as_deref());
+    let remote = remote.map_err(|cause| Error::Url { url: place(), cause: cause.into() })?;
     let answer = remote.send(request, path, Vec::new(), ANSWER_MAX).await;
-    let answer = answer.map_err(|why| silent(&args.url, &why))?;
+    let answer = answer.map_err(|cause| Error::Silent { place: place(), cause: cause.into() })?;
     printed(&args.url, answer.status, &answer.body)
 }
 
-/// Nobody answers there: where a gate would, and how to name it.
-fn silent(place: &str, why: &str) -> String {
-    format!(
-        "`{place}`: {why}; check that `wicketgate serve` or `wicketgate serve hub` runs, and give `--url` as in \
-         `operator.listen` of its configuration, or `--socket` with `operator.sock` in its state directory"
-    )
-}
-
 /// Prints what a gate says of itself.
-fn printed(place: &str, status: StatusCode, body: &[u8]) -> Result<Exit, String> {
+fn printed(place: &str, status: StatusCode, body: &[u8]) -> Result<Exit, Error> {
     let known = matches!(status, StatusCode::OK | StatusCode::SERVICE_UNAVAILABLE);
     if !known {
-        return Err(format!(
-            "`{place}` answers {status} and is not a gate: give the address of `operator.listen` in its configuration"
-        ));
+        return Err(Error::Foreign { place: place.to_owned(), status });
     }
     let ready = status.is_success();
     for line in String::from_utf8_lossy(body).lines().map(visible) {
@@ -110,16 +124,19 @@ fn printed(place: &str, status: StatusCode, body: &[u8]) -> Result<Exit, String>
 }
 
 /// The same on a Unix socket.
-async fn on_socket(socket: &Path, path: &str) -> Result<Exit, String> {
+async fn on_socket(socket: &Path, path: &str) -> Result<Exit, Error> {
+    let place = socket.display().to_string();
+    let silent = |cause: Cause| Error::Silent { place: place.clone(), cause };
     let (method, body) = (Method::GET, Bytes::new());
     let headers = [(ACCEPT, HeaderValue::from_static("text/plain"))].into_iter().collect();
     let ask = Ask { method, path: path.to_owned(), headers, body };
     let answer =
         Gate { socket: socket.to_owned() }.send(ask).await.map_err(|fault| match fault {
-            Fault::Unreachable { source, .. } => source.to_string(),
-            Fault::Broken(why) => why,
+            // The place is named already.
+            Fault::Unreachable { source, .. } => silent(source.into()),
+            broken @ Fault::Broken(_) => silent(broken.into()),
         })?;
     let status = answer.status();
-    let body = messages(answer).next().await.map_err(|e| e.to_string())?.unwrap_or_default();
-    printed(&socket.display().to_string(), status, &body)
+    let body = messages(answer).next().await.map_err(|error| silent(error.to_string().into()))?;
+    printed(&place, status, &body.unwrap_or_default())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::fleet::load;
-use super::{Exit, Failure, JsonArg, tell, write_new};
+use super::{Cause, Exit, Failure, JsonArg, tell, write_new};
 use crate::app::fleet::{self, Keys};
 use crate::clock::SystemEntropy;
 use crate::config::{self, Config};
@@ -127,13 +127,13 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn system(why: impl std::fmt::Display) -> Failure {
-    (Exit::Unverifiable, why.to_string())
+fn system(why: impl Into<Cause>) -> Failure {
+    Failure::unverifiable(why)
 }
 
 fn show(command: &Show) -> Result<(), Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e))?;
+    let keys = Keys::of(&config).map_err(Failure::config)?;
     let origin = crate::ledger::fleet::origin(&fleet::tenant(&config));
     for key in std::iter::once(&keys.key).chain(&keys.previous) {
         let line = format!("fleet-key {}", vkey(&origin, &key.public()));
@@ -146,24 +146,22 @@ fn show(command: &Show) -> Result<(), Failure> {
 
 async fn rotate(command: &Rotate) -> Result<(), Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e))?;
+    let keys = Keys::of(&config).map_err(Failure::config)?;
     let old = match (command.purpose, &command.old) {
         (Purpose::Fleet, None) => keys.key.public(),
         (Purpose::Enrolment, None) => keys.enrolment.public(),
         (Purpose::Evidence, Some(old)) => public(old)?,
         (Purpose::Evidence, None) => {
-            return Err((Exit::Usage, "name the old key: `--old FILE`".into()));
+            return Err(Failure::usage("name the old key: `--old FILE`"));
         }
         (Purpose::Fleet | Purpose::Enrolment, Some(_)) => {
-            return Err((
-                Exit::Usage,
-                "`--old` is for evidence keys: this one is in the configuration".into(),
-            ));
+            let why = "`--old` is for evidence keys: this one is in the configuration";
+            return Err(Failure::usage(why));
         }
     };
     let new = made(&command.new)?;
     if new.public() == old {
-        return Err((Exit::Usage, "the new key is the old one".into()));
+        return Err(Failure::usage("the new key is the old one"));
     }
     let rotated = KeyRotated {
         new: Base64(new.public().to_bytes()),
@@ -209,7 +207,7 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
 
 async fn revoke(command: &Revoke) -> Result<(), Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(|e| (Exit::Config, e))?;
+    let keys = Keys::of(&config).map_err(Failure::config)?;
     let key = public(&command.key)?;
     let revoked = KeyRevoked {
         good_size: command.good_size.map(Into::into),
@@ -231,7 +229,7 @@ async fn revoke(command: &Revoke) -> Result<(), Failure> {
 
 async fn record(config: &Config, keys: &Keys, draft: Draft) -> Result<(), Failure> {
     let parts = fleet::parts(config, keys).await.map_err(system)?;
-    let log = Fleet::open(parts).await.map_err(|e| (Exit::Invalid, e.to_string()))?;
+    let log = Fleet::open(parts).await.map_err(Failure::invalid)?;
     let recorded = log.record(draft).await;
     let closed = log.close().await;
     recorded.map_err(system)?;
@@ -247,13 +245,17 @@ fn made(path: &Path) -> Result<Arc<dyn Signer>, Failure> {
         public.push(".pub");
         write_new(Path::new(&public), key.public().to_pem().as_bytes()).map_err(system)?;
     }
-    signer::open(path, &config::environment).map_err(|e| (Exit::Usage, e.to_string()))
+    signer::open(path, &config::environment).map_err(Failure::usage)
 }
 
 fn public(path: &Path) -> Result<PublicKey, Failure> {
-    match PublicKey::load_all(path).as_deref() {
-        Ok([key]) => Ok(*key),
-        Ok(_) => Err((Exit::Usage, format!("`{}` holds more than one key", path.display()))),
-        Err(error) => Err((Exit::Usage, error.to_string())),
+    match PublicKey::load_all(path).map_err(Failure::usage)?.as_slice() {
+        [key] => Ok(*key),
+        _ => Err(Failure::usage(SeveralKeys(path.to_owned()))),
     }
 }
+
+/// A file of several keys where one is meant.
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` holds more than one key", .0.display())]
+struct SeveralKeys(PathBuf);

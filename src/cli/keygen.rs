@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{Exit, create, fail, say, write_new};
+use super::error::Occupied;
+use super::{Exit, FileError, create, fail, say, write_new};
 use crate::clock::SystemEntropy;
 use crate::crypto::keys::SecretKey;
 use crate::domain::token::Family;
@@ -56,12 +57,13 @@ pub fn run(args: &Args) -> Exit {
     public.push(".pub");
     let public = PathBuf::from(public);
     if public.exists() {
-        return fail(Exit::Invalid, format!("{}: exists and is not replaced", public.display()));
+        return fail(Exit::Invalid, Occupied::File(public));
     }
     let key = SecretKey::generate(&SystemEntropy);
-    let written = key.store(&args.out).map_err(|e| e.to_string());
-    if let Err(error) = written.and_then(|()| write_new(&public, key.public().to_pem().as_bytes()))
-    {
+    if let Err(error) = key.store(&args.out) {
+        return fail(Exit::Invalid, error);
+    }
+    if let Err(error) = write_new(&public, key.public().to_pem().as_bytes()) {
         return fail(Exit::Invalid, error);
     }
     if args.json {
@@ -79,7 +81,7 @@ pub fn run(args: &Args) -> Exit {
 fn make_token(args: &Args, family: Family) -> Exit {
     let ((token, _), path) = (mint(family, &SystemEntropy), args.out.display().to_string());
     if let Err(error) = create(&args.out, token.as_bytes(), 0o600) {
-        return fail(Exit::Invalid, format!("{path}: {error}"));
+        return fail(Exit::Invalid, FileError::at(&args.out)(error));
     }
     match args.json {
         true => say(serde_json::json!({"token": path, "for": family.as_str()}).to_string()),

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::argument::login;
+use super::error::LookupError;
 use super::progress::Progress;
 use super::reader::{self, Source};
 use super::{
-    Exit, Failure, JsonArg, archive, check, key, many, payload, prune, say, size, tell, wait,
-    witness,
+    Cause, Exit, Failure, JsonArg, archive, check, key, many, payload, prune, say, size, tell,
+    wait, witness,
 };
 use crate::crypto::note::Checkpoint;
 use crate::domain::canonical;
@@ -96,10 +98,10 @@ struct Migrate {
     #[arg(long, value_name = "FILE", conflicts_with = "admin_url")]
     admin_url_file: Option<PathBuf>,
     /// A login that may write the chains of one tenant; set its password yourself
-    #[arg(long, value_name = "ROLE=TENANT", value_parser = writer_login)]
+    #[arg(long, value_name = "ROLE=TENANT", value_parser = login)]
     writer: Vec<(String, String)>,
     /// A login for a hub: it may send orders to the gates of one tenant; set its password yourself
-    #[arg(long, value_name = "ROLE=TENANT", value_parser = writer_login)]
+    #[arg(long, value_name = "ROLE=TENANT", value_parser = login)]
     operator: Vec<(String, String)>,
     /// A login that may read everything; set its password yourself
     #[arg(long, value_name = "ROLE")]
@@ -133,8 +135,8 @@ async fn dispatch(command: &Command) -> Result<Exit, Failure> {
     }
 }
 
-pub(super) fn unreadable(error: impl std::fmt::Display) -> Failure {
-    (Exit::Unverifiable, error.to_string())
+pub(super) fn unreadable(error: impl Into<Cause>) -> Failure {
+    Failure::unverifiable(error)
 }
 
 pub(super) async fn chains(
@@ -144,7 +146,9 @@ pub(super) async fn chains(
     let mut rows = reader.chains().await.map_err(unreadable)?;
     rows.retain(|row| origin.is_none_or(|origin| row.origin == origin));
     match origin {
-        Some(origin) if rows.is_empty() => Err((Exit::Usage, format!("no chain `{origin}`"))),
+        Some(origin) if rows.is_empty() => {
+            Err(Failure::usage(LookupError::Chain(origin.to_owned())))
+        }
         Some(_) | None => Ok(rows),
     }
 }
@@ -256,11 +260,10 @@ async fn head(command: &Head) -> Result<Exit, Failure> {
 }
 
 async fn migrate(command: &Migrate) -> Result<Exit, Failure> {
-    let usage = |why: String| (Exit::Usage, why);
     let url = match (&command.admin_url, &command.admin_url_file) {
         (Some(url), _) => url.clone(),
-        (None, Some(path)) => reader::url(path).map_err(|e| usage(e.to_string()))?,
-        (None, None) => return Err(usage("name the database: `--admin-url`".into())),
+        (None, Some(path)) => reader::url(path).map_err(Failure::usage)?,
+        (None, None) => return Err(Failure::usage("name the database: `--admin-url`")),
     };
     let mut logins = Vec::new();
     for (name, tenant) in &command.writer {
@@ -288,11 +291,6 @@ async fn migrate(command: &Migrate) -> Result<Exit, Failure> {
         );
     }
     Ok(Exit::Ok)
-}
-
-fn writer_login(text: &str) -> Result<(String, String), String> {
-    let (name, tenant) = text.split_once('=').ok_or("a login of one tenant is ROLE=TENANT")?;
-    Ok((name.to_owned(), tenant.to_owned()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Command;
 
-use super::{Exit, fail, programs, say_bytes, write_all};
+use super::{Exit, FileError, fail, programs, say_bytes, write_all};
 
 /// Print the manual page, or write one page for each command.
 ///
@@ -27,10 +27,10 @@ pub fn run(args: &Args) -> Exit {
     }
 }
 
-fn written(args: &Args) -> Result<(), String> {
+fn written(args: &Args) -> Result<(), FileError> {
     let Some(out) = &args.out else {
         let [program, _] = programs();
-        say_bytes(&page(program)?);
+        say_bytes(&page(program));
         return Ok(());
     };
     let mut pages = Vec::new();
@@ -41,22 +41,23 @@ fn written(args: &Args) -> Result<(), String> {
         while let Some(command) = open.pop() {
             open.extend(command.get_subcommands().filter(|c| !c.is_hide_set()).cloned());
             let name = command.get_display_name().unwrap_or_else(|| command.get_name());
-            pages.push((format!("{name}.1"), page(command)?));
+            pages.push((format!("{name}.1"), page(command)));
         }
     }
     write_all(out, &pages)
 }
 
 /// One page, in ASCII: whoever shows it need not guess an encoding. It has no date: the same program makes the same bytes.
-fn page(command: Command) -> Result<Vec<u8>, String> {
+fn page(command: Command) -> Vec<u8> {
     let source = concat!("wicketgate ", env!("CARGO_PKG_VERSION"));
     let manual = clap_mangen::Man::new(command).section("1").manual("Wicketgate").source(source);
     let mut page = Vec::new();
-    manual.render(&mut page).map_err(|e| e.to_string())?;
-    let text = String::from_utf8(page).map_err(|e| e.to_string())?;
+    // Memory takes whatever is written.
+    let _ = manual.render(&mut page);
+    let text = String::from_utf8_lossy(&page);
     let escaped = text.chars().map(|c| match c.is_ascii() {
         true => c.to_string(),
         false => format!("\\[u{:04X}]", u32::from(c)),
     });
-    Ok(escaped.collect::<String>().into_bytes())
+    escaped.collect::<String>().into_bytes()
 }

@@ -130,16 +130,15 @@ fn init(file: &Path, name: &str) -> Exit {
         .replace("{name}", name)
         .replace("{not_before}", &day(0))
         .replace("{not_after}", &day(180));
-    let written = identity::read(text.as_bytes(), &file.display().to_string())
-        .map_err(|e| e.to_string())
-        .and_then(|_| write_new(file, text.as_bytes()));
-    match written {
-        Ok(()) => {
-            say(format!("wrote {0}; next: wicketgate manifest sign {0} --key KEY", file.display()));
-            Exit::Ok
-        }
-        Err(error) => fail(Exit::Invalid, error),
+    let shown = file.display();
+    if let Err(error) = identity::read(text.as_bytes(), &shown.to_string()) {
+        return fail(Exit::Invalid, error);
     }
+    if let Err(error) = write_new(file, text.as_bytes()) {
+        return fail(Exit::Invalid, error);
+    }
+    say(format!("wrote {shown}; next: wicketgate manifest sign {shown} --key KEY"));
+    Exit::Ok
 }
 
 fn sign(file: &Path, keys: &[PathBuf]) -> Result<(), Error> {

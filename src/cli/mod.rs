@@ -16,6 +16,7 @@ mod amend;
 mod api;
 mod approval;
 mod archive;
+mod argument;
 mod break_glass;
 mod bucket;
 mod check;
@@ -23,6 +24,7 @@ mod completions;
 mod config;
 mod control;
 mod doctor;
+mod error;
 mod evidence;
 mod fleet;
 mod health;
@@ -46,6 +48,7 @@ pub mod reader;
 pub mod recorder;
 mod recover;
 mod replay;
+mod report;
 mod rollback;
 mod serve;
 mod size;
@@ -54,6 +57,7 @@ mod tools;
 mod version;
 mod witness;
 
+use error::{BundleError, Cause, Failure, FileError};
 use output::{JsonArg, fail, fail_all, fail_as, many, note, say, say_bytes, tell};
 
 /// How a command ends.
@@ -281,9 +285,6 @@ pub fn programs() -> [clap::Command; 2] {
     [Cli::command(), crate::evidence::command::Program::command()]
 }
 
-/// How a command fails: with which exit code, and why.
-type Failure = (Exit, String);
-
 /// Runs an asynchronous command to its end, and prints why if it fails.
 fn wait(work: impl Future<Output = Result<Exit, Failure>>) -> Exit {
     block_on(work).map_or_else(|exit| exit, ended)
@@ -291,29 +292,31 @@ fn wait(work: impl Future<Output = Result<Exit, Failure>>) -> Exit {
 
 /// Prints why a command fails, if it does.
 fn ended(done: Result<Exit, Failure>) -> Exit {
-    done.unwrap_or_else(|(exit, why)| fail(exit, why))
+    done.unwrap_or_else(Failure::print)
 }
 
 /// Runs an asynchronous part of a command to its end.
 fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Exit> {
-    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => Ok(runtime.block_on(work)),
-        Err(error) => Err(fail(Exit::Unverifiable, format!("no runtime: {error}"))),
-    }
+    runtime().map(|runtime| runtime.block_on(work)).map_err(Failure::print)
+}
+
+/// The runtime for a command that does one thing after the other.
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let made = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    made.map_err(|error| Failure::unverifiable(error::NoRuntime(error)))
 }
 
 /// Writes a file that must not exist yet, readable for those the umask allows.
-fn write_new(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    create(path, bytes, 0o666).map_err(|e| format!("{}: {e}", path.display()))
+fn write_new(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    create(path, bytes, 0o666).map_err(FileError::at(path))
 }
 
 /// Writes these files into a directory, which is made; files of these names are replaced.
-fn write_all(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), String> {
-    let shown = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
-    std::fs::create_dir_all(folder).map_err(|e| shown(folder, e))?;
+fn write_all(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), FileError> {
+    std::fs::create_dir_all(folder).map_err(FileError::at(folder))?;
     for (name, bytes) in files {
         let path = folder.join(name);
-        std::fs::write(&path, bytes).map_err(|e| shown(&path, e))?;
+        std::fs::write(&path, bytes).map_err(FileError::at(&path))?;
     }
     Ok(())
 }

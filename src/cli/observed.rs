@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::argument::ArgumentError;
+use super::error::LookupError;
 use super::reader::{self, Source};
-use super::{Exit, block_on, fail, many, note, say};
+use super::{Exit, Failure, block_on, many, note, say};
 use crate::clock::{Clock as _, SystemClock};
 use crate::domain::canonical;
 use crate::domain::decision::Verdict;
@@ -58,19 +60,18 @@ impl Since {
 }
 
 /// Reads a time or a duration.
-pub(super) fn since(text: &str) -> Result<Since, String> {
+pub(super) fn since(text: &str) -> Result<Since, ArgumentError> {
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
         return Ok(Since::At(Timestamp::from_millis(at.as_millisecond())));
     }
-    let wrong =
-        || "a UTC time (`2026-11-20T00:00:00Z`) or a duration (`90m`, `24h`, `7d`)".to_owned();
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let number: u64 = text.strip_suffix(unit).and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
+    let unit = text.chars().last().ok_or(ArgumentError::Since)?;
+    let number = text.strip_suffix(unit).and_then(|number| number.parse::<u64>().ok());
+    let number = number.ok_or(ArgumentError::Since)?;
     let seconds = match unit {
         'm' => 60,
         'h' => 3_600,
         'd' => 86_400,
-        _ => return Err(wrong()),
+        _ => return Err(ArgumentError::Since),
     };
     Ok(Since::Ago(std::time::Duration::from_secs(number.saturating_mul(seconds))))
 }
@@ -243,9 +244,7 @@ pub(super) fn plain(text: &str) -> String {
 pub fn run(args: &Args) -> Exit {
     let report = match block_on(read(args)) {
         Ok(Ok(report)) => report,
-        Ok(Err((exit, why))) => {
-            return fail(exit, why);
-        }
+        Ok(Err(failure)) => return failure.print(),
         Err(exit) => return exit,
     };
     if args.json {
@@ -266,31 +265,32 @@ pub fn run(args: &Args) -> Exit {
 ///
 /// # Errors
 /// The ledger cannot be read.
-pub(super) async fn line(ledger: &std::path::Path, from: Timestamp) -> Result<String, String> {
+pub(super) async fn line(ledger: &std::path::Path, from: Timestamp) -> Result<String, Failure> {
     let source = Source { config: None, sqlite: Some(ledger.to_owned()), postgres_url_file: None };
-    let reader = reader::open_reader(&source).await.map_err(|e| e.to_string())?;
+    let reader = reader::open_reader(&source).await.map_err(Failure::unverifiable)?;
     let mut report = Report::default();
     let wanted = |entry: &Entry| entry.ts >= from;
     let read = every_entry(reader.as_ref(), |row| report.take(row, &wanted)).await;
-    read.map_err(|e| e.to_string())?;
+    read.map_err(Failure::unverifiable)?;
     Ok(report.line())
 }
 
-async fn read(args: &Args) -> Result<Report, (Exit, String)> {
-    let unreadable = |e: StoreError| (Exit::Unverifiable, e.to_string());
+async fn read(args: &Args) -> Result<Report, Failure> {
     let opened = reader::open_reader(&args.source).await;
-    let reader = opened.map_err(|e| (Exit::Unverifiable, e.to_string()))?;
+    let reader = opened.map_err(Failure::unverifiable)?;
     let from = args.since.map(|since| since.instant(SystemClock::new().now()));
     let wanted = |entry: &Entry| from.is_none_or(|from| entry.ts >= from);
     let mut report = Report::default();
     if let Some(run) = &args.run {
-        let found = reader.find_run(run).await.map_err(unreadable)?;
-        let chain = found.ok_or_else(|| (Exit::Usage, format!("no run `{run}` in this ledger")))?;
-        let rows = reader.run_entries(&chain, run).await.map_err(unreadable)?;
+        let found = reader.find_run(run).await.map_err(Failure::unverifiable)?;
+        let chain = found.ok_or_else(|| Failure::usage(LookupError::Run(*run)))?;
+        let rows = reader.run_entries(&chain, run).await.map_err(Failure::unverifiable)?;
         rows.iter().for_each(|row| report.take(row, &wanted));
         return Ok(report);
     }
-    every_entry(reader.as_ref(), |row| report.take(row, &wanted)).await.map_err(unreadable)?;
+    every_entry(reader.as_ref(), |row| report.take(row, &wanted))
+        .await
+        .map_err(Failure::unverifiable)?;
     Ok(report)
 }
 

@@ -7,11 +7,12 @@ use serde_json::json;
 
 use super::archive::{code, trusted};
 use super::bucket::BucketArgs;
+use super::error::LookupError;
 use super::ledger::{chains, unreadable};
 use super::progress::Progress;
 use super::reader::{self, Place, Source};
 use super::recorder::{FleetArgs, Recording};
-use super::{Exit, Failure, JsonArg, many, note, tell};
+use super::{Exit, Failure, JsonArg, argument, many, note, tell};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config;
 use crate::domain::digest::Digest;
@@ -41,8 +42,8 @@ pub struct Prune {
     #[arg(long, value_name = "SEQ", required_unless_present = "before")]
     below: Option<Seq>,
     /// Drop entries written before this day, such as 2026-01-31
-    #[arg(long, value_name = "DATE", conflicts_with = "below")]
-    before: Option<String>,
+    #[arg(long, value_name = "DATE", value_parser = argument::day, conflicts_with = "below")]
+    before: Option<Timestamp>,
     /// Archive made by `ledger archive`: a directory, or the URL of an object store (`s3://bucket/prefix`); it is
     /// verified before entries are dropped
     #[arg(long, value_name = "DIR|URL")]
@@ -73,20 +74,16 @@ pub struct Prune {
 /// Checks everything, records the pruning, and then drops the rows.
 pub(super) async fn run(command: &Prune) -> Result<Exit, Failure> {
     if command.keep_days < FLOOR_DAYS {
-        let why = format!("headers are kept for {FLOOR_DAYS} days at least");
-        return Err((Exit::Usage, why));
+        return Err(Failure::usage(TooSoon));
     }
     let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
     let reader = reader.as_ref();
     let rows = chains(reader, Some(&command.chain)).await?;
-    let row = rows.first().ok_or_else(|| (Exit::Usage, format!("no chain `{}`", command.chain)))?;
+    let row =
+        rows.first().ok_or_else(|| Failure::usage(LookupError::Chain(command.chain.clone())))?;
     let keep = i64::from(command.keep_days).saturating_mul(86_400_000);
     let youngest = Timestamp::from_millis(SystemClock::new().now().millis().saturating_sub(keep));
-    let asked = Asked {
-        below: command.below,
-        before: command.before.as_deref().map(day).transpose()?,
-        youngest,
-    };
+    let asked = Asked { below: command.below, before: command.before, youngest };
     let plan = pruning::plan(reader, row, &asked).await.map_err(refused)?;
     let shelf = command.bucket.of_chain(&command.archive, &row.chain)?;
     let trusted = trusted(command.trust.as_deref())?;
@@ -95,7 +92,7 @@ pub(super) async fn run(command: &Prune) -> Result<Exit, Failure> {
     let head = Progress::new("checking the archive")
         .during(held)
         .await
-        .map_err(|e| (code(&e), format!("the archive: {e}")))?;
+        .map_err(|error| Failure::new(code(&error), ArchiveError(error)))?;
     let facts =
         json!({"origin": row.origin, "from": plan.from, "to": plan.to, "root": head.root.hex()});
     let line = format!(
@@ -127,15 +124,20 @@ pub(super) async fn run(command: &Prune) -> Result<Exit, Failure> {
 
 fn refused(error: pruning::Error) -> Failure {
     match error {
-        pruning::Error::Store(error) => (Exit::Unverifiable, error.to_string()),
-        pruning::Error::Refused(why) => (Exit::Invalid, why),
+        pruning::Error::Store(error) => Failure::unverifiable(error),
+        pruning::Error::Refused(why) => Failure::invalid(why),
     }
 }
 
-fn day(text: &str) -> Result<Timestamp, Failure> {
-    let parsed = Timestamp::parse(&format!("{text}T00:00:00.000Z"));
-    parsed.ok_or_else(|| (Exit::Usage, format!("`{text}` is no day as 2026-01-31")))
-}
+/// Headers that would be dropped too soon.
+#[derive(Debug, thiserror::Error)]
+#[error("headers are kept for {FLOOR_DAYS} days at least")]
+struct TooSoon;
+
+/// An archive that does not hold what would be dropped.
+#[derive(Debug, thiserror::Error)]
+#[error("the archive: {0}")]
+struct ArchiveError(archive::Error);
 
 /// Puts the pruning into the fleet log, unless an earlier try did and was interrupted.
 async fn record(
@@ -155,8 +157,7 @@ async fn record(
         tenant: command.fleet.tenant.clone().or_else(|| Some(row.tenant.clone())),
         ..command.fleet.clone()
     };
-    let recording =
-        Recording::prepare(&command.source, &fleet).await.map_err(|e| (Exit::Usage, e))?;
+    let recording = Recording::prepare(&command.source, &fleet).await.map_err(Failure::usage)?;
     let fleet = recording.open().await.map_err(unreadable)?;
     // WHY: the archive may have been read for minutes, and nobody else writes the fleet log from here on.
     let recorded = match pruning::still_free(reader, row, plan).await.map_err(refused) {
@@ -177,7 +178,7 @@ async fn pruner(command: &Prune) -> Result<Arc<dyn Pruner>, Failure> {
     let sqlite = match command.source.place() {
         Some(Place::Sqlite(path)) => Some(path.to_owned()),
         Some(Place::Config(path)) => {
-            let config = reader::configuration(path).map_err(|why| (Exit::Usage, why))?;
+            let config = reader::configuration(path).map_err(Failure::usage)?;
             match config.ledger {
                 config::Ledger::Sqlite(ledger) => Some(ledger.path),
                 config::Ledger::Postgres(_) => None,
@@ -189,11 +190,9 @@ async fn pruner(command: &Prune) -> Result<Arc<dyn Pruner>, Failure> {
         return Ok(Arc::new(Later(path)));
     }
     let file = command.eraser_url_file.as_ref();
-    let file = file.ok_or((
-        Exit::Usage,
-        "Postgres: name a login that may prune (`--eraser-url-file`)".to_owned(),
-    ))?;
-    let url = reader::url(file).map_err(|e| (Exit::Usage, e.to_string()))?;
+    let no_login = || Failure::usage("Postgres: name a login that may prune (`--eraser-url-file`)");
+    let file = file.ok_or_else(no_login)?;
+    let url = reader::url(file).map_err(Failure::usage)?;
     Ok(Arc::new(PostgresPruner::connect(&url).await.map_err(unreadable)?))
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::{self, Config};
+use crate::config::{self, Config, Problem};
 use crate::ledger::postgres::PostgresReader;
 use crate::ledger::sqlite::SqliteReader;
 use crate::ledger::store::LedgerReader;
@@ -52,9 +52,9 @@ pub enum Error {
     /// No place was named.
     #[error("name the ledger: `--config`, `--sqlite` or `--postgres-url-file`")]
     Nowhere,
-    /// The configuration is wrong: every problem, a line each.
-    #[error("{0}")]
-    Config(String),
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// A file that says where the ledger is cannot be used.
     #[error("`{path}`: {why}")]
     File {
@@ -81,6 +81,21 @@ pub enum Error {
     },
 }
 
+/// A configuration that is wrong: every problem, a line each.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", lines(.0))]
+pub struct ConfigError(Vec<Problem>);
+
+impl From<Vec<Problem>> for ConfigError {
+    fn from(problems: Vec<Problem>) -> Self {
+        Self(problems)
+    }
+}
+
+fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
 /// Opens a ledger for reading.
 ///
 /// # Errors
@@ -98,7 +113,7 @@ pub async fn open_place(place: Place<'_>) -> Result<Arc<dyn LedgerReader>, Error
         Place::Sqlite(path) => sqlite(path).await,
         Place::PostgresUrlFile(path) => postgres(path, &url(path)?).await,
         Place::Config(path) => {
-            let config = configuration(path).map_err(Error::Config)?;
+            let config = configuration(path)?;
             match &config.ledger {
                 config::Ledger::Sqlite(ledger) => sqlite(&ledger.path).await,
                 // The gate's own login writes and reads nothing of others.
@@ -114,10 +129,9 @@ pub async fn open_place(place: Place<'_>) -> Result<Arc<dyn LedgerReader>, Error
 /// Reads a configuration file.
 ///
 /// # Errors
-/// Everything that is wrong with it, one problem a line.
-pub fn configuration(path: &Path) -> Result<Config, String> {
-    Config::load(path, &config::environment)
-        .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+/// Everything that is wrong with it.
+pub fn configuration(path: &Path) -> Result<Config, ConfigError> {
+    Config::load(path, &config::environment).map_err(ConfigError::from)
 }
 
 async fn sqlite(path: &Path) -> Result<Arc<dyn LedgerReader>, Error> {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::reader::{self, Place, Source};
+use super::reader::{self, ConfigError, Place, Source};
+use super::{Cause, FileError};
 use crate::app::fleet::{self, Keys};
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::config::{self, Config};
@@ -12,7 +13,7 @@ use crate::ledger::fleet::{Fleet, FleetParts, OpenError};
 use crate::ledger::postgres::{self, Postgres};
 use crate::ledger::spool::{HeadFile, Journal, NoJournal};
 use crate::ledger::sqlite::Sqlite;
-use crate::ledger::store::LedgerStore;
+use crate::ledger::store::{LedgerStore, StoreError};
 
 /// With what the fleet log is written, where the configuration does not say it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
@@ -28,6 +29,32 @@ pub struct FleetArgs {
     pub tenant: Option<String>,
 }
 
+/// What is missing to record in a fleet log.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The ledger is not named, or cannot be read.
+    #[error(transparent)]
+    Ledger(#[from] reader::Error),
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A key is not named.
+    #[error("what is done is recorded in the fleet log: name its keys (`--{0}-key FILE`)")]
+    NoKey(&'static str),
+    /// A key cannot be used.
+    #[error(transparent)]
+    Key(#[from] signer::Error),
+    /// The configuration does not give what a fleet log is written with.
+    #[error(transparent)]
+    Fleet(Cause),
+    /// What this machine remembers of the fleet log.
+    #[error(transparent)]
+    Head(#[from] FileError),
+    /// The ledger cannot be opened for writing.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// Whose ledger it is and with which keys its fleet log is written.
 #[derive(Debug)]
 pub struct Recording {
@@ -41,17 +68,19 @@ impl Recording {
     ///
     /// # Errors
     /// A key is not named or cannot be read, or the ledger cannot be opened for writing.
-    pub async fn prepare(source: &Source, args: &FleetArgs) -> Result<Self, String> {
-        let mut parts = match source.place().ok_or_else(|| reader::Error::Nowhere.to_string())? {
-            Place::Config(path) => of_config(&load(path)?, args).await?,
+    pub async fn prepare(source: &Source, args: &FleetArgs) -> Result<Self, Error> {
+        let mut parts = match source.place().ok_or(reader::Error::Nowhere)? {
+            Place::Config(path) => of_config(&reader::configuration(path)?, args).await?,
             Place::Sqlite(path) => {
                 let journal = fleet::sqlite_head_file(path);
-                plain(sqlite(path).await?, args, Box::new(head_file(&journal)?))?
+                let head = HeadFile::open(&journal).map_err(FileError::at(&journal))?;
+                plain(Arc::new(Sqlite::open_fleet(path).await?), args, Box::new(head))?
             }
             Place::PostgresUrlFile(path) => {
-                let url = reader::url(path).map_err(|e| e.to_string())?;
+                let url = reader::url(path)?;
                 // No state directory is named, so nothing is remembered of the log here.
-                plain(postgres(&url)?, args, Box::new(NoJournal))?
+                let store = Postgres::lazy(&url, postgres::Options::default())?;
+                plain(Arc::new(store), args, Box::new(NoJournal))?
             }
         };
         if let Some(tenant) = &args.tenant {
@@ -77,10 +106,10 @@ impl Recording {
 }
 
 /// As the configuration says; keys that are named on the command line come first.
-async fn of_config(config: &Config, args: &FleetArgs) -> Result<FleetParts, String> {
+async fn of_config(config: &Config, args: &FleetArgs) -> Result<FleetParts, Error> {
     let keys = match &args.fleet_key {
         None => {
-            let mut keys = Keys::of(config)?;
+            let mut keys = Keys::of(config).map_err(fleet_error)?;
             if let Some(path) = &args.enrolment_key {
                 keys.enrolment = open(path)?;
             }
@@ -92,7 +121,7 @@ async fn of_config(config: &Config, args: &FleetArgs) -> Result<FleetParts, Stri
             Keys { key: open(path)?, previous: None, enrolment: open(&enrolment)? }
         }
     };
-    fleet::parts(config, &keys).await
+    fleet::parts(config, &keys).await.map_err(fleet_error)
 }
 
 /// A ledger without a configuration: no witness is known, nothing but the keys.
@@ -100,7 +129,7 @@ fn plain(
     store: Arc<dyn LedgerStore>,
     args: &FleetArgs,
     journal: Box<dyn Journal>,
-) -> Result<FleetParts, String> {
+) -> Result<FleetParts, Error> {
     Ok(FleetParts {
         store,
         clock: Arc::new(SystemClock::new()),
@@ -115,30 +144,14 @@ fn plain(
     })
 }
 
-/// Reads a configuration file; an error names it.
-pub(super) fn load(path: &Path) -> Result<Config, String> {
-    reader::configuration(path).map_err(|why| format!("`{}`: {why}", path.display()))
+fn fleet_error(cause: impl Into<Cause>) -> Error {
+    Error::Fleet(cause.into())
 }
 
-fn named(name: &str, path: Option<&PathBuf>) -> Result<Arc<dyn Signer>, String> {
-    open(path.ok_or_else(|| {
-        format!("what is done is recorded in the fleet log: name its keys (`--{name}-key FILE`)")
-    })?)
+fn named(name: &'static str, path: Option<&PathBuf>) -> Result<Arc<dyn Signer>, Error> {
+    open(path.ok_or(Error::NoKey(name))?)
 }
 
-fn open(path: &Path) -> Result<Arc<dyn Signer>, String> {
-    signer::open(path, &config::environment).map_err(|e| e.to_string())
-}
-
-fn head_file(path: &Path) -> Result<HeadFile, String> {
-    HeadFile::open(path).map_err(|e| format!("`{}`: {e}", path.display()))
-}
-
-async fn sqlite(path: &Path) -> Result<Arc<dyn LedgerStore>, String> {
-    Ok(Arc::new(Sqlite::open_fleet(path).await.map_err(|e| e.to_string())?))
-}
-
-fn postgres(url: &str) -> Result<Arc<dyn LedgerStore>, String> {
-    let store = Postgres::lazy(url, postgres::Options::default()).map_err(|e| e.to_string())?;
-    Ok(Arc::new(store))
+fn open(path: &Path) -> Result<Arc<dyn Signer>, Error> {
+    Ok(signer::open(path, &config::environment)?)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::fleet::load;
-use super::{Exit, Failure, JsonArg, note, tell};
+use super::{Cause, Exit, Failure, FileError, JsonArg, note, tell};
 use crate::app::fleet::{self, Keys};
 use crate::clock::{Entropy, SystemClock, SystemEntropy};
 use crate::config::{self, Config};
@@ -58,16 +58,27 @@ struct Slot {
     pool: String,
 }
 
-fn system(why: impl std::fmt::Display) -> Failure {
-    (Exit::Unverifiable, why.to_string())
+fn system(why: impl Into<Cause>) -> Failure {
+    Failure::unverifiable(why)
 }
 
 fn failed(error: Error) -> Failure {
     match error {
-        Error::Store(StoreError::Conflict(why)) => (Exit::Fenced, why),
+        Error::Store(StoreError::Conflict(why)) => Failure::fenced(why),
         Error::Store(error) => system(error),
         Error::Other(why) => system(why),
     }
+}
+
+/// What this machine lacks to go on.
+#[derive(Debug, thiserror::Error)]
+enum RecoverError {
+    /// The fleet log lost entries, and nothing signs its next one.
+    #[error("{0}; going on with it needs `fleet.key`")]
+    NoFleetKey(Lost),
+    /// Every name for what is kept aside is taken.
+    #[error("`{}` was kept aside a thousand times", .0.display())]
+    Kept(PathBuf),
 }
 
 /// Runs it.
@@ -75,7 +86,7 @@ pub(super) async fn recover(command: &Recover) -> Result<Exit, Failure> {
     let config = load(&command.config)?;
     let (clock, entropy) = (SystemClock::new(), SystemEntropy);
     let slot = slot(&config, &entropy).await?;
-    let sights = fleet::sights(&config).map_err(|e| (Exit::Config, e))?;
+    let sights = fleet::sights(&config).map_err(Failure::config)?;
     let outside = (config.fleet.anchor_file.as_deref(), sights.as_slice());
     let writer = who();
     let desk = Desk {
@@ -182,10 +193,8 @@ async fn write_down(
 fn keys(config: &Config, found: &Examined) -> Result<Option<Keys>, Failure> {
     match (&config.fleet.key, &found.fleet) {
         (None, None) => Ok(None),
-        (None, Some(lost)) => {
-            Err((Exit::Config, format!("{lost}; going on with it needs `fleet.key`")))
-        }
-        (Some(_), _) => Keys::of(config).map(Some).map_err(|e| (Exit::Config, e)),
+        (None, Some(lost)) => Err(Failure::config(RecoverError::NoFleetKey(lost.clone()))),
+        (Some(_), _) => Keys::of(config).map(Some).map_err(Failure::config),
     }
 }
 
@@ -243,10 +252,10 @@ impl FleetDesk {
 
 async fn slot(config: &Config, entropy: &dyn Entropy) -> Result<Slot, Failure> {
     let enrolment = signer::open(&fleet::enrolment_key(config), &config::environment);
-    let enrolment = enrolment.map_err(|e| (Exit::Config, e.to_string()))?;
+    let enrolment = enrolment.map_err(Failure::config)?;
     let lease = LeaseFile::at(config.state.join("lease"));
     let taken = |e: StoreError| match e {
-        StoreError::Conflict(why) => (Exit::Fenced, why),
+        StoreError::Conflict(why) => Failure::fenced(why),
         other @ (StoreError::Unavailable(_)
         | StoreError::Full(_)
         | StoreError::Unknown(_)
@@ -283,10 +292,10 @@ fn aside(path: &Path) -> Result<(), Failure> {
         let kept = PathBuf::from(name);
         if !kept.exists() {
             let renamed = std::fs::rename(path, &kept);
-            return renamed.map_err(|e| system(format!("`{}`: {e}", path.display())));
+            return renamed.map_err(FileError::at(path)).map_err(system);
         }
     }
-    Err(system(format!("`{}` was kept aside a thousand times", path.display())))
+    Err(system(RecoverError::Kept(path.to_owned())))
 }
 
 /// Who accepts, for the books.

@@ -86,11 +86,22 @@ pub(super) fn process(file: &Path, run: impl FnOnce(Config) -> Result<Ended, app
     }
 }
 
+/// A parent with whose end this process would not end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ParentError {
+    /// The kernel refuses.
+    #[error(transparent)]
+    System(#[from] rustix::io::Errno),
+    /// It is gone already.
+    #[error("the parent has ended")]
+    Ended,
+}
+
 /// Asks the kernel for SIGTERM when the parent ends.
-pub(super) fn end_with(parent: u32) -> Result<(), String> {
+pub(super) fn end_with(parent: u32) -> Result<(), ParentError> {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
-    set_parent_process_death_signal(Some(Signal::TERM)).map_err(|e| e.to_string())?;
+    set_parent_process_death_signal(Some(Signal::TERM))?;
     // It may have ended before the kernel was asked.
     let now = getppid().map(|pid| pid.as_raw_nonzero().get());
-    if now == i32::try_from(parent).ok() { Ok(()) } else { Err("the parent has ended".into()) }
+    if now == i32::try_from(parent).ok() { Ok(()) } else { Err(ParentError::Ended) }
 }

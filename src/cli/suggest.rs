@@ -1,10 +1,12 @@
 //! `wicketgate policy suggest`: least-privilege rules from what a run really did.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::error::LookupError;
+use super::policy::archive::write_all;
 use super::reader::{self, Source};
-use super::{Exit, Failure, block_on, fail, many, note, say};
+use super::{Cause, Exit, Failure, block_on, many, note, say};
 use crate::domain::canonical;
 use crate::domain::commitment::opens;
 use crate::domain::decision::{Reason, Verdict};
@@ -16,6 +18,7 @@ use crate::enforce::CANARY_TOOL;
 use crate::ledger::store::{EntryRow, LedgerReader, StoreError};
 use crate::policy::PolicyEngine as _;
 use crate::policy::bundle::Bundle;
+use crate::policy::fault::LoadError;
 use crate::policy::rego::{DEADLINE, RegoEngine};
 use crate::policy::suggest::{self, Left, Seen};
 use crate::record::call::CallCancelled;
@@ -75,26 +78,26 @@ pub fn run(args: &Args) -> Exit {
     let done = block_on(study(args)).map(|studied| studied.and_then(|study| finish(args, &study)));
     match done {
         Ok(Ok(())) => Exit::Ok,
-        Ok(Err((exit, why))) => fail(exit, why),
+        Ok(Err(failure)) => failure.print(),
         Err(exit) => exit,
     }
 }
 
 async fn study(args: &Args) -> Result<Study, Failure> {
-    let unreadable = |e: StoreError| (Exit::Unverifiable, e.to_string());
     let opened = reader::open_reader(&args.source).await;
-    let reader = opened.map_err(|e| (Exit::Unverifiable, e.to_string()))?;
+    let reader = opened.map_err(Failure::unverifiable)?;
     let (chain, run) = match args.run {
         Some(run) => {
-            let found = reader.find_run(&run).await.map_err(unreadable)?;
-            let no_run = || (Exit::Usage, format!("no run `{run}` in this ledger"));
+            let found = reader.find_run(&run).await.map_err(Failure::unverifiable)?;
+            let no_run = || Failure::usage(LookupError::Run(run));
             (found.ok_or_else(no_run)?, run)
         }
-        None => newest(reader.as_ref()).await.map_err(unreadable)?.ok_or_else(|| {
-            (Exit::Invalid, "no run was ever opened here: use the agent first".to_owned())
-        })?,
+        None => newest(reader.as_ref())
+            .await
+            .map_err(Failure::unverifiable)?
+            .ok_or_else(|| Failure::invalid("no run was ever opened here: use the agent first"))?,
     };
-    let rows = reader.run_entries(&chain, &run).await.map_err(unreadable)?;
+    let rows = reader.run_entries(&chain, &run).await.map_err(Failure::unverifiable)?;
     let mut calls: BTreeMap<CallId, Call> = BTreeMap::new();
     let mut order = Vec::new();
     let mut study = Study { run: Some(run), ..Study::default() };
@@ -113,12 +116,16 @@ async fn study(args: &Args) -> Result<Study, Failure> {
         }
     }
     for (id, call) in order.iter().filter_map(|id| calls.get(id).map(|call| (id, call))) {
-        let input = input_of(reader.as_ref(), &chain, &call.decided).await.map_err(unreadable)?;
+        let input = input_of(reader.as_ref(), &chain, &call.decided)
+            .await
+            .map_err(Failure::unverifiable)?;
         study.sort(id, call, input, args);
     }
     let policy = calls.values().find_map(|call| call.decided.draft.policy);
-    for row in
-        reader.entries_of(&chain, &[Kind::PolicyActivated.as_str()]).await.map_err(unreadable)?
+    for row in reader
+        .entries_of(&chain, &[Kind::PolicyActivated.as_str()])
+        .await
+        .map_err(Failure::unverifiable)?
     {
         let Ok(entry) = Entry::parse(&row.body) else { continue };
         if let Some(one) = entry.draft.get::<PolicyActivated>()
@@ -233,14 +240,28 @@ fn spoke_against(decided: &Entry) -> Option<String> {
     Some(spoke.rule.to_string())
 }
 
+/// Why no rules are suggested.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// The run has no call that the rules could be made of.
+    #[error("every call of this run was denied by a rule; try `--include-denied`")]
+    NothingAllowed,
+    /// The rules are wrong.
+    #[error("the suggested rules do not load:{}", .0.iter().map(|error| format!("\n  {error}")).collect::<String>())]
+    Load(Vec<LoadError>),
+    /// The rules do not decide a call they were made of.
+    #[error("{call}: {cause}")]
+    Undecided { call: String, cause: Cause },
+    /// The rules do not allow a call they were made of.
+    #[error("the suggested rules do not allow `{call}`: {reason}")]
+    NotAllowed { call: String, reason: String },
+}
+
 /// Makes the rules, tries them on every input, and only then gives them away.
 fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
-    let invalid = |why: String| (Exit::Invalid, why);
     if study.seen.is_empty() {
         left_out(study);
-        return Err(invalid(
-            "every call of this run was denied by a rule; try `--include-denied`".to_owned(),
-        ));
+        return Err(Failure::invalid(Error::NothingAllowed));
     }
     let run = study.run.as_ref().map(ToString::to_string).unwrap_or_default();
     let about = format!("run {run} of agent {}", study.agent);
@@ -250,19 +271,18 @@ fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
         (META.to_owned(), suggest::meta(&name, &version)),
         (RULES.to_owned(), text.clone().into_bytes()),
     ]);
-    let bundle = Bundle::of_files(files.clone()).map_err(|errors| {
-        let errors: Vec<String> = errors.iter().map(|e| format!("\n  {e}")).collect();
-        invalid(format!("the suggested rules do not load:{}", errors.concat()))
-    })?;
-    let engine = RegoEngine::new(&bundle, DEADLINE).map_err(|e| invalid(e.to_string()))?;
+    let bundle = Bundle::of_files(files.clone());
+    let bundle = bundle.map_err(|errors| Failure::invalid(Error::Load(errors)))?;
+    let engine = RegoEngine::new(&bundle, DEADLINE).map_err(Failure::invalid)?;
     for Seen { call, input } in &study.seen {
-        let answer =
-            engine.decide(&canonical::bytes(input)).map_err(|e| invalid(format!("{call}: {e}")))?;
+        let answer = engine.decide(&canonical::bytes(input)).map_err(|error| {
+            Failure::invalid(Error::Undecided { call: call.clone(), cause: error.into() })
+        })?;
         // What is irreversible waits for a person whatever rules allow it.
         let tier = |r: &Reason| r.rule == "wicketgate.decision" && r.detail.starts_with("tier3");
         if answer.verdict != Verdict::Allow && !answer.reasons.iter().all(tier) {
-            let why = answer.reasons.first().map(|r| r.message.as_str()).unwrap_or_default();
-            return Err(invalid(format!("the suggested rules do not allow `{call}`: {why}")));
+            let reason = answer.reasons.first().map(|r| r.message.to_string()).unwrap_or_default();
+            return Err(Failure::invalid(Error::NotAllowed { call: call.clone(), reason }));
         }
     }
     let open = study.refused.iter().filter(|seen| {
@@ -271,7 +291,7 @@ fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
     });
     let open: Vec<&str> = open.map(|seen| seen.call.as_str()).collect();
     match &args.out {
-        Some(dir) => write(dir, &files)?,
+        Some(dir) => write_all(dir, &files)?,
         None => say(text.trim_end()),
     }
     note(format!(
@@ -343,17 +363,4 @@ fn named(study: &Study) -> (String, String) {
         Some((name.clone(), version.to_string()))
     });
     next.unwrap_or_else(|| ("suggested".to_owned(), "1.0.0".to_owned()))
-}
-
-fn write(dir: &Path, files: &BTreeMap<String, Vec<u8>>) -> Result<(), Failure> {
-    let failed = |e: std::io::Error| (Exit::Invalid, format!("`{}`: {e}", dir.display()));
-    if std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err((Exit::Usage, format!("`{}` is not empty", dir.display())));
-    }
-    for (name, bytes) in files {
-        let path = dir.join(name);
-        std::fs::create_dir_all(path.parent().unwrap_or(dir)).map_err(failed)?;
-        super::write_new(&path, bytes).map_err(|why| (Exit::Invalid, why))?;
-    }
-    Ok(())
 }

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{Exit, Failure, say, write_new};
+use super::error::Occupied;
+use super::{Exit, Failure, argument, say, write_new};
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::crypto::keys::SecretKey;
-use crate::crypto::note::{VerifierKey, is_name};
+use crate::crypto::note::VerifierKey;
 use crate::serve::listener;
 use crate::telemetry::trace;
 use crate::witness::server::{self, Witness};
@@ -38,7 +39,7 @@ enum Command {
 #[derive(Debug, clap::Args)]
 struct Keygen {
     /// Name of the witness: a URL of yours without its scheme, such as `witness.example/1`
-    #[arg(long, value_name = "NAME", value_parser = name)]
+    #[arg(long, value_name = "NAME", value_parser = argument::witness)]
     name: String,
     /// Write the secret key to this file; the public key goes to PATH.pub
     #[arg(long, value_name = "PATH")]
@@ -60,7 +61,7 @@ struct Keygen {
         cosign a fork.")]
 struct Serve {
     /// Name of the witness, as given to `keygen`
-    #[arg(long, value_name = "NAME", value_parser = name)]
+    #[arg(long, value_name = "NAME", value_parser = argument::witness)]
     name: String,
     /// Sign with this key of the witness: a PKCS#8 PEM file of mode 0600
     #[arg(long, value_name = "KEY")]
@@ -82,14 +83,6 @@ struct Serve {
     parent: Option<u32>,
 }
 
-fn name(text: &str) -> Result<String, String> {
-    if is_name(text) {
-        Ok(text.to_owned())
-    } else {
-        Err("a name has no spaces, no plus, and is not empty".to_owned())
-    }
-}
-
 /// Runs the command.
 pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
     match &args.command {
@@ -100,16 +93,15 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 fn keygen(command: &Keygen) -> Result<(), Failure> {
-    let failed = |why: String| (Exit::Invalid, why);
     let mut public = command.out.clone().into_os_string();
     public.push(".pub");
     let public = PathBuf::from(public);
     if public.exists() {
-        return Err(failed(format!("{}: exists and is not replaced", public.display())));
+        return Err(Failure::invalid(Occupied::File(public)));
     }
     let key = SecretKey::generate(&SystemEntropy);
-    key.store(&command.out).map_err(|e| failed(e.to_string()))?;
-    write_new(&public, key.public().to_pem().as_bytes()).map_err(failed)?;
+    key.store(&command.out).map_err(Failure::invalid)?;
+    write_new(&public, key.public().to_pem().as_bytes()).map_err(Failure::invalid)?;
     let vkey = VerifierKey::witness(&command.name, key.public()).to_string();
     let (secret, public) = (command.out.display().to_string(), public.display().to_string());
     if command.json {
@@ -124,19 +116,19 @@ fn keygen(command: &Keygen) -> Result<(), Failure> {
 }
 
 async fn serve(command: &Serve) -> Result<(), Failure> {
-    command.parent.map_or(Ok(()), super::serve::end_with).map_err(|why| (Exit::Invalid, why))?;
+    command.parent.map_or(Ok(()), super::serve::end_with).map_err(Failure::invalid)?;
     let logging = trace::init("info", command.json, None);
-    let _logging = logging.map_err(|e| (Exit::Config, e.to_string()))?;
+    let _logging = logging.map_err(Failure::config)?;
     let witness = open(command)?;
-    listen(witness, command.listen).await.map_err(|why| (Exit::Invalid, why))
+    listen(witness, command.listen).await
 }
 
 fn open(command: &Serve) -> Result<Witness, Failure> {
-    let key = SecretKey::load(&command.key).map_err(|e| (Exit::Config, e.to_string()))?;
+    let key = SecretKey::load(&command.key).map_err(Failure::config)?;
     let exit = |error: Error| match &error {
-        Error::Taken(_) => (Exit::Fenced, error.to_string()),
+        Error::Taken(_) => Failure::fenced(error),
         Error::Io { .. } | Error::Damaged { .. } | Error::Logs { .. } | Error::Broken => {
-            (Exit::Config, error.to_string())
+            Failure::config(error)
         }
     };
     let logs = read_logs(&command.logs).map_err(exit)?;
@@ -145,11 +137,11 @@ fn open(command: &Serve) -> Result<Witness, Failure> {
     Ok(Witness { name: command.name.clone(), key, store, clock: Arc::new(SystemClock::new()) })
 }
 
-async fn listen(witness: Witness, addr: SocketAddr) -> Result<(), String> {
+async fn listen(witness: Witness, addr: SocketAddr) -> Result<(), Failure> {
     // Before anybody is told that it listens, so that no signal is missed.
-    let mut term = signal(SignalKind::terminate()).map_err(|e| e.to_string())?;
-    let mut int = signal(SignalKind::interrupt()).map_err(|e| e.to_string())?;
-    let listener = listener::tcp(addr).await.map_err(|e| e.to_string())?;
+    let mut term = signal(SignalKind::terminate()).map_err(Failure::invalid)?;
+    let mut int = signal(SignalKind::interrupt()).map_err(Failure::invalid)?;
+    let listener = listener::tcp(addr).await.map_err(Failure::invalid)?;
     let shutdown = CancellationToken::new();
     say(format!("listening on http://{}", listener.place()));
     let mut serving = std::pin::pin!(server::serve(witness, listener, shutdown.clone()));

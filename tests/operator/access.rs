@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use wicketgate::domain::code::Code;
-use wicketgate::operator::http::ROUTES;
+use wicketgate::operator::api::ROUTES;
 use wicketgate::operator::staff::Right;
 use wicketgate::record::Kind;
 
@@ -40,8 +40,9 @@ async fn without_a_known_credential_every_route_answers_the_same_and_counts_it()
     // None, what is no credential at all, and guesses, which all sound the same.
     assert_eq!(bodies.len(), 3, "uniform: {bodies:?}");
     assert_eq!(*hall.refused.lock(), vec![Code::IdentityMissing; wrong.len()]);
-    for (route, _) in ROUTES {
-        let (status, _, _) = hall.raw(&line(route), "", "").await;
+    for row in ROUTES {
+        let route = row.name();
+        let (status, _, _) = hall.raw(&line(&route), "", "").await;
         assert!([401, 429].contains(&status), "{route}: {status}");
     }
 }
@@ -68,7 +69,8 @@ async fn guessing_is_told_to_wait_and_locks_nobody_out() {
 #[tokio::test]
 async fn a_role_may_do_what_is_its_own_and_a_client_cannot_widen_it() {
     let hall = Hall::open().await;
-    for (route, right) in ROUTES {
+    for row in ROUTES {
+        let route = row.name();
         for (who, rights) in [
             ("vera", &[Right::Look, Right::Study][..]),
             (
@@ -102,8 +104,8 @@ async fn a_role_may_do_what_is_its_own_and_a_client_cannot_widen_it() {
                 "Authorization: Bearer {}\r\nX-Roles: approver, operator\r\nX-Subject: anna\r\n",
                 token(who)
             );
-            let (status, _, body) = hall.raw(&line(route), &headers, "").await;
-            if rights.contains(&right) {
+            let (status, _, body) = hall.raw(&line(&route), &headers, "").await;
+            if rights.contains(&row.right) {
                 assert!(![401, 403, 405].contains(&status), "{who} {route}: {status} {body}");
             } else {
                 assert_eq!(status, 403, "{who} {route}: {body}");

@@ -8,7 +8,7 @@ use wicketgate::clock::{Clock, SystemClock};
 use wicketgate::crypto::cosign::cosign;
 use wicketgate::crypto::note::{Checkpoint, VerifierKey};
 use wicketgate::domain::time::Timestamp;
-use wicketgate::witness::client::{Cosignature, Error, Head, Witness};
+use wicketgate::witness::client::{Cosignature, Error, Head, ProofError, Witness};
 
 use crate::books::key;
 use crate::office::{Log, NAME, Office, Running};
@@ -44,7 +44,7 @@ struct Leaves(Vec<wicketgate::domain::digest::Digest>);
 
 #[async_trait::async_trait]
 impl wicketgate::witness::client::Consistency for Leaves {
-    async fn proof(&self, old: u64) -> Result<Vec<wicketgate::domain::digest::Digest>, String> {
+    async fn proof(&self, old: u64) -> Result<Vec<wicketgate::domain::digest::Digest>, ProofError> {
         self.0.as_slice().proof(old).await
     }
 }

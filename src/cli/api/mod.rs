@@ -3,17 +3,21 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use http::StatusCode;
 use hyper::body::Incoming;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::control::print_order;
-use super::{Exit, fail, fail_as, say};
+use super::{Cause, Exit, Failure, FileError, fail, fail_as, say};
 use crate::approval::order::Previous;
 use crate::domain::digest::Digest;
-use crate::operator::credential::showing;
+use crate::operator::api::replies::{Head, OrderReply};
+use crate::operator::api::{Reply, Route};
+use crate::operator::credential::{Unshown, showing};
 use crate::operator::visible;
 use crate::tool::net::Identity;
-use crate::witness::Remote;
+use crate::witness::{Remote, RemoteError};
 
 pub mod remote;
 
@@ -64,159 +68,214 @@ impl Api {
 }
 
 /// The answer to a request.
-pub struct Answer {
-    /// The HTTP status.
-    pub status: u16,
-    /// The body.
+pub struct Answer<T> {
+    /// The body, as it came.
     pub body: Value,
+    /// What it says.
+    pub reply: T,
+}
+
+/// A problem that the operator API answered with.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Refusal {
+    #[serde(skip)]
+    status: u16,
+    code: String,
+    cause: String,
+    detail: String,
+}
+
+impl Refusal {
+    /// What an answer with this status says; a body that is no problem says nothing.
+    fn of(status: StatusCode, body: &[u8]) -> Self {
+        let refusal: Self = serde_json::from_slice(body).unwrap_or_default();
+        Self { status: status.as_u16(), ..refusal }
+    }
+
+    /// The code, and the cause below it if there is one.
+    fn code(&self) -> String {
+        match self.cause.as_str() {
+            "" => visible(&self.code),
+            cause => format!("{}/{}", visible(&self.code), visible(cause)),
+        }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({}, {})", visible(&self.detail), self.code(), self.status)
+    }
+}
+
+/// Why there is no answer of the operator API that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The certificate authorities cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The token cannot be shown.
+    #[error(transparent)]
+    Token(#[from] Unshown),
+    /// The operator's certificate or its key cannot be used.
+    #[error("{0}")]
+    Certificate(Cause),
+    /// The server cannot be reached, or does not answer.
+    #[error("`{url}`: {cause}")]
+    Silent {
+        /// The URL of the operator API.
+        url: String,
+        /// What is wrong.
+        cause: RemoteError,
+    },
+    /// The answer has another form.
+    #[error("`{url}`: the answer is not one of the operator API: {cause}")]
+    Foreign {
+        /// The URL of the operator API.
+        url: String,
+        /// Where it differs.
+        cause: serde_json::Error,
+    },
+    /// It answered with a problem.
+    #[error("{0}")]
+    Refused(Refusal),
+}
+
+impl Error {
+    /// Prints it, and returns how the command ends.
+    pub fn print(self) -> Exit {
+        match self {
+            Self::Refused(refusal) => fail_as(&refusal.code(), refusal),
+            other => fail(Exit::Unverifiable, other),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(_) => Self::invalid(error),
+            other => Self::unverifiable(other),
+        }
+    }
 }
 
 impl Api {
-    /// Asks once. Whatever is not a success is print_order to the user.
+    /// Asks a route once, and prints why if there is no answer.
     ///
     /// # Errors
     /// How the command ends then.
-    pub async fn ask(
+    pub async fn ask<R: Route<Reply: Reply>>(
         &self,
-        method: http::Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Answer, Exit> {
-        let answered =
-            self.try_ask(method, path, body).await.map_err(|why| fail(Exit::Unverifiable, why))?;
-        if (200..300).contains(&answered.status) {
-            return Ok(answered);
-        }
-        Err(answered.refuse())
+        path: &R::Path,
+        request: &R::Request,
+    ) -> Result<Answer<R::Reply>, Exit> {
+        self.try_ask::<R>(path, request).await.map_err(Error::print)
     }
 
     /// Sends an order, and prints what each gate did.
     ///
     /// # Errors
     /// As [`Self::ask`].
-    pub async fn order(&self, path: &str, body: &Value) -> Result<Exit, Exit> {
-        let body = self.ask(http::Method::POST, path, Some(body)).await?.body;
+    pub async fn order<R: Route<Reply = OrderReply>>(
+        &self,
+        path: &R::Path,
+        request: &R::Request,
+    ) -> Result<Exit, Exit> {
+        let Answer { body, reply } = self.ask::<R>(path, request).await?;
         if self.json {
             say(body.to_string());
         } else {
-            print_order(&body);
+            print_order(&reply);
         }
-        let complete = body.get("complete").and_then(Value::as_bool) == Some(true);
-        Ok(if complete { Exit::Ok } else { Exit::Invalid })
-    }
-
-    /// The server, and the certificate for it.
-    fn remote(&self) -> Result<Remote, String> {
-        let read =
-            |path: &PathBuf| std::fs::read(path).map_err(|e| format!("`{}`: {e}", path.display()));
-        let ca = self.ca.as_ref().map(read).transpose()?;
-        let identity = match (&self.cert, &self.cert_key) {
-            (Some(cert), Some(key)) => {
-                Some(Identity::load(cert, key).map_err(|wrong| wrong.to_string())?)
-            }
-            (Some(_) | None, _) => None,
-        };
-        Remote::presenting(&self.url, ca.as_deref(), identity.as_ref())
-            .map_err(|why| format!("`{}`: {why}", self.url))
+        Ok(if reply.outcome.complete { Exit::Ok } else { Exit::Invalid })
     }
 
     /// The tenant and its newest order, which the next order has to name as its predecessor.
     ///
     /// # Errors
     /// There is no answer, it is a refusal, or it names no order.
-    pub async fn newest(&self, route: &str) -> Result<(String, Previous), (Exit, String)> {
-        let head = self.try_ask(http::Method::GET, route, None).await;
-        let head = head.map_err(|why| (Exit::Unverifiable, why))?;
-        if !(200..300).contains(&head.status) {
-            return Err((Exit::Invalid, head.why()));
-        }
-        let seq = head.body.get("seq").and_then(Value::as_u64);
-        let Some((seq, digest)) = seq.zip(Digest::parse(&text(&head.body, "digest"))) else {
-            let why = "the answer does not name the newest order".to_owned();
-            return Err((Exit::Unverifiable, why));
-        };
-        Ok((text(&head.body, "tenant"), Previous { seq, digest }))
+    pub async fn newest<R>(&self) -> Result<(String, Previous), Failure>
+    where
+        R: Route<Path = (), Request = (), Reply = Head>,
+    {
+        let Head { tenant, seq, digest } = self.try_ask::<R>(&(), &()).await?.reply;
+        let digest = Digest::parse(&digest);
+        let digest = digest
+            .ok_or_else(|| Failure::unverifiable("the answer does not name the newest order"))?;
+        Ok((tenant, Previous { seq, digest }))
     }
 
-    async fn try_ask(
+    async fn try_ask<R: Route<Reply: Reply>>(
         &self,
-        method: http::Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Answer, String> {
-        let (remote, request, bytes) = self.request(method, body)?;
-        let answer = remote.send(request, path, bytes, ANSWER_MAX).await;
-        let answer = answer.map_err(|why| format!("`{}`: {why}", self.url))?;
-        let body = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
-        Ok(Answer { status: answer.status.as_u16(), body })
+        path: &R::Path,
+        request: &R::Request,
+    ) -> Result<Answer<R::Reply>, Error> {
+        let (remote, asked, path, bytes) = self.request::<R>(path, request)?;
+        let answer = remote.send(asked, &path, bytes, ANSWER_MAX).await;
+        let answer = answer.map_err(|cause| self.silent(cause))?;
+        self.read(answer.status, &answer.body)
     }
 
     /// Sends a request that takes long; the body of the answer is not read yet.
     ///
     /// # Errors
     /// There was no answer.
-    pub async fn open(
+    pub async fn open<R: Route>(
         &self,
-        method: http::Method,
-        path: &str,
-        body: Option<&Value>,
+        path: &R::Path,
+        request: &R::Request,
         begins_within: Duration,
-    ) -> Result<http::Response<Incoming>, String> {
-        let (remote, request, bytes) = self.request(method, body)?;
-        let answer = remote.open(request, path, bytes, begins_within).await;
-        answer.map_err(|why| format!("`{}`: {why}", self.url))
+    ) -> Result<http::Response<Incoming>, Error> {
+        let (remote, asked, path, bytes) = self.request::<R>(path, request)?;
+        let answer = remote.open(asked, &path, bytes, begins_within).await;
+        answer.map_err(|cause| self.silent(cause))
     }
 
-    /// Makes every request: the server, and the credential for it.
-    fn request(
+    /// What an answer says.
+    fn read<T: Reply>(&self, status: StatusCode, bytes: &[u8]) -> Result<Answer<T>, Error> {
+        if !status.is_success() {
+            return Err(Error::Refused(Refusal::of(status, bytes)));
+        }
+        let foreign = |cause| Error::Foreign { url: self.url.clone(), cause };
+        let body: Value = serde_json::from_slice(bytes).map_err(foreign)?;
+        let reply = T::deserialize(&body).map_err(foreign)?;
+        Ok(Answer { body, reply })
+    }
+
+    fn silent(&self, cause: RemoteError) -> Error {
+        Error::Silent { url: self.url.clone(), cause }
+    }
+
+    /// The server, and the certificate for it.
+    fn remote(&self) -> Result<Remote, Error> {
+        let read = |path: &PathBuf| std::fs::read(path).map_err(FileError::at(path));
+        let ca = self.ca.as_ref().map(read).transpose()?;
+        let identity = match (&self.cert, &self.cert_key) {
+            (Some(cert), Some(key)) => {
+                Some(Identity::load(cert, key).map_err(|wrong| Error::Certificate(wrong.into()))?)
+            }
+            (Some(_) | None, _) => None,
+        };
+        let remote = Remote::presenting(&self.url, ca.as_deref(), identity.as_ref());
+        remote.map_err(|cause| self.silent(cause))
+    }
+
+    /// Makes every request: the server, the credential for it, path and body.
+    fn request<R: Route>(
         &self,
-        method: http::Method,
-        body: Option<&Value>,
-    ) -> Result<(Remote, http::request::Builder, Vec<u8>), String> {
+        path: &R::Path,
+        request: &R::Request,
+    ) -> Result<(Remote, http::request::Builder, String, Vec<u8>), Error> {
         let remote = self.remote()?;
-        let mut request = http::Request::builder().method(method);
+        let mut asked = http::Request::builder().method(R::ROW.method);
         if let Some(file) = &self.token_file {
-            request = request.header(http::header::AUTHORIZATION, showing(file)?);
+            asked = asked.header(http::header::AUTHORIZATION, showing(file)?);
         }
+        let (path, body) = R::target(path, request);
         if body.is_some() {
-            request = request.header(http::header::CONTENT_TYPE, "application/json");
+            asked = asked.header(http::header::CONTENT_TYPE, "application/json");
         }
-        let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        Ok((remote, request, bytes))
+        Ok((remote, asked, path, body.unwrap_or_default().into_bytes()))
     }
-}
-
-impl Answer {
-    /// Prints a refusal, and returns how the command ends.
-    #[must_use]
-    pub fn refuse(&self) -> Exit {
-        fail_as(&self.code(), self.why())
-    }
-
-    fn why(&self) -> String {
-        format!("{} ({}, {})", text(&self.body, "detail"), self.code(), self.status)
-    }
-
-    /// The code, and the cause below it if there is one.
-    fn code(&self) -> String {
-        let cause = text(&self.body, "cause");
-        let cause = if cause.is_empty() { cause } else { format!("/{cause}") };
-        format!("{}{cause}", text(&self.body, "code"))
-    }
-}
-
-/// A text of an answer, safe to print on a terminal.
-#[must_use]
-pub fn text(value: &Value, name: &str) -> String {
-    match value.get(name) {
-        Some(Value::String(text)) => visible(text),
-        None | Some(Value::Null) => String::new(),
-        Some(other) => visible(&other.to_string()),
-    }
-}
-
-/// The items of a list in an answer.
-#[must_use]
-pub fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

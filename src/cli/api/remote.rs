@@ -7,16 +7,22 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::Method;
+use http::StatusCode;
 use http_body_util::{BodyExt as _, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Bytes, Incoming};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::{Answer, Api, list, text};
+use super::{Api, Refusal};
+use crate::cli::error::Occupied;
 use crate::cli::progress::Progress;
-use crate::cli::{Exit, Failure, many, say, tell, write_new};
+use crate::cli::{Cause, Exit, Failure, FileError, many, say, tell, write_new};
 use crate::domain::digest::Digest;
 use crate::evidence::{written, zip};
+use crate::operator::api::replies::{ErasedPayloads, ErasureReply, LegalHoldReply};
+use crate::operator::api::{requests, route};
+use crate::operator::exports::{LogHead, SUMMARY, Summary};
+use crate::operator::visible;
 
 /// How long a hub may take to make a bundle, or to erase.
 const BEGINS_WITHIN: Duration = Duration::from_secs(600);
@@ -57,36 +63,69 @@ impl RemoteArgs {
     ///
     /// # Errors
     /// The options that were given.
-    pub fn excludes(&self, given: &[(&str, bool)]) -> Result<(), String> {
+    pub fn excludes(&self, given: &[(&str, bool)]) -> Result<(), Unsuited> {
         let wrong: Vec<&str> = given.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
         if self.hub.is_none() || wrong.is_empty() {
             return Ok(());
         }
-        Err(format!(
-            "with `--hub` leave out {}: the hub or gate uses its own settings",
-            wrong.join(", ")
-        ))
+        Err(Unsuited(wrong.join(", ")))
     }
+}
+
+/// Options that only apply to a ledger.
+#[derive(Debug, thiserror::Error)]
+#[error("with `--hub` leave out {0}: the hub or gate uses its own settings")]
+pub struct Unsuited(String);
+
+/// Why the answer to a long request cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The bundle was cut short.
+    #[error("the bundle did not arrive whole: {0}")]
+    Cut(Cause),
+    /// The bytes are others than those that were sent.
+    #[error("the bundle did not arrive whole: its digest is another")]
+    Digest,
+    /// No data arrived for [`STALLED`].
+    #[error("the bundle did not arrive whole: no data arrived for a minute")]
+    Stalled,
+    /// The archive cannot be unpacked.
+    #[error(transparent)]
+    Archive(Cause),
+    /// The header that says what is in the bundle cannot be read.
+    #[error("the answer does not say what is in the bundle: {0}")]
+    Summary(serde_json::Error),
+    /// The body did not arrive in time.
+    #[error("the answer did not arrive")]
+    Late,
+    /// The body was cut short.
+    #[error("the answer cannot be read: {0}")]
+    Unreadable(Cause),
 }
 
 /// Requests a bundle and writes it: a `.zip` as received, else unpacked into a directory.
 ///
 /// # Errors
 /// It was refused, there was no answer, or the bytes do not have the digest of the response header.
-pub async fn export(api: &Api, asked: &Value, out: &Path, json: bool) -> Result<Exit, Failure> {
-    let usage = |e: crate::evidence::Error| (Exit::Usage, e.to_string());
-    let gone = |why: String| (Exit::Unverifiable, why);
-    written::free(out).map_err(usage)?;
-    let answer = api.open(Method::POST, "/v1/exports", Some(asked), BEGINS_WITHIN).await;
-    let answer = answer.map_err(gone)?;
-    if answer.status() != http::StatusCode::OK {
+pub async fn export(
+    api: &Api,
+    asked: &requests::Export,
+    out: &Path,
+    json: bool,
+) -> Result<Exit, Failure> {
+    written::free(out).map_err(Failure::usage)?;
+    let answer = api.open::<route::Export>(&(), asked, BEGINS_WITHIN).await?;
+    if answer.status() != StatusCode::OK {
         return refused(answer).await;
     }
     let header = |name: &str| {
         let value = answer.headers().get(name).and_then(|value| value.to_str().ok());
         value.unwrap_or_default().to_owned()
     };
-    let (digest, summary) = (header("content-digest"), header("wicketgate-export"));
+    let (digest, summary) = (header("content-digest"), header(SUMMARY.as_str()));
     let part = out.with_extension(format!("{}.part", std::process::id()));
     let kept = Progress::new("download").during(keep(answer.into_body(), &part, &digest)).await;
     let placed = kept.and_then(|()| place(&part, out));
@@ -94,166 +133,155 @@ pub async fn export(api: &Api, asked: &Value, out: &Path, json: bool) -> Result<
         // What is left of a failed export is of no use; its own failure to go away is not news.
         drop(std::fs::remove_file(&part));
     }
-    placed.map_err(gone)?;
-    print_export(&summary, out, json);
+    placed.and_then(|()| print_export(&summary, out, json)).map_err(Failure::unverifiable)?;
     Ok(Exit::Ok)
 }
 
 /// Writes the body to a file, and compares it with the digest of the response header.
-async fn keep(mut body: Incoming, part: &Path, digest: &str) -> Result<(), String> {
-    let io = |e: std::io::Error| format!("`{}`: {e}", part.display());
+async fn keep(mut body: Incoming, part: &Path, digest: &str) -> Result<(), Error> {
+    let at = FileError::at(part);
     if let Some(parent) = part.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent).map_err(io)?;
+        std::fs::create_dir_all(parent).map_err(&at)?;
     }
-    let mut file = std::fs::File::create_new(part).map_err(io)?;
-    let cut = |why: &dyn std::fmt::Display| format!("the bundle did not arrive whole: {why}");
+    let mut file = std::fs::File::create_new(part).map_err(&at)?;
     loop {
         let frame = tokio::time::timeout(STALLED, body.frame()).await;
-        let Some(frame) = frame.map_err(|_| cut(&"no data arrived for a minute"))? else { break };
-        if let Ok(piece) = frame.map_err(|e| cut(&e))?.into_data() {
-            file.write_all(&piece).map_err(io)?;
+        let Some(frame) = frame.map_err(|_elapsed| Error::Stalled)? else { break };
+        if let Ok(piece) = frame.map_err(|e| Error::Cut(e.into()))?.into_data() {
+            file.write_all(&piece).map_err(&at)?;
         }
     }
-    file.sync_all().map_err(io)?;
-    let came = std::fs::File::open(part).and_then(Digest::of_reader).map_err(io)?;
+    file.sync_all().map_err(&at)?;
+    let came = std::fs::File::open(part).and_then(Digest::of_reader).map_err(&at)?;
     let came = format!("sha-256=:{}:", STANDARD.encode(came.as_bytes()));
-    if came == digest { Ok(()) } else { Err(cut(&"its digest is another")) }
+    if came == digest { Ok(()) } else { Err(Error::Digest) }
 }
 
-fn place(part: &Path, out: &Path) -> Result<(), String> {
-    let io = |e: std::io::Error| format!("`{}`: {e}", out.display());
+fn place(part: &Path, out: &Path) -> Result<(), Error> {
+    let at = FileError::at(out);
     if written::zipped(out) {
-        return std::fs::rename(part, out).map_err(io);
+        return Ok(std::fs::rename(part, out).map_err(at)?);
     }
-    let bytes = std::fs::read(part).map_err(io)?;
-    let files = zip::read(&bytes).map_err(|damage| damage.to_string())?;
-    written::write(&files, out).map_err(|e| e.to_string())?;
-    std::fs::remove_file(part).map_err(io)
+    let bytes = std::fs::read(part).map_err(&at)?;
+    let files = zip::read(&bytes).map_err(|damage| Error::Archive(damage.to_string().into()))?;
+    written::write(&files, out).map_err(|e| Error::Archive(e.into()))?;
+    Ok(std::fs::remove_file(part).map_err(at)?)
 }
 
-fn print_export(summary: &str, out: &Path, json: bool) {
-    let mut summary: Value = serde_json::from_str(summary).unwrap_or_else(|_| json!({}));
+fn print_export(summary: &str, out: &Path, json: bool) -> Result<(), Error> {
+    let mut all: Value = serde_json::from_str(summary).map_err(Error::Summary)?;
     if json {
-        if let Some(members) = summary.as_object_mut() {
+        if let Some(members) = all.as_object_mut() {
             members.insert("dir".into(), out.display().to_string().into());
         }
-        say(summary.to_string());
-        return;
+        say(all.to_string());
+        return Ok(());
     }
-    let logs: Vec<String> = list(&summary, "logs")
-        .iter()
-        .map(|one| format!("{} of size {}", text(one, "log"), text(one, "size")))
-        .collect();
+    let summary = Summary::deserialize(&all).map_err(Error::Summary)?;
+    let log = |one: &LogHead| format!("{} of size {}", visible(&one.log), one.size);
+    let logs: Vec<String> = summary.logs.iter().map(log).collect();
     say(format!(
         "wrote {}: {}, {} of {}: {}",
         out.display(),
-        many(text(&summary, "files"), "file"),
-        many(text(&summary, "entries"), "entry"),
-        many(text(&summary, "logs_count"), "log"),
+        many(summary.files, "file"),
+        many(summary.entries, "entry"),
+        many(summary.logs_count, "log"),
         logs.join(", ")
     ));
-    say(format!(
-        "recorded in the fleet log: manifest.json is sha256:{}",
-        text(&summary, "manifest")
-    ));
-    if summary.get("sealed").and_then(Value::as_bool) == Some(false) {
-        let (sealed, runs) = (text(&summary, "sealed_runs"), text(&summary, "runs"));
-        say(format!("{sealed} of {} sealed: the others are open or cut", many(runs, "run")));
+    let manifest = visible(&summary.manifest);
+    say(format!("recorded in the fleet log: manifest.json is sha256:{manifest}"));
+    if !summary.sealed {
+        let runs = many(summary.runs, "run");
+        let sealed = summary.sealed_runs;
+        say(format!("{sealed} of {runs} sealed: the others are open or cut"));
     }
-    for digest in list(&summary, "missing") {
-        let digest = crate::operator::visible(digest.as_str().unwrap_or_default());
-        say(format!("not kept, and so not in the bundle: {digest}"));
+    for digest in summary.missing {
+        say(format!("not kept, and so not in the bundle: {}", visible(&digest)));
     }
+    Ok(())
 }
 
 /// Prints a refusal.
 async fn refused(answer: http::Response<Incoming>) -> Result<Exit, Failure> {
-    let answered = read(answer).await.map_err(|why| (Exit::Unverifiable, why))?;
-    Ok(answered.refuse())
+    let status = answer.status();
+    let body = body(answer).await.map_err(Failure::unverifiable)?;
+    Ok(super::Error::Refused(Refusal::of(status, &body)).print())
 }
 
-async fn read(answer: http::Response<Incoming>) -> Result<Answer, String> {
-    let status = answer.status().as_u16();
+async fn body(answer: http::Response<Incoming>) -> Result<Bytes, Error> {
     let read = Limited::new(answer.into_body(), ANSWER_MAX).collect();
-    let read = tokio::time::timeout(STALLED, read).await;
-    let read = read.map_err(|_| "the answer did not arrive".to_owned())?;
-    let bytes = read.map_err(|e| format!("the answer cannot be read: {e}"))?.to_bytes();
-    Ok(Answer { status, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null) })
+    let read = tokio::time::timeout(STALLED, read).await.map_err(|_elapsed| Error::Late)?;
+    Ok(read.map_err(Error::Unreadable)?.to_bytes())
 }
 
 /// Requests an erasure, and writes its receipt.
 ///
 /// # Errors
 /// It was refused, there was no answer, or the receipt cannot be written.
-pub async fn erase(api: &Api, asked: &Value, receipt: Option<&Path>) -> Result<Exit, Failure> {
+pub async fn erase(
+    api: &Api,
+    asked: &requests::Erasure,
+    receipt: Option<&Path>,
+) -> Result<Exit, Failure> {
     if let Some(path) = receipt.filter(|path| path.exists()) {
-        return Err((Exit::Usage, format!("`{}` is there already", path.display())));
+        return Err(Failure::usage(Occupied::File(path.to_owned())));
     }
-    let answer = api.open(Method::POST, "/v1/erasures", Some(asked), BEGINS_WITHIN).await;
-    let answer = answer.map_err(|why| (Exit::Unverifiable, why))?;
-    if answer.status() != http::StatusCode::OK {
+    let answer = api.open::<route::Erasure>(&(), asked, BEGINS_WITHIN).await?;
+    let status = answer.status();
+    if status != StatusCode::OK {
         return refused(answer).await;
     }
-    let body = read(answer).await.map_err(|why| (Exit::Unverifiable, why))?.body;
-    let count = |name: &str| body.get(name).and_then(Value::as_u64).unwrap_or_default();
-    let absent = count("absent").saturating_add(count("before"));
+    let bytes = body(answer).await.map_err(Failure::unverifiable)?;
+    let reply = api.read::<ErasureReply>(status, &bytes)?.reply;
+    let absent = reply.absent.saturating_add(reply.before);
     if absent > 0 {
         let line = format!("{} not stored: erased before, or never kept", many(absent, "payload"));
         tell(json!({"absent": absent}), line);
     }
-    if body.get("deleted").is_none() {
-        let payloads = count("payloads");
+    let Some(erased) = reply.erased else {
+        let payloads = reply.payloads;
         let line =
             format!("{} to erase; nothing was erased: add `--yes`", many(payloads, "payload"));
         tell(json!({"payloads": payloads, "erased": 0}), line);
         return Ok(Exit::Ok);
+    };
+    let ErasedPayloads { deleted, residue, receipt: envelope, .. } = erased;
+    let line = format!("{} erased with the salts", many(deleted, "payload"));
+    tell(json!({"erased": deleted, "residue": residue}), line);
+    if residue != "none" {
+        let residue = visible(&residue);
+        tell(Value::Null, format!("bytes that may remain in the files of the store: {residue}"));
     }
-    let line = format!("{} erased with the salts", many(count("deleted"), "payload"));
-    tell(json!({"erased": count("deleted"), "residue": body.get("residue")}), line);
-    match body.get("residue").and_then(Value::as_str) {
-        Some("none") => {}
-        residue => tell(
-            Value::Null,
-            format!(
-                "bytes that may remain in the files of the store: {}",
-                residue.map(crate::operator::visible).unwrap_or_default()
-            ),
-        ),
-    }
-    let envelope = body.get("receipt").filter(|receipt| !receipt.is_null());
-    match (receipt, envelope) {
-        (Some(path), Some(envelope)) => {
+    match receipt {
+        Some(path) if !envelope.is_null() => {
             let bytes = envelope.to_string().into_bytes();
-            write_new(path, &bytes).map_err(|why| (Exit::Usage, why))?;
+            write_new(path, &bytes).map_err(Failure::usage)?;
             tell(json!({"receipt": path}), format!("receipt {}", path.display()));
         }
-        (Some(_), None) => {
-            tell(json!({"receipt": null}), "no receipt, because nothing new was recorded");
-        }
-        (None, _) => {}
+        Some(_) => tell(json!({"receipt": null}), "no receipt, because nothing new was recorded"),
+        None => {}
     }
-    let left = body.get("residue").and_then(Value::as_str) == Some("some");
-    Ok(if left { Exit::Unverifiable } else { Exit::Ok })
+    Ok(if residue == "some" { Exit::Unverifiable } else { Exit::Ok })
 }
 
 /// Requests a legal hold, or the end of one.
 ///
 /// # Errors
 /// It was refused, or there was no answer.
-pub async fn hold(api: &Api, asked: &Value) -> Result<Exit, Failure> {
-    let answer = api.open(Method::POST, "/v1/holds", Some(asked), BEGINS_WITHIN).await;
-    let answer = answer.map_err(|why| (Exit::Unverifiable, why))?;
-    if answer.status() != http::StatusCode::OK {
+pub async fn hold(api: &Api, asked: &requests::LegalHold) -> Result<Exit, Failure> {
+    let answer = api.open::<route::LegalHold>(&(), asked, BEGINS_WITHIN).await?;
+    let status = answer.status();
+    if status != StatusCode::OK {
         return refused(answer).await;
     }
-    let body = read(answer).await.map_err(|why| (Exit::Unverifiable, why))?.body;
-    let flag = |name: &str| body.get(name).and_then(Value::as_bool) == Some(true);
-    let did = match (flag("already"), flag("held")) {
+    let bytes = body(answer).await.map_err(Failure::unverifiable)?;
+    let LegalHoldReply { held, log, entry, already } = api.read(status, &bytes)?.reply;
+    let did = match (already, held) {
         (true, _) => "already held",
         (false, true) => "held",
         (false, false) => "released",
     };
-    let line = format!("{did}: entry {} of {}", text(&body, "entry"), text(&body, "log"));
-    tell(json!({"state": did, "entry": body.get("entry"), "log": body.get("log")}), line);
+    let line = format!("{did}: entry {entry} of {}", visible(&log));
+    tell(json!({"state": did, "entry": entry, "log": log}), line);
     Ok(Exit::Ok)
 }

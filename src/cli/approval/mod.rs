@@ -5,21 +5,25 @@
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
 
-use serde::Deserialize as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::api::{Api, list, text};
+use super::api::{Answer, Api};
+use super::argument::{call_id, word};
+use super::report::shown;
 use super::{Exit, block_on, fail, many, say};
 use crate::approval::{NAMESPACE, Word};
 use crate::domain::canonical;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{Json, Limits};
+use crate::operator::api::replies::HeldCall;
+use crate::operator::api::{requests, route};
 use crate::operator::view::{Facts, Unviewable};
+use crate::operator::visible;
 
 pub(super) mod sign;
 mod signers;
 
-pub(super) use sign::armored;
+pub(super) use sign::{SignError, armored};
 pub(super) use signers::sign as sign_list;
 
 /// Bytes of a file with arguments.
@@ -64,11 +68,17 @@ struct List {
 #[derive(Debug, clap::Args)]
 struct Call {
     /// ID of the run
-    #[arg(value_parser = run_id)]
+    #[arg(value_parser = super::evidence::run_id)]
     run: RunId,
     /// ID of the call
     #[arg(value_parser = call_id)]
     call: CallId,
+}
+
+impl Call {
+    fn path(&self) -> requests::HeldCallPath {
+        requests::HeldCallPath { run: self.run.to_string(), call: self.call.to_string() }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -141,18 +151,6 @@ struct Modify {
     reason: String,
 }
 
-fn run_id(text: &str) -> Result<RunId, String> {
-    RunId::parse(text).ok_or_else(|| "expected the id of a run".to_owned())
-}
-
-fn call_id(text: &str) -> Result<CallId, String> {
-    CallId::parse(text).ok_or_else(|| "expected the id of a call".to_owned())
-}
-
-fn word(text: &str) -> Result<Word, String> {
-    Word::parse(text).ok_or_else(|| "expected `approve` or `refuse`".to_owned())
-}
-
 /// Runs it.
 pub fn run(args: &Args) -> Exit {
     let work = async {
@@ -169,51 +167,43 @@ pub fn run(args: &Args) -> Exit {
 }
 
 async fn held(args: &List) -> Result<Exit, Exit> {
-    let path = format!("/v1/approvals?limit={}", args.limit);
-    let body = args.api.ask(http::Method::GET, &path, None).await?.body;
+    let page = requests::Page { limit: Some(args.limit.into()) };
+    let Answer { body, reply } = args.api.ask::<route::HeldCalls>(&(), &page).await?;
     if args.api.json {
         say(body.to_string());
         return Ok(Exit::Ok);
     }
-    let asks = list(&body, "held");
-    if asks.is_empty() {
+    if reply.held.is_empty() {
         say("no call is held");
     }
-    for ask in asks {
-        let count = ask.get("count").and_then(Value::as_u64).unwrap_or(1);
-        let times = if count > 1 { format!(", requested {count} times") } else { String::new() };
-        say(format!(
-            "{}  {}  by {}{times}",
-            text(ask, "tier"),
-            text(ask, "tool"),
-            text(ask, "agent")
-        ));
-        say(format!("    run {} call {}", text(ask, "run"), text(ask, "call")));
-        let granted = text(ask, "approvals");
-        say(format!("    expires {}, {} so far", text(ask, "expires"), many(granted, "approval")));
-        let by = text(ask, "asked_by");
-        if !by.is_empty() {
-            say(format!("    arguments by {by}, who cannot approve them"));
-        }
-        say(format!("    {}", text(ask, "words")));
-        for reason in list(ask, "reasons").iter().filter_map(Value::as_str) {
-            say(format!("    - {}", crate::operator::visible(reason)));
-        }
-    }
-    if body.get("more").and_then(Value::as_bool) == Some(true) {
-        say(format!("{} held in total", many(text(&body, "calls"), "call")));
+    reply.held.iter().for_each(print_held);
+    if reply.more {
+        say(format!("{} held in total", many(reply.calls, "call")));
     }
     Ok(Exit::Ok)
 }
 
+fn print_held(held: &HeldCall) {
+    let count = held.count;
+    let times = if count > 1 { format!(", requested {count} times") } else { String::new() };
+    let (tier, tool) = (shown(held.tier.as_ref()), shown(held.tool.as_ref()));
+    say(format!("{tier}  {tool}  by {}{times}", visible(&held.agent)));
+    say(format!("    run {} call {}", shown(held.run.as_ref()), visible(&held.call)));
+    let (expires, granted) = (shown(held.expires.as_ref()), many(held.approvals, "approval"));
+    say(format!("    expires {expires}, {granted} so far"));
+    if let Some(by) = &held.asked_by {
+        say(format!("    arguments by {}, who cannot approve them", visible(by)));
+    }
+    say(format!("    {}", shown(held.words.as_ref())));
+    for reason in &held.reasons {
+        say(format!("    - {}", visible(reason)));
+    }
+}
+
 /// The facts of one held call. They are checked before anything is done with them.
 async fn facts(api: &Api, call: &Call) -> Result<(Facts, Value), Exit> {
-    let path = format!("/v1/approvals/{}/{}", call.run, call.call);
-    let body = api.ask(http::Method::GET, &path, None).await?.body;
-    let facts = body.get("facts").cloned().unwrap_or(Value::Null);
-    let facts = Facts::deserialize(facts).map_err(|error| {
-        fail(Exit::Unverifiable, format!("the answer is not about a held call: {error}"))
-    })?;
+    let Answer { body, reply } = api.ask::<route::HeldCallDetail>(&call.path(), &()).await?;
+    let facts = reply.facts;
     if facts.run != call.run.to_string() || facts.call != call.call.as_str() {
         return Err(fail(Exit::Unverifiable, "the answer is about another call"));
     }
@@ -252,9 +242,8 @@ async fn give(word: Word, args: &Give) -> Result<Exit, Exit> {
     let signature = sign::signature(with, NAMESPACE, &statement.bytes())
         .map_err(|why| fail(Exit::Invalid, why))?;
     let statement = String::from_utf8_lossy(&statement.bytes()).into_owned();
-    let body = json!({"statement": statement, "signature": signature});
-    let path = format!("/v1/approvals/{}/{}", args.call.run, args.call.call);
-    args.api.order(&path, &body).await
+    let signed = requests::SignedStatement { statement, signature };
+    args.api.order::<route::HeldCallDecision>(&args.call.path(), &signed).await
 }
 
 /// Has the tool's name typed: what runs because of a signature is not signed by habit, whatever its tier.
@@ -302,7 +291,7 @@ async fn modify(args: &Modify) -> Result<Exit, Exit> {
     }
     if !args.api.json {
         let other = serde_json::to_string_pretty(&read.to_serde()).unwrap_or_default();
-        let other: Vec<String> = other.lines().map(crate::operator::visible).collect();
+        let other: Vec<String> = other.lines().map(visible).collect();
         say(format!("{shown}\nYOUR PROPOSAL\n{}", other.join("\n")));
     }
     if !args.yes {
@@ -312,8 +301,7 @@ async fn modify(args: &Modify) -> Result<Exit, Exit> {
     let signature =
         sign::signature(with, NAMESPACE, &proposal).map_err(|why| fail(Exit::Invalid, why))?;
     let statement = String::from_utf8_lossy(&proposal).into_owned();
-    let body = json!({"arguments": arguments, "reason": args.reason, "statement": statement,
-        "signature": signature});
-    let path = format!("/v1/approvals/{}/{}/modify", args.call.run, args.call.call);
-    args.api.order(&path, &body).await
+    let reason = args.reason.clone();
+    let proposal = requests::Modification { arguments, reason, statement, signature };
+    args.api.order::<route::HeldCallProposal>(&args.call.path(), &proposal).await
 }

@@ -7,23 +7,37 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
 use crate::approval::sign::{self, Key};
-use crate::cli::Exit;
+use crate::cli::{Exit, FileError};
 use crate::config;
+
+/// Why there is no signature.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::cli) enum SignError {
+    /// The file of a signature that was made elsewhere.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// No key is named, and the usual place of one is not known.
+    #[error("HOME is not set: name your key with --key")]
+    NoHome,
+    /// The key cannot be used.
+    #[error(transparent)]
+    Key(#[from] sign::Error),
+}
 
 /// The armored signature over a statement: made with this key, or read from this file.
 pub(in crate::cli) fn signature(
     (key, signature): (Option<&Path>, Option<&Path>),
     namespace: &str,
     statement: &[u8],
-) -> Result<String, String> {
+) -> Result<String, SignError> {
     if let Some(path) = signature {
-        return std::fs::read_to_string(path).map_err(|e| format!("`{}`: {e}", path.display()));
+        return Ok(std::fs::read_to_string(path).map_err(FileError::at(path))?);
     }
     let key = match key {
         Some(key) => key.to_owned(),
         None => {
             let home = config::environment("HOME").filter(|home| !home.is_empty());
-            let home = home.ok_or("HOME is not set: name your key with --key")?;
+            let home = home.ok_or(SignError::NoHome)?;
             Path::new(&home).join(".ssh/id_ed25519")
         }
     };
@@ -42,9 +56,9 @@ pub(in crate::cli) fn armored(
     key: &Path,
     namespace: &str,
     message: &[u8],
-) -> Result<String, String> {
-    let key = Key::open(key, &config::environment, &passphrase).map_err(|e| e.to_string())?;
-    sign::sign_bytes(&key, namespace, message).map_err(|e| e.to_string())
+) -> Result<String, SignError> {
+    let key = Key::open(key, &config::environment, &passphrase)?;
+    Ok(sign::sign_bytes(&key, namespace, message)?)
 }
 
 /// Asks for a key's passphrase on the terminal, which does not show it.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::approval::Approvers;
-use crate::approval::approvers::Purpose;
-use crate::cli::{Exit, JsonArg, fail, tell};
+use crate::approval::approvers::{self, Purpose};
+use crate::cli::{Exit, Failure, FileError, JsonArg, tell};
 use crate::crypto::keys::SecretKey;
 
 /// A list and who signs it.
@@ -32,25 +32,37 @@ pub(super) struct Sign {
 pub(super) fn run(args: &Sign) -> Exit {
     match sign(Purpose::Approval, &args.file, &args.keys) {
         Ok(()) => Exit::Ok,
-        Err(why) => fail(Exit::Invalid, why),
+        Err(failure) => failure.print(),
     }
 }
 
+/// A list that is not signed, because it is wrong.
+#[derive(Debug, thiserror::Error)]
+#[error("`{}`: {error}", file.display())]
+struct ListError {
+    file: PathBuf,
+    #[source]
+    error: approvers::Error,
+}
+
 /// Signs a list for this purpose; the envelope stands beside it.
-pub(in crate::cli) fn sign(purpose: Purpose, file: &Path, keys: &[PathBuf]) -> Result<(), String> {
-    let at = |path: &Path, why: &dyn std::fmt::Display| format!("`{}`: {why}", path.display());
-    let text = std::fs::read(file).map_err(|e| at(file, &e))?;
+pub(in crate::cli) fn sign(purpose: Purpose, file: &Path, keys: &[PathBuf]) -> Result<(), Failure> {
+    let write = |result: std::io::Result<()>, path: &Path| {
+        result.map_err(FileError::at(path)).map_err(Failure::invalid)
+    };
+    let text = std::fs::read(file).map_err(FileError::at(file)).map_err(Failure::invalid)?;
     let keys: Result<Vec<_>, _> = keys.iter().map(|path| SecretKey::load(path)).collect();
-    let keys = keys.map_err(|e| e.to_string())?;
+    let keys = keys.map_err(Failure::invalid)?;
     let envelope = Approvers::sign_for(purpose, &text, &keys.iter().collect::<Vec<_>>());
-    let envelope = envelope.map_err(|e| at(file, &e))?;
+    let list = |error| Failure::invalid(ListError { file: file.to_owned(), error });
+    let envelope = envelope.map_err(list)?;
     let mut beside = file.as_os_str().to_owned();
     beside.push(".sig.json");
     let beside = PathBuf::from(beside);
     // Written aside and renamed, so that no gate ever reads half an envelope.
     let aside = beside.with_extension("json.new");
-    std::fs::write(&aside, envelope).map_err(|e| at(&aside, &e))?;
-    std::fs::rename(&aside, &beside).map_err(|e| at(&beside, &e))?;
+    write(std::fs::write(&aside, envelope), &aside)?;
+    write(std::fs::rename(&aside, &beside), &beside)?;
     tell(json!({"wrote": beside}), format!("wrote {}", beside.display()));
     for key in keys {
         let id = key.public().id();

@@ -9,6 +9,7 @@ use tonic::Status;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 use super::net;
+use crate::cli::FileError;
 use crate::cli::quickstart::agent::endpoint;
 use crate::crypto::private;
 use crate::enforce::posture::Probe;
@@ -46,6 +47,64 @@ pub struct Behind {
     pub reached: bool,
 }
 
+/// What the gate made of a report.
+#[derive(Debug)]
+pub struct Receipt {
+    /// What speaks against the agent's isolation.
+    pub reasons: Vec<String>,
+    /// The entry that records it.
+    pub seq: u64,
+}
+
+/// Why the gate gives no challenge, or takes no report.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A certificate cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The private key cannot be used.
+    #[error(transparent)]
+    Key(#[from] private::Error),
+    /// The gate that was named does not answer, or not well.
+    #[error("the gate at `{place}`: {fault}")]
+    Gate {
+        /// Its URL or socket.
+        place: String,
+        /// What is wrong.
+        #[source]
+        fault: Fault,
+    },
+    /// The gate that gave a challenge does not want the report.
+    #[error("the gate did not take the report: {}", said(.0))]
+    Report(#[source] Status),
+}
+
+/// What is wrong with a gate.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// Its URL has another scheme, or none.
+    #[error("not `https://HOST:PORT`")]
+    Scheme,
+    /// The system does not get there.
+    #[error(transparent)]
+    System(#[from] std::io::Error),
+    /// There is no connection. Of TLS the outermost error says nothing.
+    #[error("{}", with_sources(.0))]
+    Transport(#[from] tonic::transport::Error),
+    /// It refuses.
+    #[error("{}", said(.0))]
+    Status(#[from] Status),
+    /// It names a place that is none.
+    #[error("`{0}` is no address")]
+    Address(String),
+}
+
+impl Fault {
+    fn at(place: &str) -> impl Fn(Self) -> Error + use<'_> {
+        |fault| Error::Gate { place: place.to_owned(), fault }
+    }
+}
+
 /// How the gate is asked.
 #[derive(clap::Args, Debug)]
 pub struct Way {
@@ -68,7 +127,7 @@ pub struct Way {
 
 impl Way {
     /// Asks for a challenge; nothing if no gate was named.
-    pub async fn ask(&self) -> Result<Option<Gate>, String> {
+    pub async fn ask(&self) -> Result<Option<Gate>, Error> {
         if let Some(socket) = &self.socket {
             return Gate::ask(socket).await.map(Some);
         }
@@ -77,34 +136,26 @@ impl Way {
         else {
             return Ok(None);
         };
-        let unreachable = |why: &dyn std::fmt::Display| format!("the gate at `{url}`: {why}");
         let identity = Identity::from_pem(read(cert)?, secret(key)?);
         let tls = ClientTlsConfig::new()
             .ca_certificate(Certificate::from_pem(read(ca)?))
             .identity(identity);
-        let place = Endpoint::from_shared(url.clone()).map_err(|e| unreachable(&e))?;
-        let place = place.timeout(PATIENCE).connect_timeout(PATIENCE);
-        if place.uri().scheme_str() != Some("https") {
-            return Err(unreachable(&"not `https://HOST:PORT`"));
-        }
-        let at = net::resolved(place.uri()).await.map_err(|e| unreachable(&e))?;
-        let channel = place.tls_config(tls).map_err(|e| unreachable(&told(&e)))?.connect().await;
-        let channel = channel.map_err(|e| unreachable(&told(&e)))?;
-        Gate::challenge(channel, None, &unreachable).await.map(|gate| Some(gate.seen_from(at)))
+        Gate::over_tls(url, tls).await.map(Some).map_err(Fault::at(url))
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))
+fn read(path: &Path) -> Result<Vec<u8>, FileError> {
+    std::fs::read(path).map_err(FileError::at(path))
 }
 
-fn secret(path: &Path) -> Result<Vec<u8>, String> {
+fn secret(path: &Path) -> Result<Vec<u8>, private::Error> {
     let read = private::read(path, private::BYTES_MAX);
-    read.map(|(_, pem)| pem.to_vec()).map_err(|why| format!("`{}` {why}", path.display()))
+    let unused = |why| private::Error { path: path.to_owned(), why };
+    read.map(|(_, pem)| pem.to_vec()).map_err(unused)
 }
 
-/// An error with what it comes from: of TLS the outermost one says nothing.
-fn told(error: &dyn std::error::Error) -> String {
+/// An error with what it comes from.
+fn with_sources(error: &dyn std::error::Error) -> String {
     let below = std::iter::successors(error.source(), |error| error.source());
     below.fold(error.to_string(), |text, error| format!("{text}: {error}"))
 }
@@ -118,23 +169,31 @@ pub struct Gate {
 
 impl Gate {
     /// Asks for a challenge.
-    pub async fn ask(socket: &Path) -> Result<Self, String> {
-        let unreachable =
-            |why: &dyn std::fmt::Display| format!("the gate at `{}`: {why}", socket.display());
-        let process = process(socket).await.map_err(|e| unreachable(&e))?;
-        let channel = endpoint(socket)?.connect().await.map_err(|e| unreachable(&e))?;
-        Self::challenge(channel, process, &unreachable).await
+    pub async fn ask(socket: &Path) -> Result<Self, Error> {
+        let place = socket.display().to_string();
+        Self::on_socket(socket).await.map_err(Fault::at(&place))
     }
 
-    async fn challenge(
-        channel: Channel,
-        process: Option<i32>,
-        unreachable: &impl Fn(&dyn std::fmt::Display) -> String,
-    ) -> Result<Self, String> {
+    async fn on_socket(socket: &Path) -> Result<Self, Fault> {
+        let process = process(socket).await?;
+        Self::challenge(endpoint(socket)?.connect().await?, process).await
+    }
+
+    async fn over_tls(url: &str, tls: ClientTlsConfig) -> Result<Self, Fault> {
+        let place = Endpoint::from_shared(url.to_owned())?;
+        let place = place.timeout(PATIENCE).connect_timeout(PATIENCE);
+        if place.uri().scheme_str() != Some("https") {
+            return Err(Fault::Scheme);
+        }
+        let at = net::resolved(place.uri()).await?;
+        let channel = place.tls_config(tls)?.connect().await?;
+        Ok(Self::challenge(channel, None).await?.seen_from(at))
+    }
+
+    async fn challenge(channel: Channel, process: Option<i32>) -> Result<Self, Fault> {
         let mut client = GateClient::new(channel);
-        let asked = client.challenge_posture(ChallengePostureRequest {}).await;
-        let given = asked.map_err(|status| unreachable(&said(&status)))?.into_inner();
-        let bad = |text: &String| unreachable(&format!("`{text}` is no address"));
+        let given = client.challenge_posture(ChallengePostureRequest {}).await?.into_inner();
+        let bad = |text: &String| Fault::Address(text.clone());
         let address = |text: &String| text.parse::<SocketAddr>().map_err(|_| bad(text));
         let operators = Some(&given.operators).filter(|text| !text.is_empty());
         let surroundings = Surroundings {
@@ -165,7 +224,7 @@ impl Gate {
     }
 
     /// Hands in what was found.
-    pub async fn tell(&mut self, probes: &[Probe]) -> Result<(Vec<String>, u64), String> {
+    pub async fn tell(&mut self, probes: &[Probe]) -> Result<Receipt, Error> {
         let probes = probes.iter().map(|probe| PostureProbe {
             probe: probe.probe.clone(),
             target: probe.target.clone(),
@@ -177,11 +236,10 @@ impl Gate {
             doctor: concat!("wicketgate ", env!("CARGO_PKG_VERSION")).to_owned(),
             probes: probes.collect(),
         };
-        let told = self.client.report_posture(request).await;
-        let told =
-            told.map_err(|status| format!("the gate did not take the report: {}", said(&status)))?;
-        let told = told.into_inner();
-        Ok((told.reasons, told.receipt.map(|receipt| receipt.seq).unwrap_or_default()))
+        let report = self.client.report_posture(request).await.map_err(Error::Report)?;
+        let report = report.into_inner();
+        let seq = report.receipt.map(|receipt| receipt.seq).unwrap_or_default();
+        Ok(Receipt { reasons: report.reasons, seq })
     }
 }
 

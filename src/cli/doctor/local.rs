@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::ExitStatus;
 
 use rustix::fs::{Access, AtFlags, CWD};
 use rustix::net::{AddressFamily, SocketType, ipproto};
@@ -35,7 +36,7 @@ pub fn no_gate(name: &str) -> Probe {
 }
 
 /// Tries everything; `namespaces`: whether one could be made.
-pub fn all(around: Option<&Surroundings>, namespaces: Result<bool, String>) -> Vec<Probe> {
+pub fn all(around: Option<&Surroundings>, namespaces: Result<bool, NamespaceError>) -> Vec<Probe> {
     let mut probes = raw();
     probes.extend(TOKENS.map(|path| probe("credentials.token", path, opened(Path::new(path)))));
     probes.push(probe("privileges.capabilities", "this process", capabilities()));
@@ -122,11 +123,22 @@ fn escalation() -> (Attempt, String) {
     }
 }
 
-fn made(namespaces: Result<bool, String>) -> (Attempt, String) {
+fn made(namespaces: Result<bool, NamespaceError>) -> (Attempt, String) {
     match namespaces {
         Ok(made) => open_if(made, "made", "not permitted"),
-        Err(why) => (Attempt::Unknown, why),
+        Err(error) => (Attempt::Unknown, error.to_string()),
     }
+}
+
+/// An attempt to make a user namespace that says nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum NamespaceError {
+    /// The process that would try cannot be started.
+    #[error(transparent)]
+    Start(#[from] io::Error),
+    /// It ended otherwise than by its own decision.
+    #[error("the attempt ended with {0}")]
+    Ended(ExitStatus),
 }
 
 /// Makes a user namespace, in which this process has every capability. It has to end after that.

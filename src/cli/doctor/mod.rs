@@ -15,7 +15,8 @@ mod local;
 mod net;
 mod targets;
 
-use gate::Gate;
+use gate::{Gate, Receipt};
+use local::NamespaceError;
 use targets::Target;
 
 /// Run as the agent: try to bypass the gate, and report the result to it.
@@ -134,22 +135,19 @@ async fn once(args: &Args) -> Once {
     Once { exit: exit(&probes, told.as_ref()), heard: !matches!(told, Some(Err(_))) }
 }
 
-/// What the gate made of it: what speaks against the agent's isolation, and the entry's place.
-type Told = Result<(Vec<String>, u64), String>;
-
-fn exit(probes: &[Probe], told: Option<&Told>) -> Exit {
+fn exit(probes: &[Probe], told: Option<&Result<Receipt, gate::Error>>) -> Exit {
     let any = |outcome| probes.iter().any(|probe| probe.outcome == outcome);
     match told {
         _ if any(Attempt::Open) => Exit::Invalid,
         Some(Err(_)) => Exit::Unverifiable,
         Some(Ok(_)) | None if any(Attempt::Unknown) => Exit::Unverifiable,
         // The gate sees what the agent cannot: whose uid it has.
-        Some(Ok((reasons, _))) if !reasons.is_empty() => Exit::Invalid,
+        Some(Ok(Receipt { reasons, .. })) if !reasons.is_empty() => Exit::Invalid,
         Some(Ok(_)) | None => Exit::Ok,
     }
 }
 
-fn print(probes: &[Probe], told: Option<&Told>) {
+fn print(probes: &[Probe], told: Option<&Result<Receipt, gate::Error>>) {
     for Probe { probe, target, outcome, detail } in probes {
         say(format!("{:<8} {probe:<24} {target}: {detail}", outcome.as_str()));
     }
@@ -158,18 +156,16 @@ fn print(probes: &[Probe], told: Option<&Told>) {
     say(format!("{blocked} blocked, {open} open, {unknown} unknown"));
     match told {
         None => say("no gate has the report: name one with --socket or --gate"),
-        Some(Ok((reasons, seq))) => {
+        Some(Ok(Receipt { reasons, seq })) => {
             let passed = if reasons.is_empty() { "passed" } else { "failed" };
             say(format!("the gate recorded it as entry {seq}: {passed}"));
             reasons.iter().for_each(|why| say(format!("  {why}")));
         }
-        Some(Err(why)) => {
-            fail(Exit::Unverifiable, why);
-        }
+        Some(Err(error)) => _ = fail(Exit::Unverifiable, error),
     }
 }
 
-fn shown(probes: &[Probe], told: Option<&Told>) -> Value {
+fn shown(probes: &[Probe], told: Option<&Result<Receipt, gate::Error>>) -> Value {
     let probes: Vec<Value> = probes
         .iter()
         .map(|Probe { probe, target, outcome, detail }| {
@@ -177,20 +173,22 @@ fn shown(probes: &[Probe], told: Option<&Told>) -> Value {
         })
         .collect();
     let told = told.map(|told| match told {
-        Ok((reasons, seq)) => json!({"passed": reasons.is_empty(), "reasons": reasons, "seq": seq}),
-        Err(why) => json!({"error": why}),
+        Ok(Receipt { reasons, seq }) => {
+            json!({"passed": reasons.is_empty(), "reasons": reasons, "seq": seq})
+        }
+        Err(error) => json!({"error": error.to_string()}),
     });
     json!({"probes": probes, "told": told})
 }
 
 /// Whether a user namespace can be made: a process with threads, as this one, is never allowed to.
-fn namespaces() -> Result<bool, String> {
+fn namespaces() -> Result<bool, NamespaceError> {
     let mut child = Command::new("/proc/self/exe");
     child.args(["config", "doctor", "--try-namespace"]).stdin(Stdio::null()).stdout(Stdio::null());
-    let ended = child.stderr(Stdio::null()).status().map_err(|e| e.to_string())?;
+    let ended = child.stderr(Stdio::null()).status()?;
     match ended.code() {
         Some(0) => Ok(true),
         Some(1) => Ok(false),
-        Some(_) | None => Err(format!("the attempt ended with {ended}")),
+        Some(_) | None => Err(NamespaceError::Ended(ended)),
     }
 }

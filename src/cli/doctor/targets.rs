@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::cli::argument::ArgumentError;
+
 /// Attempts of one kind.
 pub struct Group {
     /// What they are called.
@@ -72,19 +74,18 @@ pub enum Target {
 }
 
 impl FromStr for Target {
-    type Err = String;
+    type Err = ArgumentError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ArgumentError> {
         let address = |text: &str| {
-            text.parse::<SocketAddr>().map_err(|_| format!("`{text}` is not ADDRESS:PORT"))
+            let wrong = |_| ArgumentError::TargetAddress(text.to_owned());
+            text.parse::<SocketAddr>().map_err(wrong)
         };
         match text.split_once(':') {
             Some(("tcp", at)) => Ok(Self::Tcp(address(at)?)),
             Some(("udp", at)) => Ok(Self::Udp(address(at)?)),
             Some(("unix", path)) if path.starts_with('/') => Ok(Self::Unix(path.into())),
-            Some(_) | None => {
-                Err("expected tcp:ADDRESS:PORT, udp:ADDRESS:PORT or unix:/FILE".to_owned())
-            }
+            Some(_) | None => Err(ArgumentError::Target),
         }
     }
 }
@@ -114,9 +115,11 @@ mod tests {
 
     #[test]
     fn a_target_is_a_protocol_and_a_place() {
-        assert_eq!("tcp:[::1]:1".parse(), Ok(Target::Tcp(([0, 0, 0, 0, 0, 0, 0, 1], 1).into())));
-        assert_eq!("udp:127.0.0.1:53".parse(), Ok(Target::Udp(([127, 0, 0, 1], 53).into())));
-        assert_eq!("unix:/a".parse(), Ok(Target::Unix("/a".into())));
+        let parsed = |text: &str| text.parse::<Target>().ok();
+        let loopback = Target::Tcp(([0, 0, 0, 0, 0, 0, 0, 1], 1).into());
+        assert_eq!(parsed("tcp:[::1]:1"), Some(loopback));
+        assert_eq!(parsed("udp:127.0.0.1:53"), Some(Target::Udp(([127, 0, 0, 1], 53).into())));
+        assert_eq!(parsed("unix:/a"), Some(Target::Unix("/a".into())));
         for wrong in ["", "tcp:host:1", "tcp:1.2.3.4", "unix:a", "icmp:1.1.1.1:0", "1.1.1.1:1"] {
             assert!(wrong.parse::<Target>().is_err(), "{wrong}");
         }

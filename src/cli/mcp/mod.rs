@@ -9,11 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{Exit, config, fail, fail_all};
+use super::{Exit, argument, config, fail, fail_all};
 use crate::app;
 use crate::clock::{SystemEntropy, random16};
 use crate::config::Config;
-use crate::mcp::name::is_server;
 
 mod bridge;
 mod client;
@@ -56,10 +55,10 @@ pub struct Args {
     )]
     config: PathBuf,
     /// Offer only the tools of this server, under their own names.
-    #[arg(long, value_name = "NAME", value_parser = server_name)]
+    #[arg(long, value_name = "NAME", value_parser = argument::server)]
     server: Option<String>,
     /// Continue or open the run of this name; if omitted, each session opens a run.
-    #[arg(long = "run-name", alias = "run", value_name = "NAME", value_parser = run_name)]
+    #[arg(long = "run-name", alias = "run", value_name = "NAME", value_parser = argument::run_name)]
     run: Option<String>,
 }
 
@@ -68,19 +67,6 @@ pub struct Args {
 enum Command {
     /// Put a gate in front of one MCP server that a command starts.
     Wrap(wrap::Args),
-}
-
-fn server_name(text: &str) -> Result<String, String> {
-    is_server(text)
-        .then(|| text.to_owned())
-        .ok_or_else(|| "a server is named with [a-z0-9_-]{1,32}".to_owned())
-}
-
-fn run_name(text: &str) -> Result<String, String> {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
-    ((1..=64).contains(&text.len()) && text.bytes().all(plain))
-        .then(|| text.to_owned())
-        .ok_or_else(|| "a run is named with [A-Za-z0-9_.-]{1,64}".to_owned())
 }
 
 /// How long the last lines may take to be read.

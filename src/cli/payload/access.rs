@@ -34,13 +34,12 @@ impl Ledger {
     /// # Errors
     /// It cannot be opened.
     pub async fn open(access: &Access) -> Result<Self, Failure> {
-        let usage = |why: String| (Exit::Usage, why);
-        let config = configuration(&access.source).map_err(usage)?;
+        let config = configuration(&access.source)?;
         let eraser = access.eraser_url_file.as_ref().map(|path| reader::url(path));
-        let eraser = eraser.transpose().map_err(|e| usage(e.to_string()))?;
+        let eraser = eraser.transpose().map_err(Failure::usage)?;
         let url = match (access.source.place(), &config) {
             (Some(Place::PostgresUrlFile(path)), _) => {
-                Some(reader::url(path).map_err(|e| usage(e.to_string()))?)
+                Some(reader::url(path).map_err(Failure::usage)?)
             }
             (_, Some(Config { ledger: config::Ledger::Postgres(ledger), .. })) => {
                 Some(ledger.connect.expose().to_owned())
@@ -48,10 +47,10 @@ impl Ledger {
             (_, _) => None,
         };
         let (reader, keeper, store) = match eraser.or(url) {
-            Some(url) => postgres(&url).await.map_err(unreadable)?,
+            Some(url) => postgres(&url).await.map_err(Failure::unverifiable)?,
             None => sqlite(&access.source, config.as_ref()).await?,
         };
-        let chains = reader.chains().await.map_err(unreadable)?;
+        let chains = reader.chains().await.map_err(Failure::unverifiable)?;
         let chains = chains.into_iter().map(|row| (row.chain, row)).collect();
         Ok(Self { reader, keeper, chains, config, store })
     }
@@ -74,16 +73,20 @@ async fn sqlite(source: &Source, config: Option<&Config>) -> Result<Opened, Fail
     let path = match (source.place(), config) {
         (Some(Place::Sqlite(path)), _) => path.to_owned(),
         (_, Some(Config { ledger: config::Ledger::Sqlite(ledger), .. })) => ledger.path.clone(),
-        (_, _) => return Err((Exit::Usage, reader::Error::Nowhere.to_string())),
+        (_, _) => return Err(Failure::usage(reader::Error::Nowhere)),
     };
-    let reader = reader::open_reader(source).await.map_err(unreadable)?;
-    Ok((reader, Arc::new(SqliteKeeper::open(&path).await.map_err(unreadable)?), "sqlite"))
+    let reader = reader::open_reader(source).await.map_err(Failure::unverifiable)?;
+    Ok((
+        reader,
+        Arc::new(SqliteKeeper::open(&path).await.map_err(Failure::unverifiable)?),
+        "sqlite",
+    ))
 }
 
 /// The configuration, if it was named.
-pub fn configuration(source: &Source) -> Result<Option<Config>, String> {
+pub fn configuration(source: &Source) -> Result<Option<Config>, Failure> {
     let Some(Place::Config(path)) = source.place() else { return Ok(None) };
-    reader::configuration(path).map(Some)
+    reader::configuration(path).map(Some).map_err(Failure::usage)
 }
 
 /// The tenant of this configuration, unless another is named.
@@ -95,14 +98,9 @@ pub fn tenant(named: Option<&String>, config: Option<&Config>) -> String {
     named.cloned().or(of_config).unwrap_or_else(|| "default".to_owned())
 }
 
-/// The ledger cannot be read.
-pub fn unreadable(error: impl std::fmt::Display) -> Failure {
-    (Exit::Unverifiable, error.to_string())
-}
-
 /// How a command ends that erased or held nothing.
-pub fn refused(error: &erasure::Error) -> Failure {
-    let exit = match error {
+pub fn refused(error: erasure::Error) -> Failure {
+    let exit = match &error {
         erasure::Error::Store(_) | erasure::Error::Unrecorded(_) => Exit::Unverifiable,
         erasure::Error::NoRun(_)
         | erasure::Error::NoLog(_)
@@ -110,5 +108,5 @@ pub fn refused(error: &erasure::Error) -> Failure {
         | erasure::Error::Order(..)
         | erasure::Error::NotHeld(_) => Exit::Invalid,
     };
-    (exit, error.to_string())
+    Failure::new(exit, error)
 }

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::cli::Failure;
 use crate::cli::reader::{self, Place, Source};
 use crate::evidence::disclosed::Redactions;
 use crate::ledger::vault::Vault;
+use crate::operator::api::requests::Export;
 
 /// What to disclose, of payloads that are disclosed at all.
 #[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
@@ -26,14 +28,15 @@ impl Disclosure {
     ///
     /// # Errors
     /// A text of another form.
-    pub fn redactions(&self) -> Result<Redactions, String> {
-        Redactions::parse(&self.redact, &self.disclose)
+    pub fn redactions(&self) -> Result<Redactions, Failure> {
+        Redactions::parse(&self.redact, &self.disclose).map_err(Failure::usage)
     }
 
     /// The choice, as the request to the operator API names it.
     #[must_use]
-    pub fn asked(&self) -> serde_json::Value {
-        serde_json::json!({"redact": self.redact, "disclose": self.disclose})
+    pub fn asked(&self) -> Export {
+        let (redact, disclose) = (self.redact.clone(), self.disclose.clone());
+        Export { redact, disclose, ..Export::default() }
     }
 
     /// Whether keys were named.
@@ -46,12 +49,12 @@ impl Disclosure {
     ///
     /// # Errors
     /// A key or the configuration cannot be used.
-    pub fn vault(&self, source: &Source) -> Result<Option<Arc<Vault>>, String> {
+    pub fn vault(&self, source: &Source) -> Result<Option<Arc<Vault>>, Failure> {
         if let Some((first, others)) = self.encryption_key.split_first() {
-            return Vault::load(first, others).map(Arc::new).map(Some).map_err(|e| e.to_string());
+            return Vault::load(first, others).map(Arc::new).map(Some).map_err(Failure::usage);
         }
         let Some(Place::Config(path)) = source.place() else { return Ok(None) };
-        let config = reader::configuration(path)?;
-        config.vault().map_err(|e| e.to_string())
+        let config = reader::configuration(path).map_err(Failure::usage)?;
+        config.vault().map_err(Failure::usage)
     }
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::access::{Ledger, refused, tenant, unreadable};
+use super::access::{Ledger, refused, tenant};
 use super::order::{Wish, brought_or, signed_by};
 use super::{After, Erase, Expire, Failure};
+use crate::approval::Signed;
 use crate::approval::order::{Statement, Word};
 use crate::cli::api::Api;
 use crate::cli::api::remote;
@@ -20,6 +21,7 @@ use crate::domain::digest::Digest;
 use crate::evidence::erasure::{Asked, Recorded, Shelf, Wanted};
 use crate::evidence::receipt::{self, Told};
 use crate::ledger::retention::{BACKUP_DAYS, Clocks, Grounds, Residue, Warrant};
+use crate::operator::api::requests::Erasure;
 
 /// What was done.
 #[derive(Default)]
@@ -39,7 +41,7 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
     let tenant = tenant(command.fleet.tenant.as_ref(), ledger.config.as_ref());
     let shelf = ledger.shelf(&tenant);
     if command.resume {
-        let deleted = shelf.sweep().await.map_err(|e| refused(&e))?;
+        let deleted = shelf.sweep().await.map_err(refused)?;
         // WHY: rows that are gone already leave nothing to look for, so the file is made anew.
         let after = After { vacuum: true, ..command.after.clone() };
         return finish(&ledger, &after, &Done { deleted, ..Done::default() }).await;
@@ -50,14 +52,14 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         return Ok(sign::printed(&statement.bytes()));
     }
     let asked = asked(command, brought.as_ref())?;
-    let found = shelf.find(&asked).await.map_err(|e| refused(&e))?;
+    let found = shelf.find(&asked).await.map_err(refused)?;
     if !found.absent.is_empty() {
         let absent = found.absent.len();
         let line = format!("{} not stored: erased before, or never kept", many(absent, "payload"));
         tell(json!({"absent": absent}), line);
     }
-    let records = shelf.records().await.map_err(|e| refused(&e))?;
-    shelf.refuse_held(&records, &found.wanted).await.map_err(|e| refused(&e))?;
+    let records = shelf.records().await.map_err(refused)?;
+    shelf.refuse_held(&records, &found.wanted).await.map_err(refused)?;
     if !command.yes {
         let count = found.count();
         let line = format!("{} to erase; nothing was erased: add `--yes`", many(count, "payload"));
@@ -72,7 +74,7 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         .await?;
     let by = signed_by(&order);
     let (wanted, signer) = ((&found.wanted, asked.run.as_ref()), order.by().subject.as_str());
-    shelf.refuse_part(&records, wanted, (&[signer], &by)).await.map_err(|e| refused(&e))?;
+    shelf.refuse_part(&records, wanted, (&[signer], &by)).await.map_err(refused)?;
     let grounds = Grounds {
         by,
         backups_expire_by: backups(&command.after, ledger.config.as_ref()),
@@ -109,25 +111,26 @@ async fn erase_remote(command: &Erase, api: &Api) -> Result<Exit, Failure> {
         ("`--key`", after.key.is_some()),
         ("`--backups`", after.backups.is_some()),
     ];
-    command.remote.excludes(&theirs).map_err(|why| (Exit::Usage, why))?;
+    command.remote.excludes(&theirs).map_err(Failure::usage)?;
     let brought = signing.brought()?;
-    let mut body = if signing.statement {
+    let request = if signing.statement {
         return Ok(sign::printed(&wish(command).over_api(api).await?.bytes()));
     } else if command.yes {
-        signing.body(&brought_or(brought, wish(command).over_api(api)).await?)?
+        let statement = brought_or(brought, wish(command).over_api(api)).await?;
+        let Signed { statement, signature } = signing.sign(&statement)?;
+        let (statement, signature) = (Some(statement), Some(signature));
+        Erasure { statement, signature, ..Erasure::default() }
     } else {
         dry(&asked(command, brought.as_ref())?)
     };
-    if let Some(members) = body.as_object_mut() {
-        members.insert("vacuum".into(), after.vacuum.into());
-    }
-    remote::erase(api, &body, after.receipt.as_deref()).await
+    let request = Erasure { vacuum: after.vacuum, ..request };
+    remote::erase(api, &request, after.receipt.as_deref()).await
 }
 
 /// The payloads that the options mean, or the order that was brought.
 fn asked(command: &Erase, brought: Option<&Statement>) -> Result<Asked, Failure> {
     match brought {
-        Some(said) => Asked::of(said).map_err(|e| refused(&e)),
+        Some(said) => Asked::of(said).map_err(refused),
         None => Ok(Asked {
             run: command.run,
             role: command.role.clone(),
@@ -137,19 +140,15 @@ fn asked(command: &Erase, brought: Option<&Statement>) -> Result<Asked, Failure>
 }
 
 /// The request that only lists what would be erased.
-fn dry(asked: &Asked) -> Value {
-    let mut body = json!({"dry_run": true});
+fn dry(asked: &Asked) -> Erasure {
     let commitments: Vec<String> = asked.commitments.iter().map(Digest::hex).collect();
-    let named = [
-        ("run", asked.run.map(|run| json!(run.to_string()))),
-        ("role", asked.role.as_ref().map(|role| json!(role))),
-        ("commitments", Some(json!(commitments)).filter(|_| !commitments.is_empty())),
-    ];
-    if let Some(members) = body.as_object_mut() {
-        let named = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        members.extend(named);
+    Erasure {
+        dry_run: true,
+        run: asked.run.map(|run| run.to_string()),
+        role: asked.role.clone(),
+        commitments: Some(commitments).filter(|all| !all.is_empty()),
+        ..Erasure::default()
     }
-    body
 }
 
 pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
@@ -162,16 +161,17 @@ pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
     clocks.0.extend(command.keep.iter().cloned());
     let now = SystemClock::new().now();
     let mut wanted = Wanted::new();
-    for (chain, kept) in shelf.kept().await.map_err(|e| refused(&e))? {
+    for (chain, kept) in shelf.kept().await.map_err(refused)? {
         if clocks.due(&kept, now) {
             wanted.entry(chain.chain).or_default().insert(kept.commitment);
         }
     }
-    let records = shelf.records().await.map_err(|e| refused(&e))?;
+    let records = shelf.records().await.map_err(refused)?;
     let mut held = 0_usize;
     for (chain, list) in &mut wanted {
         let Some(row) = ledger.chains.get(chain) else { continue };
-        let holds = records.held(ledger.reader.as_ref(), row, list).await.map_err(unreadable)?;
+        let holds =
+            records.held(ledger.reader.as_ref(), row, list).await.map_err(Failure::unverifiable)?;
         let before = list.len();
         list.retain(|c| !holds.contains_key(c));
         held = held.saturating_add(before.saturating_sub(list.len()));
@@ -184,7 +184,7 @@ pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     if wanted.is_empty() {
-        let deleted = shelf.sweep().await.map_err(|e| refused(&e))?;
+        let deleted = shelf.sweep().await.map_err(refused)?;
         return finish(&ledger, &command.after, &Done { deleted, ..Done::default() }).await;
     }
     let grounds = Grounds {
@@ -201,7 +201,7 @@ async fn prepare(
     source: &crate::cli::reader::Source,
     args: &FleetArgs,
 ) -> Result<Recording, Failure> {
-    Recording::prepare(source, args).await.map_err(|why| (Exit::Usage, why))
+    Recording::prepare(source, args).await.map_err(Failure::usage)
 }
 
 /// Records and deletes, holding the fleet log so that no hold can come in between.
@@ -211,13 +211,13 @@ async fn recorded(
     wanted: &Wanted,
     grounds: &Grounds,
 ) -> Result<Done, Failure> {
-    let fleet = recording.open().await.map_err(unreadable)?;
-    let recorded = shelf.record(&fleet, wanted, grounds).await.map_err(|e| refused(&e));
-    let closed = fleet.close().await.map_err(unreadable);
+    let fleet = recording.open().await.map_err(Failure::unverifiable)?;
+    let recorded = shelf.record(&fleet, wanted, grounds).await.map_err(refused);
+    let closed = fleet.close().await.map_err(Failure::unverifiable);
     let recorded = recorded?;
     closed?;
     // Rows are deleted only now: every one of them stands in the log.
-    let deleted = shelf.sweep().await.map_err(|e| refused(&e))?;
+    let deleted = shelf.sweep().await.map_err(refused)?;
     Ok(Done { recorded, deleted })
 }
 
@@ -229,7 +229,7 @@ fn backups(after: &After, config: Option<&Config>) -> crate::domain::time::Times
 
 /// Cleans the store's files, says what was done, and writes the receipt.
 async fn finish(ledger: &Ledger, after: &After, done: &Done) -> Result<Exit, Failure> {
-    let residue = ledger.keeper.scrub(after.vacuum).await.map_err(unreadable)?;
+    let residue = ledger.keeper.scrub(after.vacuum).await.map_err(Failure::unverifiable)?;
     let word = residue.as_str();
     let line = format!("{} erased with the salts", many(done.deleted, "payload"));
     tell(json!({"erased": done.deleted, "residue": word}), line);
@@ -248,12 +248,12 @@ async fn finish(ledger: &Ledger, after: &After, done: &Done) -> Result<Exit, Fai
         if done.recorded.seqs.is_empty() {
             tell(json!({"receipt": null}), "no receipt, because nothing new was recorded");
         } else {
-            let key = SecretKey::load(key).map_err(|e| (Exit::Usage, e.to_string()))?;
+            let key = SecretKey::load(key).map_err(Failure::usage)?;
             let told = Told { deleted: done.deleted, residue: word, store: ledger.store };
             let Recorded { fleet, seqs } = &done.recorded;
             let made = receipt::make(ledger.reader.as_ref(), fleet, seqs, &told, &key);
-            let made = made.await.map_err(unreadable)?;
-            write_new(path, &made).map_err(|why| (Exit::Usage, why))?;
+            let made = made.await.map_err(Failure::unverifiable)?;
+            write_new(path, &made).map_err(Failure::usage)?;
             tell(json!({"receipt": path}), format!("receipt {}", path.display()));
         }
     }

@@ -1,10 +1,11 @@
 //! Holds: entries of the fleet log that erasing and expiring heed.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::access::{configuration, refused, unreadable};
+use super::access::{configuration, refused};
 use super::order::{Wish, brought_or, signed_by};
 use super::{About, Failure, Hold, Release};
+use crate::approval::Signed;
 use crate::approval::order::Word;
 use crate::cli::api::remote::{self, RemoteArgs};
 use crate::cli::approval::sign;
@@ -14,6 +15,7 @@ use crate::cli::{Exit, tell};
 use crate::domain::id::RunId;
 use crate::evidence::erasure::{Change, HoldOn, HoldSet, log_of, set_hold};
 use crate::ledger::store::LedgerReader;
+use crate::operator::api::requests::LegalHold;
 
 pub async fn place(command: &Hold) -> Result<Exit, Failure> {
     let Hold { about: About { source, remote: over, fleet, run, log }, reason, by, .. } = command;
@@ -25,9 +27,9 @@ pub async fn place(command: &Hold) -> Result<Exit, Failure> {
     let change = Change::Place(reason.clone());
     let by = by.as_deref().unwrap_or_default();
     let recording = prepare(source, fleet).await?;
-    let reader = reader::open_reader(source).await.map_err(unreadable)?;
+    let reader = reader::open_reader(source).await.map_err(Failure::unverifiable)?;
     // What is not there is said before the fleet log is opened.
-    log_of(reader.as_ref(), &recording.tenant, &on).await.map_err(|e| refused(&e))?;
+    log_of(reader.as_ref(), &recording.tenant, &on).await.map_err(refused)?;
     record(reader.as_ref(), recording, &on, (&change, by)).await
 }
 
@@ -36,7 +38,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
         command;
     let brought = signing.brought()?;
     let on = match &brought {
-        Some(said) => HoldOn::of(said).map_err(|e| refused(&e))?,
+        Some(said) => HoldOn::of(said).map_err(refused)?,
         None => on(run.as_ref(), log.as_ref())?,
     };
     let wish = wish(&on, reason.clone().unwrap_or_default());
@@ -46,13 +48,13 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
         if signing.statement {
             return Ok(sign::printed(&statement.bytes()));
         }
-        return remote::hold(&api, &signing.body(&statement)?).await;
+        return remote::hold(&api, &lift(signing.sign(&statement)?)).await;
     }
-    let config = configuration(source).map_err(|why| (Exit::Usage, why))?;
-    let reader = reader::open_reader(source).await.map_err(unreadable)?;
+    let config = configuration(source)?;
+    let reader = reader::open_reader(source).await.map_err(Failure::unverifiable)?;
     let tenant = super::access::tenant(fleet.tenant.as_ref(), config.as_ref());
     // What is not there is said before anybody signs.
-    log_of(reader.as_ref(), &tenant, &on).await.map_err(|e| refused(&e))?;
+    log_of(reader.as_ref(), &tenant, &on).await.map_err(refused)?;
     let statement = brought_or(brought, wish.beside(reader.as_ref(), &tenant)).await?;
     if signing.statement {
         return Ok(sign::printed(&statement.bytes()));
@@ -69,16 +71,23 @@ fn on(run: Option<&RunId>, log: Option<&String>) -> Result<HoldOn, Failure> {
     match (log, run) {
         (Some(log), _) => Ok(HoldOn::Log(log.clone())),
         (None, Some(run)) => Ok(HoldOn::Run(*run)),
-        (None, None) => Err((Exit::Usage, "name a run or a log".to_owned())),
+        (None, None) => Err(Failure::usage("name a run or a log")),
     }
 }
 
 /// The request for a hold.
-fn asked(on: &HoldOn, reason: &str) -> Value {
-    match on {
-        HoldOn::Log(log) => json!({"log": log, "reason": reason}),
-        HoldOn::Run(run) => json!({"run": run.to_string(), "reason": reason}),
-    }
+fn asked(on: &HoldOn, reason: &str) -> LegalHold {
+    let (log, run) = match on {
+        HoldOn::Log(log) => (Some(log.clone()), None),
+        HoldOn::Run(run) => (None, Some(run.to_string())),
+    };
+    LegalHold { log, run, reason: Some(reason.to_owned()), ..LegalHold::default() }
+}
+
+/// The request for the end of a hold.
+fn lift(order: Signed) -> LegalHold {
+    let (statement, signature) = (Some(order.statement), Some(order.signature));
+    LegalHold { statement, signature, ..LegalHold::default() }
 }
 
 fn wish(on: &HoldOn, reason: String) -> Wish {
@@ -93,11 +102,11 @@ fn wish(on: &HoldOn, reason: String) -> Wish {
 /// Over the operator API the hub or gate uses its own keys.
 fn beside_nothing(over: &RemoteArgs, fleet: &FleetArgs) -> Result<(), Failure> {
     let theirs = [("the fleet's options", *fleet != FleetArgs::default())];
-    over.excludes(&theirs).map_err(|why| (Exit::Usage, why))
+    over.excludes(&theirs).map_err(Failure::usage)
 }
 
 async fn prepare(source: &Source, fleet: &FleetArgs) -> Result<Recording, Failure> {
-    Recording::prepare(source, fleet).await.map_err(|why| (Exit::Usage, why))
+    Recording::prepare(source, fleet).await.map_err(Failure::usage)
 }
 
 /// Puts it on the fleet log.
@@ -108,11 +117,11 @@ async fn record(
     change: (&Change, &str),
 ) -> Result<Exit, Failure> {
     let tenant = recording.tenant.clone();
-    let fleet = recording.open().await.map_err(unreadable)?;
+    let fleet = recording.open().await.map_err(Failure::unverifiable)?;
     let done = set_hold(reader, &fleet, (&tenant, on), change).await;
     let origin = fleet.origin().to_owned();
-    fleet.close().await.map_err(unreadable)?;
-    match done.map_err(|e| refused(&e))? {
+    fleet.close().await.map_err(Failure::unverifiable)?;
+    match done.map_err(refused)? {
         HoldSet::Already(now) => {
             tell(
                 json!({"state": "already held", "hold": now.to_string()}),

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::access::{Ledger, refused, tenant, unreadable};
+use super::access::{Ledger, refused, tenant};
 use super::{Failure, List};
+use crate::cli::error::LookupError;
 use crate::cli::{Exit, many, say};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -14,13 +15,14 @@ pub async fn run(command: &List) -> Result<Exit, Failure> {
     let ledger = Ledger::open(&command.access).await?;
     let tenant = tenant(None, ledger.config.as_ref());
     let shelf = ledger.shelf(&tenant);
-    let records = shelf.records().await.map_err(|e| refused(&e))?;
-    let mut kept = shelf.kept().await.map_err(|e| refused(&e))?;
+    let records = shelf.records().await.map_err(refused)?;
+    let mut kept = shelf.kept().await.map_err(refused)?;
     if let Some(run) = &command.run {
-        let chain = ledger.reader.find_run(run).await.map_err(unreadable)?;
-        let chain = chain.ok_or_else(|| (Exit::Invalid, format!("no run {run}")))?;
-        let of_run =
-            commitments_of(ledger.reader.as_ref(), &chain, run).await.map_err(unreadable)?;
+        let chain = ledger.reader.find_run(run).await.map_err(Failure::unverifiable)?;
+        let chain = chain.ok_or_else(|| Failure::invalid(LookupError::Run(*run)))?;
+        let of_run = commitments_of(ledger.reader.as_ref(), &chain, run)
+            .await
+            .map_err(Failure::unverifiable)?;
         let of_run: BTreeSet<Digest> = of_run.into_iter().map(|(c, _)| c).collect();
         kept.retain(|(_, kept)| of_run.contains(&kept.commitment));
     }
@@ -29,7 +31,12 @@ pub async fn run(command: &List) -> Result<Exit, Failure> {
     for chain in ledger.chains.values() {
         let mine = kept.iter().filter(|(row, _)| row.chain == chain.chain);
         let mine = mine.map(|(_, kept)| kept.commitment).collect();
-        held.extend(records.held(ledger.reader.as_ref(), chain, &mine).await.map_err(unreadable)?);
+        held.extend(
+            records
+                .held(ledger.reader.as_ref(), chain, &mine)
+                .await
+                .map_err(Failure::unverifiable)?,
+        );
     }
     held.retain(|c, _| asked.contains(c));
     for (chain, kept) in &kept {

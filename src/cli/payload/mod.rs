@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::api::remote::RemoteArgs;
+use super::argument::{commitment, keep, term};
 use super::reader::Source;
 use super::recorder::FleetArgs;
 use super::{Exit, Failure, JsonArg};
@@ -106,7 +107,7 @@ struct Erase {
     #[arg(long, value_name = "ROLE", requires = "run")]
     role: Option<String>,
     /// Erase these payloads, by their commitments
-    #[arg(long, value_name = "HEX", value_parser = digest, num_args = 1..)]
+    #[arg(long, value_name = "HEX", value_parser = commitment, num_args = 1..)]
     commitment: Vec<Digest>,
     /// Only finish an erasure that was interrupted
     #[arg(long, conflicts_with = "hub")]
@@ -290,10 +291,7 @@ impl After {
     /// Refuses a receipt that nobody signs.
     fn signed(&self) -> Result<(), Failure> {
         if self.receipt.is_some() && self.key.is_none() {
-            return Err((
-                Exit::Usage,
-                "a receipt is signed: name the evidence key (`--key`)".into(),
-            ));
+            return Err(Failure::usage("a receipt is signed: name the evidence key (`--key`)"));
         }
         Ok(())
     }
@@ -310,17 +308,4 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Hold(command) => hold::place(command).await,
         Command::Release(command) => hold::release(command).await,
     }
-}
-
-fn digest(text: &str) -> Result<Digest, String> {
-    Digest::parse(text).ok_or_else(|| "a commitment is 64 lowercase hex digits".to_owned())
-}
-
-fn term(text: &str) -> Result<std::time::Duration, String> {
-    crate::config::duration(text).ok_or_else(|| "expected a term such as `30d` or `12h`".to_owned())
-}
-
-fn keep(text: &str) -> Result<(String, std::time::Duration), String> {
-    let (role, after) = text.split_once('=').ok_or("expected ROLE=TERM, such as `args=30d`")?;
-    Ok((role.to_owned(), term(after)?))
 }

@@ -1,15 +1,13 @@
 //! Orders to erase and to end a hold: written, signed, and held against the list of those who may give them.
 
-use serde_json::{Value, json};
-
-use super::access::unreadable;
-use super::{Failure, Signing};
+use super::Signing;
 use crate::app::approvers::{for_orders, in_force};
 use crate::approval::order::{self, Loosening, Previous, Statement, Word};
-use crate::approval::{Approvers, Signed};
-use crate::cli::Exit;
+use crate::approval::{Approvers, Malformed, Signed};
 use crate::cli::api::Api;
+use crate::cli::approval::SignError;
 use crate::cli::approval::sign::signature;
+use crate::cli::{Failure, FileError};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config};
 use crate::control::{self, stopped_keys};
@@ -18,6 +16,8 @@ use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 use crate::evidence::erasure::newest;
 use crate::ledger::store::LedgerReader;
+use crate::operator::api::route;
+use std::path::PathBuf;
 
 /// What is ordered, before anybody says for whom, when, and after what.
 pub struct Wish {
@@ -54,13 +54,13 @@ impl Wish {
         reader: &dyn LedgerReader,
         tenant: &str,
     ) -> Result<Statement, Failure> {
-        let previous = newest(reader, tenant).await.map_err(unreadable)?;
+        let previous = newest(reader, tenant).await.map_err(Failure::unverifiable)?;
         Ok(self.statement(tenant.to_owned(), previous))
     }
 
     /// The statement of it, after the newest entry of the fleet log that the operator API names.
     pub async fn over_api(self, api: &Api) -> Result<Statement, Failure> {
-        let (tenant, previous) = api.newest("/v1/erasures/head").await?;
+        let (tenant, previous) = api.newest::<route::NewestErasure>().await?;
         Ok(self.statement(tenant, previous))
     }
 }
@@ -81,31 +81,47 @@ pub fn signed_by(order: &Loosening) -> String {
     format!("operator:{}", order.by().subject)
 }
 
+/// What is wrong with an order that is signed here.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// The file does not hold a statement.
+    #[error("`{}`: {error}", file.display())]
+    Statement {
+        file: PathBuf,
+        #[source]
+        error: Malformed,
+    },
+    /// The key that is used where none is named does not sign.
+    #[error("{0}: name your own key with `--operator-key`")]
+    OwnKey(#[source] SignError),
+    /// Nothing says who may sign.
+    #[error(
+        "it is signed by an operator: name the configuration, or the list of approvers and who signs it \
+         (`--signers FILE --approver-key FILE`)"
+    )]
+    NoList,
+}
+
 impl Signing {
     /// The statement that was signed elsewhere, if one is named.
     pub fn brought(&self) -> Result<Option<Statement>, Failure> {
         let Some(path) = &self.order else { return Ok(None) };
-        let at = |why: String| (Exit::Usage, format!("`{}`: {why}", path.display()));
-        let bytes = std::fs::read(path).map_err(|e| at(e.to_string()))?;
-        Statement::parse(&bytes).map(Some).map_err(|e| at(e.to_string()))
+        let bytes = std::fs::read(path).map_err(FileError::at(path)).map_err(Failure::usage)?;
+        let wrong = |error| Failure::usage(Error::Statement { file: path.clone(), error });
+        Statement::parse(&bytes).map(Some).map_err(wrong)
     }
 
     /// Signs it, or takes the signature that was made elsewhere.
     pub fn sign(&self, statement: &Statement) -> Result<Signed, Failure> {
         let bytes = statement.bytes();
         let with = (self.operator_key.as_deref(), self.signature.as_deref());
-        let signature = signature(with, order::NAMESPACE, &bytes).map_err(|why| {
-            let named = self.operator_key.is_some() || self.signature.is_some();
-            let next = if named { "" } else { ": name your own key with `--operator-key`" };
-            (Exit::Invalid, format!("{why}{next}"))
+        let signature = signature(with, order::NAMESPACE, &bytes).map_err(|error| {
+            if self.operator_key.is_some() || self.signature.is_some() {
+                return Failure::invalid(error);
+            }
+            Failure::invalid(Error::OwnKey(error))
         })?;
         Ok(Signed { statement: String::from_utf8_lossy(&bytes).into_owned(), signature })
-    }
-
-    /// The body of the request to the operator API.
-    pub fn body(&self, statement: &Statement) -> Result<Value, Failure> {
-        let Signed { statement, signature } = self.sign(statement)?;
-        Ok(json!({"statement": statement, "signature": signature}))
     }
 
     /// Signs it, and holds it against the list of those who may give orders.
@@ -116,30 +132,30 @@ impl Signing {
         sqlite: Option<&std::path::Path>,
     ) -> Result<Box<Loosening>, Failure> {
         let now = SystemClock::new().now();
-        let list = self.list(config, now).map_err(|why| (Exit::Usage, why))?;
+        let list = self.list(config, now)?;
         let whose = (tenant, &list);
-        let stopped = match orders(config, sqlite).await.map_err(unreadable)? {
-            Some(orders) => stopped_keys(&*orders, whose, now).await.map_err(unreadable)?,
+        let stopped = match orders(config, sqlite).await.map_err(Failure::unverifiable)? {
+            Some(orders) => {
+                stopped_keys(&*orders, whose, now).await.map_err(Failure::unverifiable)?
+            }
             None => std::collections::BTreeSet::new(),
         };
         let signed = self.sign(statement)?;
         let asked = (tenant, &[word][..]);
         let order = order::check(&list.without(stopped), asked, &signed, now);
-        order.map(Box::new).map_err(|refused| (Exit::Invalid, refused.to_string()))
+        order.map(Box::new).map_err(Failure::invalid)
     }
 
     /// The list of those who may give orders.
-    fn list(&self, config: Option<&Config>, now: Timestamp) -> Result<Approvers, String> {
+    fn list(&self, config: Option<&Config>, now: Timestamp) -> Result<Approvers, Failure> {
         if let Some(config) = config {
-            return for_orders(config, now);
+            return for_orders(config, now).map_err(Failure::usage);
         }
         let (Some(file), Some(key)) = (&self.signers, &self.approver_key) else {
-            let why = "it is signed by an operator: name the configuration, or the list of approvers and who signs it \
-                       (`--signers FILE --approver-key FILE`)";
-            return Err(why.into());
+            return Err(Failure::usage(Error::NoList));
         };
-        let keys = PublicKey::load_all(key).map_err(|e| e.to_string())?;
-        in_force(file, (&keys, 1), now).map(|(list, _)| list)
+        let keys = PublicKey::load_all(key).map_err(Failure::usage)?;
+        in_force(file, (&keys, 1), now).map(|(list, _)| list).map_err(Failure::usage)
     }
 }
 

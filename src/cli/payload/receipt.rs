@@ -3,24 +3,23 @@
 use serde_json::json;
 
 use super::{Failure, Keygen, Receipt};
-use crate::cli::{Exit, many, say, tell};
+use crate::cli::{Cause, Exit, FileError, many, say, tell};
 use crate::clock::SystemEntropy;
 use crate::crypto::keys::PublicKey;
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::evidence::receipt;
 use crate::ledger::vault;
+use serde::Deserialize;
 
 pub fn run(command: &Receipt) -> Result<Exit, Failure> {
-    let usage = |why: String| (Exit::Usage, why);
-    let keys = PublicKey::load_all(&command.key).map_err(|e| usage(e.to_string()))?;
+    let keys = PublicKey::load_all(&command.key).map_err(Failure::usage)?;
     let fleet = command.fleet_key.as_ref().map(|path| PublicKey::load_all(path));
-    let fleet = fleet.transpose().map_err(|e| usage(e.to_string()))?.unwrap_or_default();
-    let envelope = std::fs::read(&command.file)
-        .map_err(|e| usage(format!("`{}`: {e}", command.file.display())))?;
+    let fleet = fleet.transpose().map_err(Failure::usage)?.unwrap_or_default();
+    let envelope = std::fs::read(&command.file).map_err(FileError::at(&command.file));
+    let envelope = envelope.map_err(Failure::usage)?;
     let proven = receipt::check(&envelope, &keys, fleet.first());
-    let proven =
-        proven.map_err(|why| (Exit::Invalid, format!("the receipt does not hold: {why}")))?;
+    let proven = proven.map_err(|why| Failure::invalid(Refuted(why.into())))?;
     if command.json {
         let list = proven
             .erasures
@@ -33,18 +32,11 @@ pub fn run(command: &Receipt) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     for (seq, data) in &proven.erasures {
-        let text = |name| data.get(name).and_then(Json::as_str).unwrap_or("unknown");
-        let count = data.get("c").and_then(Json::as_array).map_or(0, <[Json]>::len);
-        say(format!(
-            "entry {seq} of {}: {} of {} erased at {} by {}: {}",
-            proven.fleet,
-            many(count, "payload"),
-            text("log"),
-            text("at"),
-            text("by"),
-            text("basis")
-        ));
-        say(format!("backups may hold the bytes until {}", text("backups_expire_by")));
+        let erasure = data.read::<Erasure>().map_err(Failure::invalid)?;
+        let Erasure { at, backups_expire_by, basis, by, c, log } = erasure;
+        let (fleet, payloads) = (&proven.fleet, many(c.len(), "payload"));
+        say(format!("entry {seq} of {fleet}: {payloads} of {log} erased at {at} by {by}: {basis}"));
+        say(format!("backups may hold the bytes until {backups_expire_by}"));
     }
     if fleet.is_empty() {
         say("the fleet log's own signature was not checked: name its key (`--fleet-public-key`)");
@@ -53,9 +45,29 @@ pub fn run(command: &Receipt) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
+/// What an entry says of an erasure, and when it was written.
+#[derive(Deserialize)]
+struct Erasure {
+    #[serde(default = "unknown")]
+    at: String,
+    backups_expire_by: String,
+    basis: String,
+    by: String,
+    c: Vec<String>,
+    log: String,
+}
+
+fn unknown() -> String {
+    "unknown".to_owned()
+}
+
+/// A receipt that does not hold.
+#[derive(Debug, thiserror::Error)]
+#[error("the receipt does not hold: {0}")]
+struct Refuted(Cause);
+
 pub fn keygen(command: &Keygen) -> Result<Exit, Failure> {
-    let id =
-        vault::keygen(&SystemEntropy, &command.out).map_err(|e| (Exit::Invalid, e.to_string()))?;
+    let id = vault::keygen(&SystemEntropy, &command.out).map_err(Failure::invalid)?;
     let file = command.out.display();
     let line = format!("encryption key  {file}\nkey id          {id}");
     tell(json!({"key": file.to_string(), "key_id": id}), line);

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::cli::{Exit, fail, note, say};
+use crate::cli::error::Occupied;
+use crate::cli::{BundleError, Exit, Failure, FileError, ended, note, say, write_new};
 use crate::domain::json::Json;
 use crate::policy::bundle::Bundle;
 use crate::policy::opa::{pack, unpack};
@@ -40,59 +41,48 @@ pub struct Unpack {
 
 /// Writes the archive.
 pub fn build(args: &Build) -> Exit {
-    let made = Bundle::load(&args.dir).map_err(|errors| super::lines(&errors)).and_then(|bundle| {
-        let fixtures = testing::fixtures(&args.dir).map_err(|errors| super::lines(&errors))?;
-        let bytes = pack(&bundle, fixtures.as_ref(), !args.no_tests).map_err(|e| e.to_string())?;
-        crate::cli::write_new(&args.out, &bytes)
-    });
-    match made {
-        Ok(()) => {
-            say(format!("wrote {}", args.out.display()));
-            Exit::Ok
-        }
-        Err(why) => failed(&why),
-    }
+    ended(built(args))
+}
+
+fn built(args: &Build) -> Result<Exit, Failure> {
+    let wrong = |errors| Failure::invalid(BundleError::at(&args.dir)(errors));
+    let bundle = Bundle::load(&args.dir).map_err(wrong)?;
+    let fixtures = testing::fixtures(&args.dir).map_err(wrong)?;
+    let bytes = pack(&bundle, fixtures.as_ref(), !args.no_tests).map_err(Failure::invalid)?;
+    write_new(&args.out, &bytes).map_err(Failure::invalid)?;
+    say(format!("wrote {}", args.out.display()));
+    Ok(Exit::Ok)
 }
 
 /// Writes the directory.
 pub fn unpack_into(args: &Unpack) -> Exit {
+    ended(unpacked(args))
+}
+
+fn unpacked(args: &Unpack) -> Result<Exit, Failure> {
     let meta = args.name.as_deref().zip(args.version.as_deref()).map(|(name, version)| {
         Json::object([("name", Json::from(name)), ("version", Json::from(version))])
     });
-    let read = std::fs::read(&args.file).map_err(|e| format!("`{}`: {e}", args.file.display()));
-    let done = read.and_then(|bytes| unpack(&bytes, meta).map_err(|e| e.to_string()));
-    let done = done.and_then(|unpacked| {
-        write_all(&args.out, &unpacked.files)?;
-        Ok(unpacked.own_library)
-    });
-    match done {
-        Ok(own) => {
-            if !own {
-                note(
-                    "note: the archive was made with another composition library; this build's is used",
-                );
-            }
-            say(format!("wrote {}", args.out.display()));
-            Exit::Ok
-        }
-        Err(why) => failed(&why),
+    let bytes = std::fs::read(&args.file).map_err(FileError::at(&args.file));
+    let unpacked = unpack(&bytes.map_err(Failure::invalid)?, meta).map_err(Failure::invalid)?;
+    write_all(&args.out, &unpacked.files)?;
+    if !unpacked.own_library {
+        note("note: the archive was made with another composition library; this build's is used");
     }
-}
-
-fn failed(why: &str) -> Exit {
-    fail(Exit::Invalid, why)
+    say(format!("wrote {}", args.out.display()));
+    Ok(Exit::Ok)
 }
 
 /// Writes files into a directory that is empty or not there yet.
-pub fn write_all(dir: &Path, files: &BTreeMap<String, Vec<u8>>) -> Result<(), String> {
-    let failed = |e: std::io::Error| format!("`{}`: {e}", dir.display());
+pub fn write_all(dir: &Path, files: &BTreeMap<String, Vec<u8>>) -> Result<(), Failure> {
     if std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(format!("`{}` is not empty", dir.display()));
+        return Err(Failure::invalid(Occupied::Directory(dir.to_owned())));
     }
     for (name, bytes) in files {
         let path = dir.join(name);
-        std::fs::create_dir_all(path.parent().unwrap_or(dir)).map_err(failed)?;
-        crate::cli::write_new(&path, bytes)?;
+        let folder = path.parent().unwrap_or(dir);
+        std::fs::create_dir_all(folder).map_err(FileError::at(dir)).map_err(Failure::invalid)?;
+        write_new(&path, bytes).map_err(Failure::invalid)?;
     }
     Ok(())
 }

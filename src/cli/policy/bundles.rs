@@ -1,21 +1,38 @@
 //! Bundles as commands are given them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::cli::{BundleError, FileError};
 use crate::policy::bundle::Bundle;
+use crate::policy::fault;
+
+/// A bundle that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The file is no archive of a bundle.
+    #[error("`{}`: {error}", file.display())]
+    Archive {
+        file: PathBuf,
+        #[source]
+        error: fault::Error,
+    },
+    /// The directory is no bundle.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+}
 
 /// Reads a bundle: a directory, or the archive that evidence carries.
 ///
 /// # Errors
 /// All that is wrong with it, one problem a line.
-pub(super) fn read(path: &Path) -> Result<Bundle, String> {
-    let shown = path.display();
+pub(super) fn read(path: &Path) -> Result<Bundle, Error> {
     if path.is_file() {
-        let bytes = std::fs::read(path).map_err(|e| format!("`{shown}`: {e}"))?;
-        return Bundle::from_tar(&bytes).map_err(|e| format!("`{shown}`: {e}"));
+        let bytes = std::fs::read(path).map_err(FileError::at(path))?;
+        let wrong = |error| Error::Archive { file: path.to_owned(), error };
+        return Bundle::from_tar(&bytes).map_err(wrong);
     }
-    Bundle::load(path).map_err(|errors| {
-        let lines: Vec<String> = errors.iter().map(|e| format!("\n  {e}")).collect();
-        format!("`{shown}` does not load:{}", lines.concat())
-    })
+    Ok(Bundle::load(path).map_err(BundleError::at(path))?)
 }

@@ -37,8 +37,9 @@ pub fn run(args: &Args) -> Exit {
     let (old, new) = match (bundles::read(&args.old), bundles::read(&args.new)) {
         (Ok(old), Ok(new)) => (old, new),
         (old, new) => {
-            let wrong: Vec<String> = [old.err(), new.err()].into_iter().flatten().collect();
-            return fail(Exit::Unverifiable, wrong.join("\nerror: "));
+            let wrong = [old.err(), new.err()].into_iter().flatten();
+            wrong.for_each(|error| _ = fail(Exit::Unverifiable, error));
+            return Exit::Unverifiable;
         }
     };
     let diff = Diff::between(&old, &new);

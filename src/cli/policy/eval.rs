@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use super::inputs;
 use crate::app::rehearse;
 use crate::cli::reader::Source;
-use crate::cli::{Exit, Failure, block_on, ended, say};
+use crate::cli::{BundleError, Cause, Exit, Failure, ended, reader, runtime, say};
 use crate::domain::canonical;
 use crate::domain::decision::{Obligation, Reason, Verdict};
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{self, Json, Limits};
 use crate::policy::bundle::Bundle;
 use crate::policy::explain::{Explained, explain};
 use crate::policy::rego::{DEADLINE, RegoEngine};
@@ -55,15 +55,12 @@ pub fn run(args: &Args) -> Exit {
 }
 
 fn evaluate(args: &Args) -> Result<Exit, Failure> {
-    let wrong = |why: String| (Exit::Invalid, why);
-    let bundle = Bundle::load(&args.dir).map_err(|errors| wrong(super::lines(&errors)))?;
-    let engine = RegoEngine::new(&bundle, DEADLINE).map_err(|e| wrong(e.to_string()))?;
+    let bundle = Bundle::load(&args.dir).map_err(BundleError::at(&args.dir));
+    let bundle = bundle.map_err(Failure::invalid)?;
+    let engine = RegoEngine::new(&bundle, DEADLINE).map_err(Failure::invalid)?;
     let input = canonical::bytes(&input(args, &engine)?);
-    let explained = if args.explain {
-        Some(explain(&bundle, &input).map_err(|e| wrong(e.to_string()))?)
-    } else {
-        None
-    };
+    let explained =
+        if args.explain { Some(explain(&bundle, &input).map_err(Failure::invalid)?) } else { None };
     let answer = match engine.decide(&input) {
         Ok(answer) => answer,
         Err(why) => {
@@ -75,7 +72,7 @@ fn evaluate(args: &Args) -> Result<Exit, Failure> {
                 (Some(explained), false) => explained.lines().iter().for_each(say),
                 (None, _) => {}
             }
-            return Err(wrong(format!("denied: {why}")));
+            return Err(Failure::invalid(Denied(why.into())));
         }
     };
     if args.json {
@@ -91,30 +88,39 @@ fn evaluate(args: &Args) -> Result<Exit, Failure> {
     Ok(if answer.verdict == Verdict::Allow { Exit::Ok } else { Exit::Invalid })
 }
 
+/// An input that the engine does not decide about.
+#[derive(Debug, thiserror::Error)]
+#[error("denied: {0}")]
+struct Denied(Cause);
+
+/// Arguments that are no strict JSON.
+#[derive(Debug, thiserror::Error)]
+#[error("`--args`: {0}")]
+struct ArgsError(json::Error);
+
 /// The document that is judged.
 fn input(args: &Args, engine: &RegoEngine) -> Result<Json, Failure> {
     if let Some(file) = &args.input {
-        return inputs::file(file).map_err(|why| (Exit::Invalid, why));
+        return inputs::file(file).map_err(Failure::invalid);
     }
     if let Some(seq) = args.entry {
-        let nowhere = "name the ledger: `--config`, `--sqlite` or `--postgres-url-file`";
-        let source = args.ledger.as_ref().ok_or_else(|| (Exit::Usage, nowhere.to_owned()))?;
-        let read = block_on(inputs::entry(source, seq, args.chain.as_deref()));
-        let read = read.map_err(|exit| (exit, "no runtime".to_owned()))?;
-        return read.map_err(|why| (Exit::Unverifiable, why));
+        let source = args.ledger.as_ref().ok_or(reader::Error::Nowhere);
+        let source = source.map_err(Failure::usage)?;
+        let read = runtime()?.block_on(inputs::entry(source, seq, args.chain.as_deref()));
+        return read.map_err(Failure::unverifiable);
     }
     let config = args.ledger.as_ref().and_then(|source| source.config.as_ref());
     let (Some(call), Some(file)) = (&args.call, config) else {
-        return Err((Exit::Usage, "name an input: `--input`, `--entry` or `--call`".to_owned()));
+        return Err(Failure::usage("name an input: `--input`, `--entry` or `--call`"));
     };
     let given = Json::parse(args.args.as_bytes(), &Limits::ARGUMENTS);
-    let given = given.map_err(|e| (Exit::Usage, format!("`--args`: {e}")))?;
-    let config = crate::cli::config::load(file).map_err(|all| (Exit::Config, all.join("\n")))?;
+    let given = given.map_err(|error| Failure::usage(ArgsError(error)))?;
+    let config = crate::cli::config::load(file).map_err(|all| Failure::config(all.join("\n")))?;
     let callers = crate::cli::config::manifests(&config);
-    let callers = callers.map_err(|all| (Exit::Config, all.join("\n")))?;
+    let callers = callers.map_err(|all| Failure::config(all.join("\n")))?;
     let asked = rehearse::Asked { tool: call, args: given, agent: args.agent.as_deref() };
     rehearse::input(&config, callers.manifests(), &asked, engine.by_hand())
-        .map_err(|why| (Exit::Invalid, why))
+        .map_err(Failure::invalid)
 }
 
 /// The decision and the explanation in one object.

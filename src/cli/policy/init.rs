@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::archive::write_all;
 use super::schema;
-use crate::cli::{Exit, fail, say};
+use crate::cli::{Exit, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 
@@ -40,8 +40,8 @@ pub fn run(args: &Args) -> Exit {
         "tests/schema/input.json".to_owned(),
         format!("{}\n", schema::pretty()).into_bytes(),
     );
-    if let Err(why) = write_all(&args.dir, &files) {
-        return fail(Exit::Invalid, why);
+    if let Err(failure) = write_all(&args.dir, &files) {
+        return failure.print();
     }
     let dir = args.dir.display();
     files.keys().for_each(|name| say(format!("wrote {dir}/{name}")));

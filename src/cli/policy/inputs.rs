@@ -1,60 +1,98 @@
 //! Inputs of policies: from files, and from the decisions of a ledger.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::cli::FileError;
 use crate::cli::reader::{self, Source};
 use crate::cli::suggest::input_of;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{self, Json, Limits};
 use crate::enforce::CANARY_TOOL;
 use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
-use crate::record::Entry;
+use crate::record::{Entry, Kind};
 
 /// Entries read at once.
 const PAGE: u32 = 1000;
+
+/// Why there is no input.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A file holds no strict JSON.
+    #[error("`{}`: {error}", file.display())]
+    Document {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it, and where.
+        #[source]
+        error: json::Error,
+    },
+    /// The ledger cannot be opened.
+    #[error(transparent)]
+    Open(#[from] reader::Error),
+    /// The ledger cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No chain has the name.
+    #[error("there is no such chain in this ledger")]
+    NoChain,
+    /// The ledger has several chains, and none is named.
+    #[error("the ledger has several chains, name one (`--chain`): {}", .0.join(", "))]
+    Chains(Vec<String>),
+    /// The chain has no such entry.
+    #[error("no entry {0}")]
+    NoEntry(u64),
+    /// The entry is damaged.
+    #[error("entry {0} cannot be read")]
+    Unreadable(u64),
+    /// The entry is of another kind.
+    #[error("entry {seq} is `{}`: it decides about no call", kind.as_str())]
+    NoDecision {
+        /// Its number.
+        seq: u64,
+        /// Its kind.
+        kind: Kind,
+    },
+    /// The payload was erased, or never stored.
+    #[error("the input of entry {0} is not kept")]
+    NotKept(u64),
+}
 
 /// Reads an input document from a file.
 ///
 /// # Errors
 /// It cannot be read, or is no strict JSON.
-pub fn file(path: &Path) -> Result<Json, String> {
-    let shown = path.display();
-    let text = std::fs::read(path).map_err(|e| format!("`{shown}`: {e}"))?;
-    Json::parse(&text, &Limits::FILE).map_err(|e| format!("`{shown}`: {e}"))
+pub fn file(path: &Path) -> Result<Json, Error> {
+    let text = std::fs::read(path).map_err(FileError::at(path))?;
+    let wrong = |error| Error::Document { file: path.to_owned(), error };
+    Json::parse(&text, &Limits::FILE).map_err(wrong)
 }
 
 /// The input of one entry of a ledger.
 ///
 /// # Errors
 /// There is no such entry, it decides about no call, or its input is not kept.
-pub async fn entry(source: &Source, seq: u64, chain: Option<&str>) -> Result<Json, String> {
-    let reader = reader::open_reader(source).await.map_err(|e| e.to_string())?;
-    let chains = reader.chains().await.map_err(|e| e.to_string())?;
+pub async fn entry(source: &Source, seq: u64, chain: Option<&str>) -> Result<Json, Error> {
+    let reader = reader::open_reader(source).await?;
+    let chains = reader.chains().await?;
     let wanted = |row: &ChainRow| {
         chain.is_none_or(|chain| row.origin == chain || row.chain.to_string() == chain)
     };
     let chains: Vec<ChainRow> = chains.into_iter().filter(wanted).collect();
     let chain = match chains.as_slice() {
         [one] => &one.chain,
-        [] => return Err("there is no such chain in this ledger".to_owned()),
-        _ => {
-            let names: Vec<&str> = chains.iter().map(|row| row.origin.as_str()).collect();
-            return Err(format!(
-                "the ledger has several chains, name one (`--chain`): {}",
-                names.join(", ")
-            ));
-        }
+        [] => return Err(Error::NoChain),
+        _ => return Err(Error::Chains(chains.into_iter().map(|row| row.origin).collect())),
     };
-    let rows = reader.entries(chain, seq, 1).await.map_err(|e| e.to_string())?;
-    let row = rows.first().filter(|row| row.seq == seq).ok_or_else(|| format!("no entry {seq}"))?;
-    let entry = Entry::parse(&row.body).map_err(|_| format!("entry {seq} cannot be read"))?;
+    let rows = reader.entries(chain, seq, 1).await?;
+    let row = rows.first().filter(|row| row.seq == seq).ok_or(Error::NoEntry(seq))?;
+    let entry = Entry::parse(&row.body).map_err(|_| Error::Unreadable(seq))?;
     if !decides(&entry) {
-        return Err(format!(
-            "entry {seq} is `{}`: it decides about no call",
-            entry.draft.kind().as_str()
-        ));
+        return Err(Error::NoDecision { seq, kind: entry.draft.kind() });
     }
-    let input = input_of(reader.as_ref(), chain, &entry).await.map_err(|e| e.to_string())?;
-    input.ok_or_else(|| format!("the input of entry {seq} is not kept"))
+    let input = input_of(reader.as_ref(), chain, &entry).await?;
+    input.ok_or(Error::NotKept(seq))
 }
 
 /// What was decided about and is kept.
@@ -70,9 +108,9 @@ pub struct Recorded {
 ///
 /// # Errors
 /// The ledger cannot be read.
-pub async fn recorded(source: &Source, most: usize) -> Result<Recorded, String> {
-    let reader = reader::open_reader(source).await.map_err(|e| e.to_string())?;
-    read(reader.as_ref(), most).await.map_err(|e| e.to_string())
+pub async fn recorded(source: &Source, most: usize) -> Result<Recorded, Error> {
+    let reader = reader::open_reader(source).await?;
+    Ok(read(reader.as_ref(), most).await?)
 }
 
 async fn read(reader: &dyn LedgerReader, most: usize) -> Result<Recorded, StoreError> {

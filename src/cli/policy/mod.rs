@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{Exit, JsonArg, amend, fail, lint, observed, say, suggest, tell};
+use super::{
+    BundleError, Exit, Failure, FileError, JsonArg, amend, fail, lint, observed, say, suggest,
+    tell, write_new,
+};
 
 pub mod archive;
 pub mod eval;
@@ -140,7 +143,7 @@ pub fn run(args: &PolicyArgs) -> Exit {
         Command::Check { dir, json } => check(dir, *json),
         Command::Sign { dir, key, name, version, .. } => {
             let named = name.as_deref().zip(version.as_deref());
-            sign(dir, key, named).map_or_else(|why| fail(Exit::Invalid, why), |()| Exit::Ok)
+            sign(dir, key, named).map_or_else(Failure::print, |()| Exit::Ok)
         }
         Command::Eval(args) => eval::run(args),
         Command::Test(args) => test::run(args),
@@ -161,11 +164,6 @@ pub fn run(args: &PolicyArgs) -> Exit {
         Command::Activate(args) => amend::activate(args),
         Command::SelfTest { bundle } => self_test(bundle),
     }
-}
-
-fn lines(errors: &[LoadError]) -> String {
-    let lines: Vec<String> = errors.iter().map(|e| format!("\n  {e}")).collect();
-    format!("the bundle does not load:{}", lines.concat())
 }
 
 fn check(dir: &Path, json: bool) -> Exit {
@@ -196,7 +194,7 @@ fn check(dir: &Path, json: bool) -> Exit {
             print_json(&Json::object([("errors", errors.into()), ("ok", Json::from(false))]));
             return Exit::Invalid;
         }
-        (Err(errors), false) => return fail(Exit::Invalid, lines(&errors)),
+        (Err(errors), false) => return fail(Exit::Invalid, BundleError::at(dir)(errors)),
     }
     Exit::Ok
 }
@@ -236,20 +234,20 @@ fn error_json(error: &LoadError) -> Json {
     ])
 }
 
-fn sign(dir: &Path, keys: &[PathBuf], named: Option<(&str, &str)>) -> Result<(), String> {
+fn sign(dir: &Path, keys: &[PathBuf], named: Option<(&str, &str)>) -> Result<(), Failure> {
     if let Some((name, version)) = named {
         let meta = Json::object([("name", Json::from(name)), ("version", Json::from(version))]);
-        write_new(&Bundle::meta_path(dir), &canonical::bytes(&meta))?;
+        write_meta(&Bundle::meta_path(dir), &canonical::bytes(&meta))?;
     }
-    let bundle = Bundle::load(dir).map_err(|errors| lines(&errors))?;
-    RegoEngine::new(&bundle, DEADLINE).map_err(|e| e.to_string())?;
+    let bundle = Bundle::load(dir).map_err(BundleError::at(dir)).map_err(Failure::invalid)?;
+    RegoEngine::new(&bundle, DEADLINE).map_err(Failure::invalid)?;
     let enforcement = &bundle.meta().enforcement;
-    enforcement.check(SystemClock::new().now()).map_err(|e| e.to_string())?;
+    enforcement.check(SystemClock::new().now()).map_err(Failure::invalid)?;
     let loaded: Result<Vec<SecretKey>, _> = keys.iter().map(|k| SecretKey::load(k)).collect();
-    let loaded = loaded.map_err(|e| e.to_string())?;
+    let loaded = loaded.map_err(Failure::invalid)?;
     let envelope = bundle.sign(&loaded.iter().collect::<Vec<_>>());
     let path = Bundle::signature_path(dir);
-    std::fs::write(&path, envelope).map_err(|e| format!("`{}`: {e}", path.display()))?;
+    std::fs::write(&path, envelope).map_err(FileError::at(&path)).map_err(Failure::invalid)?;
     let (name, version, digest) =
         (bundle.name(), bundle.version().to_string(), bundle.digest().prefixed());
     let line = format!("{name} {version} {digest}");
@@ -263,18 +261,20 @@ fn sign(dir: &Path, keys: &[PathBuf], named: Option<(&str, &str)>) -> Result<(),
 }
 
 /// Writes a file that is not there yet; one with these very bytes is as good.
-fn write_new(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    use std::io::Write as _;
-    let shown = path.display();
-    match std::fs::File::create_new(path) {
-        Ok(mut file) => file.write_all(bytes).map_err(|e| format!("`{shown}`: {e}")),
-        Err(_) if std::fs::read(path).is_ok_and(|found| found == bytes) => Ok(()),
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            Err(format!("`{shown}` says otherwise; change it there"))
-        }
-        Err(e) => Err(format!("`{shown}`: {e}")),
+fn write_meta(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    if std::fs::read(path).is_ok_and(|found| found == bytes) {
+        return Ok(());
     }
+    if path.exists() {
+        return Err(Failure::invalid(OtherName(path.to_owned())));
+    }
+    write_new(path, bytes).map_err(Failure::invalid)
 }
+
+/// A bundle that has another name or version than the command line gives it.
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` says otherwise; change it there", .0.display())]
+struct OtherName(PathBuf);
 
 fn self_test(dir: &Path) -> Exit {
     match selftest::child_main(dir) {

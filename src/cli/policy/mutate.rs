@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::inputs;
 use crate::cli::progress::Progress;
 use crate::cli::reader::Source;
-use crate::cli::{Exit, block_on, fail, many, note, say};
+use crate::cli::{BundleError, Exit, Failure, many, note, runtime, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::policy::bundle::Bundle;
@@ -60,18 +60,18 @@ pub fn run(args: &Args) -> Exit {
             tell(args, total, &found);
             if found.failures.is_empty() { Exit::Ok } else { Exit::Invalid }
         }
-        Err((exit, why)) => fail(exit, why),
+        Err(failure) => failure.print(),
     }
 }
 
-fn found(args: &Args) -> Result<(usize, Found), (Exit, String)> {
-    let wrong = |why: String| (Exit::Invalid, why);
-    let bundle = Bundle::load(&args.dir).map_err(|errors| wrong(super::lines(&errors)))?;
-    let engine = RegoEngine::new(&bundle, DEADLINE).map_err(|e| wrong(e.to_string()))?;
+fn found(args: &Args) -> Result<(usize, Found), Failure> {
+    let bundle = Bundle::load(&args.dir).map_err(BundleError::at(&args.dir));
+    let bundle = bundle.map_err(Failure::invalid)?;
+    let engine = RegoEngine::new(&bundle, DEADLINE).map_err(Failure::invalid)?;
     let inputs = gather(args, &bundle)?;
     if inputs.is_empty() {
         let why = "there is no input: give `--input`, a ledger, or decision tables in `tests/`";
-        return Err((Exit::Usage, why.to_owned()));
+        return Err(Failure::usage(why));
     }
     let wanted = Places { below: args.below.clone(), except: args.except.clone() };
     let mut all = Found::default();
@@ -91,18 +91,16 @@ fn found(args: &Args) -> Result<(usize, Found), (Exit, String)> {
     Ok((inputs.len(), all))
 }
 
-/// Inputs by their names, or how the command ends and why.
-type Gathered = Result<Vec<(String, Json)>, (Exit, String)>;
-
-fn gather(args: &Args, bundle: &Bundle) -> Gathered {
+/// Inputs by their names.
+fn gather(args: &Args, bundle: &Bundle) -> Result<Vec<(String, Json)>, Failure> {
     let mut all = Vec::new();
     for path in &args.input {
-        let input = inputs::file(path).map_err(|why| (Exit::Invalid, why))?;
+        let input = inputs::file(path).map_err(Failure::invalid)?;
         all.push((path.display().to_string(), input));
     }
     if let Some(source) = &args.ledger {
-        let read = block_on(inputs::recorded(source, args.last)).map_err(|e| (e, String::new()))?;
-        let recorded = read.map_err(|why| (Exit::Unverifiable, why))?;
+        let read = runtime()?.block_on(inputs::recorded(source, args.last));
+        let recorded = read.map_err(Failure::unverifiable)?;
         if recorded.missing > 0 {
             note(format!(
                 "note: the inputs of {} are not kept",
@@ -112,7 +110,8 @@ fn gather(args: &Args, bundle: &Bundle) -> Gathered {
         all.extend(recorded.inputs);
     } else if args.input.is_empty() {
         let tables = testing::inputs(bundle, &args.dir);
-        all.extend(tables.map_err(|errors| (Exit::Invalid, super::lines(&errors)))?);
+        let tables = tables.map_err(BundleError::at(&args.dir));
+        all.extend(tables.map_err(Failure::invalid)?);
     }
     Ok(all)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use regex::Regex;
 
-use crate::cli::{Exit, fail, note, say};
+use crate::cli::{Exit, FileError, fail, note, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::policy::fault::LoadError;
@@ -101,7 +101,7 @@ fn once(args: &Args) -> Exit {
     if let Some(file) = &args.junit {
         let reports: Vec<Report> = done.into_iter().filter_map(|(_, done)| done.ok()).collect();
         if let Err(e) = std::fs::write(file, junit(&reports)) {
-            return fail(Exit::Invalid, format!("`{}`: {e}", file.display()));
+            return fail(Exit::Invalid, FileError::at(file)(e));
         }
     }
     exit

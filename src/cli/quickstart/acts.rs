@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::agent::{Agent, Answer, Refused};
 use super::approvers;
 use super::desk::{Desk, INSTRUCTIONS};
+use super::error::{CallFault, Error};
 use super::own::Own;
 use super::story::Story;
 use super::tools::ToolServer;
@@ -106,19 +107,20 @@ fn acts() -> [Act; 7] {
 }
 
 /// Opens the run; another model is refused first. The run's id.
-pub async fn open(agent: &mut Agent, desk: &Desk, story: &mut Story) -> Result<String, String> {
+pub async fn open(agent: &mut Agent, desk: &Desk, story: &mut Story) -> Result<String, Error> {
     let hash = Digest::of(&[INSTRUCTIONS.as_bytes()]).hex();
     let other = match agent.open("some-other-model", &hash).await {
         Err(refused) if refused.code == "manifest.mismatch" => refused,
-        Err(refused) => return Err(format!("another model was refused with {refused}")),
-        Ok(_) => return Err("a run was opened for another model".to_owned()),
+        Err(refused) => return Err(Error::Refused { request: "a run of another model", refused }),
+        Ok(_) => return Err(Error::NotRefused("a run of another model")),
     };
-    let opened = agent.open(MODEL, &hash).await.map_err(|r| format!("no run: {r}"))?;
-    let tools = agent.tools().await.map_err(|r| format!("no tools: {r}"))?;
+    let refusal = |request| move |refused| Error::Refused { request, refused };
+    let opened = agent.open(MODEL, &hash).await.map_err(refusal("the run"))?;
+    let tools = agent.tools().await.map_err(refusal("the tools"))?;
     let names: Vec<_> = tools.iter().map(|tool| format!("{} {}", tool.name, tool.tier)).collect();
     let all = if desk.has_command() { 6 } else { 5 };
     if tools.len() != all {
-        return Err(format!("the agent sees {} tools and not {all}", tools.len()));
+        return Err(Error::Tools { seen: tools.len(), granted: all });
     }
     let line = format!("`support-agent` opened run {}", opened.run_id);
     let facts = json!({"run": opened.run_id, "binding": opened.binding, "other_model": other.code,
@@ -132,24 +134,24 @@ pub async fn open(agent: &mut Agent, desk: &Desk, story: &mut Story) -> Result<S
 }
 
 /// Plays every call.
-pub async fn calls(agent: &mut Agent, desk: &Desk, story: &mut Story) -> Result<(), String> {
+pub async fn calls(agent: &mut Agent, desk: &Desk, story: &mut Story) -> Result<(), Error> {
     for act in acts().into_iter().filter(|act| act.id != COUNT || desk.has_command()) {
         let answer = agent.call(act.id, act.tool, &act.arguments).await;
-        told(&act, answer, desk, story).map_err(|why| format!("call `{}`: {why}", act.id))?;
+        told(&act, answer, desk, story).map_err(|fault| Error::Call { call: act.id, fault })?;
     }
     story.gap();
     Ok(())
 }
 
-fn told(act: &Act, answer: Answer, desk: &Desk, story: &mut Story) -> Result<(), String> {
+fn told(act: &Act, answer: Answer, desk: &Desk, story: &mut Story) -> Result<(), CallFault> {
     let line = format!("{} {}", act.tool, act.arguments);
     match (&act.fate, answer) {
         (Fate::Allowed { holds, hides, because }, Answer::Ran { status, result, entry }) => {
             if !result.contains(holds) || (!hides.is_empty() && result.contains(hides)) {
-                return Err(format!("the result is `{result}`"));
+                return Err(CallFault::Result(result));
             }
             if result.contains(desk.tool_token()) {
-                return Err("the result holds a credential".to_owned());
+                return Err(CallFault::Credential);
             }
             let facts = json!({"call": act.id, "tool": act.tool, "verdict": "allowed",
                 "status": status, "result": result, "entry": entry});
@@ -160,10 +162,8 @@ fn told(act: &Act, answer: Answer, desk: &Desk, story: &mut Story) -> Result<(),
         }
         (Fate::Refused { label, code, rule, file }, Answer::Refused(refused)) => {
             let spoke = |said: &&String| said.starts_with(*rule) && said.contains(file);
-            let Some(by) = refused.rules.iter().find(spoke).filter(|_| refused.code == *code)
-            else {
-                return Err(format!("{refused} by {:?}", refused.rules));
-            };
+            let by = refused.rules.iter().find(spoke).filter(|_| refused.code == *code);
+            let Some(by) = by.cloned() else { return Err(CallFault::Rules { refused }) };
             let facts = json!({"call": act.id, "tool": act.tool, "verdict": label,
                 "code": refused.code, "grpc": refused.grpc, "message": refused.message,
                 "rule": by, "expires": refused.expires});
@@ -172,8 +172,8 @@ fn told(act: &Act, answer: Answer, desk: &Desk, story: &mut Story) -> Result<(),
             story.more(&format!("said by {by}"));
             Ok(())
         }
-        (Fate::Allowed { .. }, Answer::Refused(refused)) => Err(refused.to_string()),
-        (Fate::Refused { label, .. }, Answer::Ran { .. }) => Err(format!("it ran, not {label}")),
+        (Fate::Allowed { .. }, Answer::Refused(refused)) => Err(CallFault::Refused(refused)),
+        (Fate::Refused { label, .. }, Answer::Ran { .. }) => Err(CallFault::Ran(label)),
     }
 }
 
@@ -194,22 +194,22 @@ pub async fn approve(
     at: (&str, &str),
     agent: &mut Agent,
     story: &mut Story,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     waits(agent.recorded(HELD).await)?;
     let acts = acts();
-    let held = acts.iter().find(|act| act.id == HELD).ok_or("no call is held")?;
+    let held = acts.iter().find(|act| act.id == HELD).ok_or(Error::NotRefused(HELD))?;
     let call = (held.id, held.tool, &held.arguments);
     approvers::approve(own, desk, at, (agent, call), story).await
 }
 
 /// Holds what the tool server counted to what was allowed or approved.
-pub async fn count(tools: &mut ToolServer, story: &mut Story) -> Result<(), String> {
+pub async fn count(tools: &mut ToolServer, story: &mut Story) -> Result<(), Error> {
     let ran = |act: &Act| matches!(act.fate, Fate::Allowed { .. }) || act.id == HELD;
     let is = |act: &&Act| HTTP.contains(&act.tool) && ran(act);
     let allowed = u64::try_from(acts().iter().filter(is).count()).unwrap_or(0);
     let hits = tools.hits().await?;
-    if hits.get("all") != Some(&json!(allowed)) {
-        return Err(format!("{allowed} calls were allowed and the tool server counted {hits}"));
+    if hits.all != allowed {
+        return Err(Error::Count { allowed, hits });
     }
     let line = format!(
         "the tool server was asked {allowed} times: by the {allowed} HTTP calls that were allowed or approved"
@@ -219,12 +219,15 @@ pub async fn count(tools: &mut ToolServer, story: &mut Story) -> Result<(), Stri
 }
 
 /// Seals the run.
-pub async fn seal(agent: &mut Agent, story: &mut Story) -> Result<(), String> {
-    let sealed = agent.seal().await.map_err(|r| format!("the run was not sealed: {r}"))?;
+pub async fn seal(agent: &mut Agent, story: &mut Story) -> Result<(), Error> {
+    let sealed = agent.seal().await;
+    let sealed = sealed.map_err(|refused| Error::Refused { request: "the seal", refused })?;
     let dead = match agent.tools().await {
         Err(refused) if refused.code == "run.sealed" || refused.code == "run.unknown" => refused,
-        Err(refused) => return Err(format!("after the seal: {refused}")),
-        Ok(_) => return Err("the run token outlived its run".to_owned()),
+        Err(refused) => {
+            return Err(Error::Refused { request: "the tools after the seal", refused });
+        }
+        Ok(_) => return Err(Error::NotRefused("the run token after the seal")),
     };
     let line = format!("{} entries; the run token is dead", sealed.entries);
     let facts = json!({"entries": sealed.entries, "run": sealed.run_id, "token": dead.code});
@@ -232,10 +235,10 @@ pub async fn seal(agent: &mut Agent, story: &mut Story) -> Result<(), String> {
     Ok(())
 }
 
-fn waits(recorded: Result<(), Refused>) -> Result<(), String> {
+fn waits(recorded: Result<(), Refused>) -> Result<(), Error> {
     match recorded {
         Err(refused) if refused.code == "call.held" => Ok(()),
-        Err(refused) => Err(format!("the held call: {refused}")),
-        Ok(()) => Err("the held call ran".to_owned()),
+        Err(refused) => Err(Error::Refused { request: "the held call", refused }),
+        Ok(()) => Err(Error::NotRefused("the held call")),
     }
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
@@ -16,9 +17,9 @@ use crate::serve::pb::{
 };
 
 /// The gate's address as gRPC wants it.
-pub fn endpoint(socket: &Path) -> Result<Endpoint, String> {
+pub fn endpoint(socket: &Path) -> Result<Endpoint, tonic::transport::Error> {
     let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display()));
-    endpoint.map(|endpoint| endpoint.timeout(PATIENCE)).map_err(|e| e.to_string())
+    endpoint.map(|endpoint| endpoint.timeout(PATIENCE))
 }
 
 /// A connected agent.
@@ -36,6 +37,8 @@ pub enum Answer {
 }
 
 /// A refusal, read from the status and its `google.rpc.ErrorInfo`.
+#[derive(Debug, thiserror::Error)]
+#[error("{code}: {message}")]
 pub struct Refused {
     /// The dotted code: `policy.denied`.
     pub code: String,
@@ -51,8 +54,8 @@ pub struct Refused {
 
 impl Agent {
     /// Connects through the socket.
-    pub async fn connect(socket: &Path) -> Result<Self, String> {
-        let channel = endpoint(socket)?.connect().await.map_err(|e| format!("the gate: {e}"))?;
+    pub async fn connect(socket: &Path) -> Result<Self, tonic::transport::Error> {
+        let channel = endpoint(socket)?.connect().await?;
         Ok(Self { gate: GateClient::new(channel), token: None })
     }
 
@@ -125,22 +128,22 @@ fn text(result: Option<pb::Result>) -> String {
     }
 }
 
+/// A reason of the policy, as far as it is told here.
+#[derive(Deserialize)]
+struct Reason {
+    rule: String,
+}
+
 fn refused(status: &Status) -> Refused {
     let info = status.get_details_error_info();
     let fact = |name: &str| info.as_ref().and_then(|info| info.metadata.get(name)).cloned();
-    let reasons: Value = fact("reasons").and_then(|t| t.parse().ok()).unwrap_or(json!([]));
-    let rule = |reason: &Value| reason.get("rule").and_then(Value::as_str).map(str::to_owned);
+    let reasons = fact("reasons").and_then(|text| serde_json::from_str(&text).ok());
+    let reasons: Vec<Reason> = reasons.unwrap_or_default();
     Refused {
         code: info.as_ref().map(|info| info.reason.clone()).unwrap_or_default(),
         grpc: format!("{:?}", status.code()),
         message: status.message().to_owned(),
-        rules: reasons.as_array().into_iter().flatten().filter_map(rule).collect(),
+        rules: reasons.into_iter().map(|reason| reason.rule).collect(),
         expires: fact("expires"),
-    }
-}
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.code, self.message)
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::agent::{Agent, Answer};
 use super::desk::Desk;
+use super::error::{CallFault, Error};
 use super::own::{Own, Ran};
 use super::story::Story;
 use crate::approval::Approvers;
@@ -13,6 +14,7 @@ use crate::crypto::keys::SecretKey;
 use crate::crypto::{openssh, ssh::SshKey};
 use crate::domain::token::Family;
 use crate::identity::token::mint;
+use serde::Deserialize;
 
 /// Who may approve: the name of their files, and their subject.
 const PEOPLE: [(&str, &str); 2] = [("ada", "ada@example.com"), ("grace", "grace@example.com")];
@@ -22,7 +24,7 @@ const OPERATOR: (&str, &str) = ("otto", "otto@example.com");
 pub const LIST: &str = "approvers/allowed_signers";
 
 /// Makes keys and tokens, and the list that `key` signs.
-pub fn furnish(desk: &Desk, key: &SecretKey) -> Result<(), String> {
+pub fn furnish(desk: &Desk, key: &SecretKey) -> Result<(), Error> {
     let mut list = String::from("# wicketgate: version=1\n");
     for (name, subject) in PEOPLE {
         let (token, _) = mint(Family::Operator, &SystemEntropy);
@@ -31,15 +33,15 @@ pub fn furnish(desk: &Desk, key: &SecretKey) -> Result<(), String> {
     }
     list.push_str(&line(desk, OPERATOR, Purpose::Order)?);
     desk.write(LIST, &list, 0o644)?;
-    let envelope = Approvers::sign(list.as_bytes(), &[key]).map_err(|e| e.to_string())?;
+    let envelope = Approvers::sign(list.as_bytes(), &[key])?;
     desk.write_bytes(&format!("{LIST}.sig.json"), &envelope, 0o644)
 }
 
 /// Makes somebody's key: the line of it for this purpose.
-fn line(desk: &Desk, (name, subject): (&str, &str), purpose: Purpose) -> Result<String, String> {
+fn line(desk: &Desk, (name, subject): (&str, &str), purpose: Purpose) -> Result<String, Error> {
     let own = SecretKey::generate(&SystemEntropy);
     let path = desk.path(&format!("people/{name}"));
-    openssh::store(&own, &path, subject).map_err(|e| e.to_string())?;
+    openssh::store(&own, &path, subject)?;
     let (line, role) = (SshKey::Plain(own.public()).line(), purpose.role());
     Ok(format!("{subject} namespaces=\"{}\" {line} roles={role}\n", purpose.namespace()))
 }
@@ -49,9 +51,9 @@ pub async fn approve(
     own: &Own,
     desk: &Desk,
     (run, url): (&str, &str),
-    (agent, call): (&mut Agent, (&str, &str, &Value)),
+    (agent, call): (&mut Agent, (&'static str, &str, &Value)),
     story: &mut Story,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let (id, tool, arguments) = call;
     for (at, (name, subject)) in PEOPLE.into_iter().enumerate() {
         let last = at.saturating_add(1) == PEOPLE.len();
@@ -63,10 +65,7 @@ pub async fn approve(
         let ran = own.run(desk.dir(), &with).await?;
         let now = became(&ran);
         if ran.code != Some(0) || now.as_deref() != Some(state) {
-            return Err(format!(
-                "`{subject}` approved and the call is {now:?}: {}{}",
-                ran.out, ran.err
-            ));
+            return Err(Error::Approval { subject, state: now, ran });
         }
         let then = if last { "that is enough: it runs" } else { "one more is needed" };
         let line = format!("{subject} saw all of {id} and signed with an SSH key; {then}");
@@ -82,8 +81,12 @@ pub async fn approve(
         Answer::Ran { result, entry, .. } if result.contains("booked") => {
             story.more(&format!("the agent asks again with the same id: {result} (entry {entry})"));
         }
-        Answer::Ran { result, .. } => return Err(format!("the approved call gave `{result}`")),
-        Answer::Refused(refused) => return Err(format!("the approved call: {refused}")),
+        Answer::Ran { result, .. } => {
+            return Err(Error::Call { call: id, fault: CallFault::Result(result) });
+        }
+        Answer::Refused(refused) => {
+            return Err(Error::Refused { request: "the approved call", refused });
+        }
     }
     story.gap();
     Ok(())
@@ -91,8 +94,25 @@ pub async fn approve(
 
 /// Where the gate says the call is.
 fn became(ran: &Ran) -> Option<String> {
-    let told: Value = ran.out.parse().ok()?;
-    let gates = told.get("gates").and_then(Value::as_array)?;
-    let mut calls = gates.iter().filter_map(|gate| gate.pointer("/done/call")?.as_str());
-    calls.find(|call| !call.is_empty()).map(str::to_owned)
+    let Outcome { gates } = serde_json::from_str(&ran.out).ok()?;
+    gates.into_iter().map(|gate| gate.done.call).find(|call| !call.is_empty())
+}
+
+/// What became of an approval.
+#[derive(Deserialize)]
+struct Outcome {
+    gates: Vec<GateReport>,
+}
+
+/// What one gate did.
+#[derive(Deserialize)]
+struct GateReport {
+    done: Done,
+}
+
+/// The state of the call, where the gate has it.
+#[derive(Deserialize)]
+struct Done {
+    #[serde(default)]
+    call: String,
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::approvers;
-use crate::cli::create;
+use super::error::Error;
+use crate::cli::error::Occupied;
+use crate::cli::{BundleError, FileError, create};
 use crate::clock::{SystemEntropy, random32};
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::note::VerifierKey;
@@ -64,6 +66,8 @@ const INVOICES: &str = "CREATE TABLE invoices (number TEXT PRIMARY KEY, customer
 INSERT INTO invoices VALUES ('R-7', 'C-1042', 250, 2), ('R-8', 'C-1042', 90, 1), ('R-9', 'C-2001', 10, 0);";
 /// The name of the auditor's witness.
 pub const WITNESS: &str = "auditor.example/witness";
+/// What the auditor was given of keys.
+const KEYS: &str = "auditor/keys.txt";
 const EXAMPLE_FROM: &str = "2026-11-01T00:00:00Z";
 const EXAMPLE_UNTIL: &str = "2027-05-01T00:00:00Z";
 
@@ -78,63 +82,62 @@ pub struct Desk {
 
 impl Desk {
     /// Makes the directory, for this user alone. `command`: the play has its command.
-    pub fn make(wanted: Option<&Path>, command: bool) -> Result<Self, String> {
+    pub fn make(wanted: Option<&Path>, command: bool) -> Result<Self, Error> {
         let random = hex::encode(random32(&SystemEntropy));
         let name = random.get(..8).unwrap_or_default();
         let dir = match wanted {
             Some(dir) => dir.to_owned(),
             None => std::env::temp_dir().join(format!("wicketgate-quickstart-{name}")),
         };
-        let failed = |e: std::io::Error| format!("`{}`: {e}", dir.display());
         match std::fs::read_dir(&dir).map(|mut entries| entries.next().is_some()) {
-            Ok(true) => return Err(format!("`{}` is not empty", dir.display())),
+            Ok(true) => return Err(Occupied::Directory(dir).into()),
             Ok(false) => {}
             Err(_) => {
                 std::fs::DirBuilder::new()
                     .recursive(wanted.is_some())
                     .mode(0o700)
                     .create(&dir)
-                    .map_err(failed)?;
+                    .map_err(FileError::at(&dir))?;
             }
         }
-        let dir = dir.canonicalize().map_err(failed)?;
+        let dir = dir.canonicalize().map_err(FileError::at(&dir))?;
         Ok(Self { dir, token: hex::encode(random32(&SystemEntropy)), command })
     }
 
     /// The key of the fleet log, and what the auditor's witness needs to know of it.
-    pub fn introduce(&self) -> Result<(), String> {
-        let key = |name: &str| -> Result<PublicKey, String> {
+    pub fn introduce(&self) -> Result<(), Error> {
+        let key = |name: &str| -> Result<PublicKey, Error> {
             let key = SecretKey::generate(&SystemEntropy);
             self.write(&format!("{name}.pub"), &key.public().to_pem(), 0o644)?;
-            key.store(&self.path(name)).map_err(|e| e.to_string())?;
+            key.store(&self.path(name))?;
             Ok(key.public())
         };
         let (fleet, witness) = (key("keys/fleet.pem")?, key("auditor/witness.pem")?);
         let log = VerifierKey::log(&crate::ledger::fleet::origin("default"), fleet).to_string();
         self.write("auditor/logs.txt", &format!("{log}\n"), 0o644)?;
         let witness = VerifierKey::witness(WITNESS, witness).to_string();
-        self.write("auditor/keys.txt", &format!("fleet-key {log}\nwitness-key {witness}\n"), 0o644)
+        self.write(KEYS, &format!("fleet-key {log}\nwitness-key {witness}\n"), 0o644)
     }
 
     /// The verifier key of the witness.
-    fn witness_key(&self) -> Result<String, String> {
-        let text =
-            std::fs::read_to_string(self.path("auditor/keys.txt")).map_err(|e| e.to_string())?;
+    fn witness_key(&self) -> Result<String, Error> {
+        let path = self.path(KEYS);
+        let text = std::fs::read_to_string(&path).map_err(FileError::at(&path))?;
         let key = text.lines().find_map(|line| line.strip_prefix("witness-key "));
-        key.map(str::to_owned).ok_or_else(|| "no key of the witness".to_owned())
+        key.map(str::to_owned).ok_or(Error::NoWitnessKey)
     }
 
     /// Writes and signs everything. The ids of the keys, by what they sign.
-    pub fn furnish(&self, tools: &str, witness: &str, now: Timestamp) -> Result<Value, String> {
+    pub fn furnish(&self, tools: &str, witness: &str, now: Timestamp) -> Result<Value, Error> {
         for (name, text) in FILES {
             self.write(name, text, 0o644)?;
         }
         let mut ids = serde_json::Map::new();
-        let mut key = |name: &str| -> Result<SecretKey, String> {
+        let mut key = |name: &str| -> Result<SecretKey, Error> {
             let key = SecretKey::generate(&SystemEntropy);
             ids.insert(name.to_owned(), json!(key.public().id()));
             self.write(&format!("keys/{name}.pem.pub"), &key.public().to_pem(), 0o644)?;
-            key.store(&self.path(&format!("keys/{name}.pem"))).map_err(|e| e.to_string())?;
+            key.store(&self.path(&format!("keys/{name}.pem")))?;
             Ok(key)
         };
         let (manifest, policy) = (key("manifest")?, key("policy")?);
@@ -150,8 +153,7 @@ impl Desk {
         let agent = fill(&agent, EXAMPLE_UNTIL, &day(now.plus(half_a_year)))?;
         self.write("agent.yaml", &agent, 0o644)?;
         let signed = identity::sign(agent.as_bytes(), "agent.yaml", &[&manifest]);
-        let signed = signed.map_err(|e| e.to_string())?;
-        self.write_bytes("agent.yaml.sig.json", &signed, 0o644)?;
+        self.write_bytes("agent.yaml.sig.json", &signed?, 0o644)?;
 
         let uid = rustix::process::getuid().as_raw();
         let config = fill(CONFIG, EXAMPLE_ADDRESS, tools)?;
@@ -159,14 +161,15 @@ impl Desk {
         let config = fill(&config, EXAMPLE_WITNESS, witness)?;
         let mut config = fill(&config, EXAMPLE_WITNESS_KEY, &self.witness_key()?)?;
         if !self.command {
-            let at = config.find(EXAMPLE_COMMAND).ok_or("the example has no command")?;
+            let at = config.find(EXAMPLE_COMMAND);
+            let at = at.ok_or_else(|| Error::Example(EXAMPLE_COMMAND.to_owned()))?;
             config.truncate(at);
         }
-        self.invoices().map_err(|e| format!("the invoices: {e}"))?;
+        self.invoices()?;
         self.write("wicketgate.yaml", &config, 0o644)?;
 
-        let bundle = Bundle::load(&self.path("policy"));
-        let bundle = bundle.map_err(|e| format!("the policy bundle: {e:?}"))?;
+        let policy_dir = self.path("policy");
+        let bundle = Bundle::load(&policy_dir).map_err(BundleError::at(&policy_dir))?;
         self.write_bytes("policy/bundle.sig.json", &bundle.sign(&[&policy]), 0o644)?;
         self.trust(&bundle)?;
         Ok(Value::Object(ids))
@@ -178,47 +181,46 @@ impl Desk {
     }
 
     /// The auditor's own directory: what they were given by hand, before anything happened.
-    fn trust(&self, bundle: &Bundle) -> Result<(), String> {
+    fn trust(&self, bundle: &Bundle) -> Result<(), Error> {
+        let keys = self.path(KEYS);
+        let keys = std::fs::read_to_string(&keys).map_err(FileError::at(&keys))?;
         let text = format!(
             "# Whom this auditor trusts. None of it comes from the bundle that is checked.\n\
              evidence-key ../keys/evidence.pem.pub\n\
              manifest-key ../keys/manifest.pem.pub\n\
              enrolment-key ../state/enrolment.key.pub\n\
              approvers {}\n\
-             policy {}\n{}",
+             policy {}\n{keys}",
             self.digest(approvers::LIST)?.prefixed(),
             bundle.digest().prefixed(),
-            std::fs::read_to_string(self.path("auditor/keys.txt")).map_err(|e| e.to_string())?
         );
         self.write("auditor/trust.txt", &text, 0o644)
     }
 
-    fn digest(&self, name: &str) -> Result<Digest, String> {
+    fn digest(&self, name: &str) -> Result<Digest, Error> {
         let path = self.path(name);
-        let bytes = std::fs::read(&path).map_err(|e| format!("`{}`: {e}", path.display()))?;
+        let bytes = std::fs::read(&path).map_err(FileError::at(&path))?;
         Ok(Digest::of(&[&bytes]))
     }
 
     /// Adds one line to the auditor's trust file.
-    pub fn note(&self, line: &str) -> Result<(), String> {
+    pub fn note(&self, line: &str) -> Result<(), Error> {
         let path = self.path("auditor/trust.txt");
         let opened = std::fs::OpenOptions::new().append(true).open(&path);
-        opened
-            .and_then(|mut file| writeln!(file, "{line}"))
-            .map_err(|e| format!("`{}`: {e}", path.display()))
+        let written = opened.and_then(|mut file| writeln!(file, "{line}"));
+        Ok(written.map_err(FileError::at(&path))?)
     }
 
-    pub fn write(&self, name: &str, text: &str, mode: u32) -> Result<(), String> {
+    pub fn write(&self, name: &str, text: &str, mode: u32) -> Result<(), Error> {
         self.write_bytes(name, text.as_bytes(), mode)
     }
 
-    pub fn write_bytes(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), String> {
+    pub fn write_bytes(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), Error> {
         let path = self.path(name);
-        let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(failed)?;
+            std::fs::create_dir_all(folder).map_err(FileError::at(folder))?;
         }
-        create(&path, bytes, mode).map_err(failed)
+        Ok(create(&path, bytes, mode).map_err(FileError::at(&path))?)
     }
 
     /// A file or directory in it.
@@ -253,11 +255,11 @@ impl Desk {
 }
 
 /// Replaces what the example says. An example without it would be played as somebody else's.
-fn fill(text: &str, example: &str, real: &str) -> Result<String, String> {
+fn fill(text: &str, example: &str, real: &str) -> Result<String, Error> {
     if text.contains(example) {
         Ok(text.replace(example, real))
     } else {
-        Err(format!("the example does not say `{example}`"))
+        Err(Error::Example(example.to_owned()))
     }
 }
 
@@ -277,7 +279,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(Desk::make(Some(dir.path()), true).is_ok());
         std::fs::write(dir.path().join("x"), "").unwrap();
-        assert!(Desk::make(Some(dir.path()), true).is_err_and(|why| why.contains("is not empty")));
+        assert!(Desk::make(Some(dir.path()), true).is_err_and(|e| matches!(e, Error::Occupied(_))));
         assert!(fill("a", "b", "c").is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! The gate: `wicketgate serve` in a process of its own.
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
@@ -12,8 +12,10 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::desk::Desk;
+use super::error::{Error, Part};
 use super::own::Own;
 use super::{PATIENCE, agent};
+use crate::cli::FileError;
 
 /// Times the gate is asked whether it is ready, and the time between two.
 const TRIES: u32 = 800;
@@ -28,14 +30,14 @@ pub struct Gate {
 
 impl Gate {
     /// Starts it; what it logs goes to `gate.log`.
-    pub fn start(own: &Own, desk: &Desk) -> Result<Self, String> {
+    pub fn start(own: &Own, desk: &Desk) -> Result<Self, Error> {
         let log = desk.path("gate.log");
         let shown = log.display().to_string();
-        let file = std::fs::File::create_new(&log).map_err(|e| format!("`{shown}`: {e}"))?;
+        let file = std::fs::File::create_new(&log).map_err(FileError::at(&log))?;
         let parent = std::process::id().to_string();
         let mut command = own.command(&["serve", "--parent", &parent]);
         command.current_dir(desk.dir()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
-        let child = command.spawn().map_err(|e| format!("the gate: {e}"))?;
+        let child = command.spawn().map_err(failed)?;
         let process = child.id().unwrap_or_default();
         Ok(Self { child, process, log: shown })
     }
@@ -46,53 +48,55 @@ impl Gate {
     }
 
     /// Asks the gRPC health service through the agents' socket until it says "serving".
-    pub async fn ready(&mut self, socket: &Path) -> Result<(), String> {
+    pub async fn ready(&mut self, socket: &Path) -> Result<(), Error> {
         for _ in 0..TRIES {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(format!("the gate ended with {status}; see {}", self.log));
+                return Err(self.ended_with(status));
             }
             if serving(socket).await {
                 return Ok(());
             }
             tokio::time::sleep(BETWEEN).await;
         }
-        Err(format!("the gate did not get ready; see {}", self.log))
+        Err(Error::NotReady { part: Part::Gate, log: self.log.clone() })
     }
 
     /// URL of the operator API: the system chose the port, and the log names it.
-    pub fn operators_at(&self) -> Result<String, String> {
-        let log = std::fs::read_to_string(&self.log).map_err(|e| format!("`{}`: {e}", self.log))?;
+    pub fn operators_at(&self) -> Result<String, Error> {
+        let log =
+            std::fs::read_to_string(&self.log).map_err(FileError::at(Path::new(&self.log)))?;
         let line = log.lines().find(|line| line.contains("operator API listening"));
         let port = line
             .and_then(|line| line.split("127.0.0.1:").nth(1))
             .map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
         let port = port.filter(|port| !port.is_empty());
-        let port = port.ok_or_else(|| {
-            format!("the log names no address of the operator API; see {}", self.log)
-        })?;
+        let port = port.ok_or_else(|| Error::NoAddress(self.log.clone()))?;
         Ok(format!("http://127.0.0.1:{port}"))
     }
 
     /// Waits for an end that nobody asked for.
-    pub async fn ended(&mut self) -> String {
-        let how =
-            self.child.wait().await.map_or_else(|e| e.to_string(), |status| status.to_string());
-        format!("the gate ended by itself with {how}; see {}", self.log)
+    pub async fn ended(&mut self) -> Error {
+        let ended = self.child.wait().await;
+        ended.map_or_else(failed, |status| self.ended_with(status))
+    }
+
+    fn ended_with(&self, status: ExitStatus) -> Error {
+        Error::GateEnded { status, log: self.log.clone() }
     }
 
     /// Asks it to drain and to end, and waits until it did.
-    pub async fn stop(&mut self) -> Result<(), String> {
+    pub async fn stop(&mut self) -> Result<(), Error> {
         let pid = i32::try_from(self.process).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or("the gate has no process id")?;
-        rustix::process::kill_process(pid, Signal::TERM).map_err(|e| format!("the gate: {e}"))?;
+        let pid = pid.ok_or(Error::Ended(Part::Gate))?;
+        rustix::process::kill_process(pid, Signal::TERM).map_err(|errno| failed(errno.into()))?;
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
-        let status = ended.map_err(|_| "the gate did not drain")?.map_err(|e| e.to_string())?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(format!("the gate ended with {status}; see {}", self.log))
-        }
+        let status = ended.map_err(|_late| Error::Running(Part::Gate))?.map_err(failed)?;
+        if status.success() { Ok(()) } else { Err(self.ended_with(status)) }
     }
+}
+
+fn failed(source: std::io::Error) -> Error {
+    Error::Process { part: Part::Gate, source }
 }
 
 async fn serving(socket: &Path) -> bool {

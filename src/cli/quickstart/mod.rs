@@ -16,6 +16,7 @@ mod acts;
 pub mod agent;
 mod approvers;
 mod desk;
+mod error;
 mod gate;
 mod own;
 mod proof;
@@ -26,6 +27,7 @@ mod witness;
 
 use agent::Agent;
 use desk::Desk;
+use error::Error;
 use gate::Gate;
 use own::Own;
 use story::Story;
@@ -59,15 +61,15 @@ pub fn run(args: &Args) -> Exit {
     let mut story = Story::new(args.json);
     match block_on(play(args, &mut story)) {
         Ok(Ok(())) => Exit::Ok,
-        Ok(Err(why)) => {
-            story.failed(&why);
-            fail(Exit::Invalid, why)
+        Ok(Err(error)) => {
+            story.failed(&error.to_string());
+            fail(Exit::Invalid, error)
         }
         Err(exit) => exit,
     }
 }
 
-async fn play(args: &Args, story: &mut Story) -> Result<(), String> {
+async fn play(args: &Args, story: &mut Story) -> Result<(), Error> {
     let clock = SystemClock::new();
     story.begin();
     let own = Own::new()?;
@@ -125,16 +127,16 @@ async fn play(args: &Args, story: &mut Story) -> Result<(), String> {
 }
 
 /// Leaves everything running until a signal, or until the gate ends by itself.
-async fn stay(desk: &Desk, gate: &mut Gate, story: &mut Story) -> Result<(), String> {
+async fn stay(desk: &Desk, gate: &mut Gate, story: &mut Story) -> Result<(), Error> {
     use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).map_err(|e| e.to_string())?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signal)?;
     let socket = desk.socket().display().to_string();
     let line = format!("the gate answers at {socket} until Ctrl-C");
     story.step("keep", "running", &line, &json!({"socket": socket}));
     tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted.map_err(|e| e.to_string()),
+        interrupted = tokio::signal::ctrl_c() => interrupted.map_err(Error::Signal),
         _ = terminate.recv() => Ok(()),
-        why = gate.ended() => Err(why),
+        error = gate.ended() => Err(error),
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use tokio::process::Command;
 
 use super::PATIENCE;
+use super::error::Error;
 use crate::config;
 
 /// Where this program is.
@@ -14,6 +15,7 @@ pub struct Own {
 }
 
 /// What one command said.
+#[derive(Debug)]
 pub struct Ran {
     /// Standard output.
     pub out: String,
@@ -23,10 +25,20 @@ pub struct Ran {
     pub code: Option<i32>,
 }
 
+impl std::fmt::Display for Ran {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.code {
+            Some(code) => write!(f, "{code}: ")?,
+            None => f.write_str("a signal: ")?,
+        }
+        f.write_str(format!("{}{}", self.out, self.err).trim())
+    }
+}
+
 impl Own {
     /// Finds it.
-    pub fn new() -> Result<Self, String> {
-        let exe = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
+    pub fn new() -> Result<Self, Error> {
+        let exe = std::env::current_exe().map_err(Error::Program)?;
         Ok(Self { exe })
     }
 
@@ -44,14 +56,14 @@ impl Own {
     }
 
     /// Runs one command in a directory to its end.
-    pub async fn run(&self, dir: &Path, args: &[&str]) -> Result<Ran, String> {
-        let name = format!("wicketgate {}", args.join(" "));
+    pub async fn run(&self, dir: &Path, args: &[&str]) -> Result<Ran, Error> {
+        let name = || args.join(" ");
         let mut command = self.command(args);
         let output = command.current_dir(dir).stdin(Stdio::null()).output();
         let done = tokio::time::timeout(PATIENCE, output)
             .await
-            .map_err(|_| format!("`{name}` did not end"))?
-            .map_err(|e| format!("`{name}`: {e}"))?;
+            .map_err(|_late| Error::Endless(name()))?
+            .map_err(|source| Error::Command { command: name(), source })?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok(Ran { out: text(done.stdout), err: text(done.stderr), code: done.status.code() })
     }

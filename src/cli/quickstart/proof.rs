@@ -5,20 +5,23 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::desk::Desk;
+use super::error::Error;
 use super::own::{Own, Ran};
 use super::story::Story;
+use crate::cli::FileError;
+use serde::{Deserialize, Serialize};
 
 const CONFIG: &str = "wicketgate.yaml";
 const TRUST: &str = "auditor/trust.txt";
 
 /// Notes the head of the log before the run. Its size.
-pub async fn pin(own: &Own, desk: &Desk, story: &mut Story) -> Result<u64, String> {
+pub async fn pin(own: &Own, desk: &Desk, story: &mut Story) -> Result<u64, Error> {
     let args = ["ledger", "head", "--config", CONFIG];
     let ran = own.run(desk.dir(), &args).await?;
     let line = ran.out.trim();
-    let size = line.split(' ').nth(2).and_then(|size| size.parse().ok());
+    let size: Option<u64> = line.split(' ').nth(2).and_then(|size| size.parse().ok());
     let size = size.filter(|_| ran.code == Some(0) && line.starts_with("head "));
-    let size: u64 = size.ok_or_else(|| unexpected(&args, &ran))?;
+    let Some(size) = size else { return Err(unexpected(&args, ran)) };
     desk.note(line)?;
     let told = format!("an auditor notes the head of the log, {size} entries, and goes away");
     story.step("pin", "auditor", &told, &json!({"size": size, "head": line}));
@@ -26,14 +29,14 @@ pub async fn pin(own: &Own, desk: &Desk, story: &mut Story) -> Result<u64, Strin
 }
 
 /// Shows the end of the ledger; the held call has to be approved in it.
-pub async fn tail(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), String> {
+pub async fn tail(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Error> {
     let args = ["ledger", "tail", "--config", CONFIG, "-n", "8"];
     let ran = own.run(desk.dir(), &args).await?;
     if ran.code != Some(0)
         || !ran.out.contains("run.sealed")
         || !ran.out.contains("approval.granted")
     {
-        return Err(unexpected(&args, &ran));
+        return Err(unexpected(&args, ran));
     }
     let lines: Vec<&str> = ran.out.lines().collect();
     story.step("tail", "ledger", "its newest entries", &json!({"lines": lines}));
@@ -57,14 +60,14 @@ fn without_run(line: &str) -> String {
 }
 
 /// Has the head of all chains cosigned by the auditor's witness.
-pub async fn anchor(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), String> {
+pub async fn anchor(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Error> {
     let args = ["ledger", "anchor", "--config", CONFIG];
     let with_json: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
     let ran = own.run(desk.dir(), &with_json).await?;
     let told: Value = ran.out.parse().unwrap_or_default();
-    let cosigned = told.get("cosigned").and_then(Value::as_array).map_or(0, Vec::len);
-    if ran.code != Some(0) || cosigned == 0 {
-        return Err(unexpected(&with_json, &ran));
+    let cosigned = Anchored::deserialize(&told).is_ok_and(|done| !done.cosigned.is_empty());
+    if ran.code != Some(0) || !cosigned {
+        return Err(unexpected(&with_json, ran));
     }
     let line = "the head of the log goes on the fleet log; the auditor's witness cosigns that";
     story.step("anchor", "anchored", line, &told);
@@ -78,7 +81,7 @@ pub async fn export(
     run: &str,
     since: u64,
     story: &mut Story,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let since = since.to_string();
     let args = [
         "evidence",
@@ -99,24 +102,23 @@ pub async fn export(
     ];
     let ran = own.run(desk.dir(), &args).await?;
     let told: Value = ran.out.parse().unwrap_or_default();
-    if ran.code != Some(0) || told.get("sealed") != Some(&json!(true)) {
-        return Err(unexpected(&args, &ran));
-    }
-    let number = |name: &str| told.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let line = format!("evidence/: {} files, {} entries", number("files"), number("entries"));
+    let exported = Exported::deserialize(&told).ok().filter(|done| done.sealed);
+    let Some(Exported { files, entries, .. }) = exported.filter(|_| ran.code == Some(0)) else {
+        return Err(unexpected(&args, ran));
+    };
+    let line = format!("evidence/: {files} files, {entries} entries");
     story.step("export", "exported", &line, &told);
     Ok(())
 }
 
 /// Verifies it, offline, against what the auditor had.
-pub async fn verify(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), String> {
+pub async fn verify(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Error> {
     let args = ["evidence", "verify", "--trust", TRUST, "evidence"];
     let (ran, report) = verified(own, desk, &args).await?;
-    let checks = report.get("checks").and_then(Value::as_array).map_or(0, Vec::len);
+    let (checks, level) = (report.checks.len(), report.level);
     if ran.code != Some(0) || checks == 0 {
-        return Err(unexpected(&args, &ran));
+        return Err(unexpected(&args, ran));
     }
-    let level = report.get("level").cloned().unwrap_or_default();
     let line = format!(
         "{checks} checks hold, level {level}: a witness saw the log, which extends what the auditor noted"
     );
@@ -126,31 +128,31 @@ pub async fn verify(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Str
 }
 
 /// Changes one byte in a copy, and verifies that.
-pub async fn tamper(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), String> {
+pub async fn tamper(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Error> {
     let (file, from, to) = forge(&desk.path("evidence"), &desk.path("evidence-tampered"))?;
     let args = ["evidence", "verify", "--trust", TRUST, "evidence-tampered"];
     let (ran, report) = verified(own, desk, &args).await?;
-    let failed = failed(&report);
+    let failed: Vec<Check> =
+        report.checks.into_iter().filter(|check| check.outcome == "INVALID").collect();
     if ran.code != Some(1) || failed.is_empty() {
-        return Err(unexpected(&args, &ran));
+        return Err(unexpected(&args, ran));
     }
     let line = format!("in a copy, {file} now says `{to}` where it said `{from}`: INVALID, exit 1");
     let facts = json!({"exit": 1, "file": file, "from": from, "to": to, "failed": failed});
     story.step("tamper", "tampered", &line, &facts);
     story.command(&args);
-    for check in failed.iter().filter_map(Value::as_object) {
-        let of = |name: &str| check.get(name).and_then(Value::as_str).unwrap_or_default();
-        story.more(&format!("{} {}: {}", of("id"), of("title"), of("detail")));
+    for Check { id, title, detail, .. } in &failed {
+        story.more(&format!("{id} {title}: {detail}"));
     }
     Ok(())
 }
 
 /// Verifies the whole ledger once the gate has ended.
-pub async fn ledger(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), String> {
+pub async fn ledger(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Error> {
     let args = ["ledger", "verify", "--config", CONFIG, "--trust", TRUST];
     let ran = own.run(desk.dir(), &args).await?;
     if ran.code != Some(0) {
-        return Err(unexpected(&args, &ran));
+        return Err(unexpected(&args, ran));
     }
     let lines: Vec<&str> = ran.out.lines().collect();
     let first = lines.last().copied().unwrap_or_default();
@@ -159,39 +161,68 @@ pub async fn ledger(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Str
     Ok(())
 }
 
-async fn verified(own: &Own, desk: &Desk, args: &[&str]) -> Result<(Ran, Value), String> {
+async fn verified(own: &Own, desk: &Desk, args: &[&str]) -> Result<(Ran, Report), Error> {
     let with_json: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
     let ran = own.run(desk.dir(), &with_json).await?;
-    let report = ran.out.parse().map_err(|_| unexpected(&with_json, &ran))?;
-    Ok((ran, report))
+    match serde_json::from_str(&ran.out) {
+        Ok(report) => Ok((ran, report)),
+        Err(_) => Err(unexpected(&with_json, ran)),
+    }
 }
 
-/// The checks of a report that do not hold.
-fn failed(report: &Value) -> Vec<Value> {
-    let checks = report.get("checks").and_then(Value::as_array);
-    let invalid = |check: &&Value| check.get("outcome") == Some(&json!("INVALID"));
-    checks.into_iter().flatten().filter(invalid).cloned().collect()
+/// What `ledger anchor --json` prints, as far as it is looked at here.
+#[derive(Deserialize)]
+struct Anchored {
+    cosigned: Vec<Value>,
+}
+
+/// What `evidence export --json` prints, as far as it is looked at here.
+#[derive(Deserialize)]
+struct Exported {
+    sealed: bool,
+    files: u64,
+    entries: u64,
+}
+
+/// What `evidence verify --json` prints, as far as it is looked at here.
+#[derive(Deserialize)]
+struct Report {
+    checks: Vec<Check>,
+    /// Absent where something does not hold.
+    #[serde(default)]
+    level: Value,
+}
+
+/// One check of a report.
+#[derive(Serialize, Deserialize)]
+struct Check {
+    #[serde(flatten)]
+    rest: serde_json::Map<String, Value>,
+    id: String,
+    title: String,
+    outcome: String,
+    detail: String,
 }
 
 /// Copies the evidence and makes 250 into 950 in the arguments of a call. The file, before, after.
-fn forge(from: &Path, to: &Path) -> Result<(String, &'static str, &'static str), String> {
+fn forge(from: &Path, to: &Path) -> Result<(String, &'static str, &'static str), Error> {
     const BEFORE: &str = "{\"amount\":250,";
     const AFTER: &str = "{\"amount\":950,";
-    copy(from, to).map_err(|e| format!("`{}`: {e}", to.display()))?;
+    copy(from, to).map_err(FileError::at(to))?;
     let payloads = to.join("payloads");
-    let failed = |e: std::io::Error| format!("`{}`: {e}", payloads.display());
-    for entry in std::fs::read_dir(&payloads).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
+    let failed = FileError::at(&payloads);
+    for entry in std::fs::read_dir(&payloads).map_err(&failed)? {
+        let path = entry.map_err(&failed)?.path();
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         // The arguments themselves, and not the policy's input, which holds them too.
         if text.starts_with(BEFORE) {
-            std::fs::write(&path, text.replacen(BEFORE, AFTER, 1)).map_err(failed)?;
+            std::fs::write(&path, text.replacen(BEFORE, AFTER, 1)).map_err(&failed)?;
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let (start, _) = name.split_at_checked(8).unwrap_or((&name, ""));
             return Ok((format!("payloads/{start}….bin"), "\"amount\":250", "\"amount\":950"));
         }
     }
-    Err("no payload of the evidence holds the amount".to_owned())
+    Err(Error::NoPayload)
 }
 
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
@@ -208,8 +239,6 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn unexpected(args: &[&str], ran: &Ran) -> String {
-    let code = ran.code.map_or_else(|| "a signal".to_owned(), |code| code.to_string());
-    let said = format!("{}{}", ran.out, ran.err);
-    format!("`wicketgate {}` ended with {code}: {}", args.join(" "), said.trim())
+fn unexpected(args: &[&str], ran: Ran) -> Error {
+    Error::Unexpected { command: args.join(" "), ran }
 }

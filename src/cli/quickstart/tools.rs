@@ -22,7 +22,9 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::super::{Exit, fail, say};
 use super::PATIENCE;
+use super::error::{Error, Part};
 use super::own::Own;
+use serde::{Deserialize, Serialize};
 
 /// What reached the server.
 #[derive(Debug, Default)]
@@ -33,13 +35,29 @@ struct Counters {
 }
 
 impl Counters {
-    fn told(&self) -> Value {
+    fn hits(&self) -> Hits {
         let of = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
         let (customers, tickets) = (of(&self.customers), of(&self.tickets));
         let transfers = of(&self.transfers);
         let all = customers.saturating_add(tickets).saturating_add(transfers);
-        json!({"all": all, "customers": customers, "tickets": tickets, "transfers": transfers})
+        Hits { all, customers, tickets, transfers }
     }
+}
+
+/// How often each path of the server was asked for.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Hits {
+    /// All of them.
+    pub all: u64,
+    customers: u64,
+    tickets: u64,
+    transfers: u64,
+}
+
+/// An order to move money.
+#[derive(Default, Deserialize)]
+struct Transfer {
+    amount: Value,
 }
 
 #[derive(Clone)]
@@ -74,7 +92,7 @@ fn serving() -> std::io::Result<()> {
         if served.is_finished() {
             return Err(std::io::Error::other("the tools ended"));
         }
-        say(counters.told().to_string());
+        say(json!(counters.hits()).to_string());
     }
     Ok(())
 }
@@ -113,8 +131,7 @@ async fn tickets(State(shop): State<Shop>) -> Response {
 
 async fn transfers(State(shop): State<Shop>, body: Bytes) -> Response {
     let number = shop.counters.transfers.fetch_add(1, Ordering::SeqCst);
-    let order: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let amount = order.get("amount").cloned().unwrap_or_default();
+    let Transfer { amount } = serde_json::from_slice(&body).unwrap_or_default();
     let booked = json!({"transfer": format!("P-{number}"), "amount": amount, "state": "booked"});
     answer(StatusCode::OK, &booked)
 }
@@ -134,30 +151,30 @@ pub struct ToolServer {
 
 impl ToolServer {
     /// Starts it and learns its address.
-    pub async fn start(own: &Own, token: &str) -> Result<Self, String> {
+    pub async fn start(own: &Own, token: &str) -> Result<Self, Error> {
         let mut command = own.command(&["quickstart-tools"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|e| format!("the tools: {e}"))?;
+        let mut child = command.spawn().map_err(failed)?;
         let process = child.id().unwrap_or_default();
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let output = BufReader::new(output.ok_or("the tools have no output")?).lines();
+        let output = BufReader::new(output.ok_or(Error::NoPipe(Part::Tools))?).lines();
         let mut server = Self { child, process, input, output, address: String::new() };
         server.address = server.ask(token).await?;
         Ok(server)
     }
 
-    async fn ask(&mut self, line: &str) -> Result<String, String> {
-        let input = self.input.as_mut().ok_or("the tools have no input")?;
+    async fn ask(&mut self, line: &str) -> Result<String, Error> {
+        let input = self.input.as_mut().ok_or(Error::NoPipe(Part::Tools))?;
         let sent = input.write_all(format!("{line}\n").as_bytes()).await;
-        sent.map_err(|e| format!("the tools: {e}"))?;
+        sent.map_err(failed)?;
         let answer = tokio::time::timeout(PATIENCE, self.output.next_line()).await;
-        let answer = answer.map_err(|_| "the tools do not answer")?;
-        answer.map_err(|e| format!("the tools: {e}"))?.ok_or_else(|| "the tools ended".to_owned())
+        let answer = answer.map_err(|_late| Error::Silent(Part::Tools))?;
+        answer.map_err(failed)?.ok_or(Error::Ended(Part::Tools))
     }
 
     /// How often each of its paths was asked for.
-    pub async fn hits(&mut self) -> Result<Value, String> {
-        self.ask("hits").await?.parse().map_err(|e| format!("the tools' counters: {e}"))
+    pub async fn hits(&mut self) -> Result<Hits, Error> {
+        Ok(serde_json::from_str(&self.ask("hits").await?)?)
     }
 
     /// `127.0.0.1:40123`.
@@ -171,10 +188,13 @@ impl ToolServer {
     }
 
     /// Ends its input, and waits for its end.
-    pub async fn stop(&mut self) -> Result<(), String> {
+    pub async fn stop(&mut self) -> Result<(), Error> {
         drop(self.input.take());
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
-        ended.map_err(|_| "the tools did not end")?.map_err(|e| e.to_string())?;
-        Ok(())
+        ended.map_err(|_late| Error::Running(Part::Tools))?.map(drop).map_err(failed)
     }
+}
+
+fn failed(source: std::io::Error) -> Error {
+    Error::Process { part: Part::Tools, source }
 }

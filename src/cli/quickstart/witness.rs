@@ -7,7 +7,9 @@ use tokio::process::Child;
 
 use super::PATIENCE;
 use super::desk::{Desk, WITNESS};
+use super::error::{Error, Part};
 use super::own::Own;
+use crate::cli::FileError;
 
 /// The running witness. Killed when it is dropped.
 pub struct Witness {
@@ -17,10 +19,9 @@ pub struct Witness {
 
 impl Witness {
     /// Starts it and waits until it listens; what it logs goes to `witness.log`.
-    pub async fn start(own: &Own, desk: &Desk) -> Result<Self, String> {
+    pub async fn start(own: &Own, desk: &Desk) -> Result<Self, Error> {
         let log = desk.path("witness.log");
-        let file =
-            std::fs::File::create_new(&log).map_err(|e| format!("`{}`: {e}", log.display()))?;
+        let file = std::fs::File::create_new(&log).map_err(FileError::at(&log))?;
         let parent = std::process::id().to_string();
         let mut command = own.command(&[
             "witness",
@@ -39,13 +40,14 @@ impl Witness {
             &parent,
         ]);
         command.current_dir(desk.dir()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
-        let mut child = command.spawn().map_err(|e| format!("the witness: {e}"))?;
-        let out = child.stdout.take().ok_or("the witness says nothing")?;
+        let mut child = command.spawn().map_err(failed)?;
+        let out = child.stdout.take().ok_or(Error::NoPipe(Part::Witness))?;
         let mut lines = BufReader::new(out).lines();
         let line = tokio::time::timeout(PATIENCE, lines.next_line()).await;
         let line = line.ok().and_then(Result::ok).flatten().unwrap_or_default();
         let url = line.strip_prefix("listening on ").map(str::to_owned);
-        let url = url.ok_or_else(|| format!("the witness did not start; see {}", log.display()))?;
+        let log = log.display().to_string();
+        let url = url.ok_or(Error::NotReady { part: Part::Witness, log })?;
         Ok(Self { child, url })
     }
 
@@ -55,7 +57,11 @@ impl Witness {
     }
 
     /// Ends it.
-    pub async fn stop(&mut self) -> Result<(), String> {
-        self.child.kill().await.map_err(|e| format!("the witness: {e}"))
+    pub async fn stop(&mut self) -> Result<(), Error> {
+        self.child.kill().await.map_err(failed)
     }
+}
+
+fn failed(source: std::io::Error) -> Error {
+    Error::Process { part: Part::Witness, source }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::cli::payload::Disclosure;
 use crate::cli::reader::{self, Place, Source};
-use crate::cli::{Exit, block_on, fail, many, say};
+use crate::cli::{Exit, Failure, block_on, many, say};
 use crate::domain::canonical;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
@@ -27,7 +27,7 @@ use crate::replay::export::{self, Exported, Order};
 )]
 pub struct Args {
     /// ID of the run.
-    #[arg(value_name = "RUN", value_parser = run_id)]
+    #[arg(value_name = "RUN", value_parser = crate::cli::evidence::run_id)]
     run: RunId,
     #[command(flatten)]
     source: Source,
@@ -48,10 +48,6 @@ pub struct Args {
     json: bool,
 }
 
-fn run_id(text: &str) -> Result<RunId, String> {
-    RunId::parse(text).ok_or_else(|| "a run is a lowercase UUID".to_owned())
-}
-
 /// Writes it.
 pub(super) fn run(args: &Args) -> Exit {
     match block_on(write(args)) {
@@ -59,31 +55,30 @@ pub(super) fn run(args: &Args) -> Exit {
             tell(args, &exported);
             Exit::Ok
         }
-        Ok(Err((exit, why))) => fail(exit, why),
+        Ok(Err(failure)) => failure.print(),
         Err(exit) => exit,
     }
 }
 
-async fn write(args: &Args) -> Result<Exported, (Exit, String)> {
-    let usage = |why: String| (Exit::Usage, why);
+async fn write(args: &Args) -> Result<Exported, Failure> {
     let config = match args.source.place() {
-        Some(Place::Config(path)) => Some(reader::configuration(path).map_err(usage)?),
+        Some(Place::Config(path)) => Some(reader::configuration(path).map_err(Failure::usage)?),
         Some(Place::Sqlite(_) | Place::PostgresUrlFile(_)) | None => None,
     };
     let artifacts = match (&args.artifacts, &config) {
         (Some(dir), _) => dir.clone(),
         (None, Some(config)) => config.state.join("artifacts"),
-        (None, None) => return Err(usage("name `--artifacts`".into())),
+        (None, None) => return Err(Failure::usage("name `--artifacts`")),
     };
     let tenant = match (&args.tenant, &config) {
         (Some(tenant), _) => tenant.clone(),
         (None, Some(config)) => crate::app::fleet::tenant(config),
         (None, None) => "default".to_owned(),
     };
-    let vault = args.disclosure.vault(&args.source).map_err(usage)?;
-    let redactions = args.disclosure.redactions().map_err(usage)?;
+    let vault = args.disclosure.vault(&args.source)?;
+    let redactions = args.disclosure.redactions()?;
     let reader = reader::open_reader(&args.source).await;
-    let reader = reader.map_err(|e| (Exit::Unverifiable, e.to_string()))?;
+    let reader = reader.map_err(Failure::unverifiable)?;
     let order = Order {
         reader: reader.as_ref(),
         tenant: &tenant,
@@ -100,7 +95,7 @@ async fn write(args: &Args) -> Result<Exported, (Exit, String)> {
             Error::Recording { .. } | Error::Run { .. } => Exit::Invalid,
             Error::Ledger(_) => Exit::Unverifiable,
         };
-        (exit, error.to_string())
+        Failure::new(exit, error)
     })
 }
 

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::stage::{Desk, Policies};
-use crate::app::{Gate, Stage};
-use crate::cli::reader;
-use crate::cli::{Exit, block_on, fail, note, say};
+use super::stage::{self, Desk, Policies};
+use crate::app::{self, Gate, Stage};
+use crate::cli::argument::pointer;
+use crate::cli::reader::{self, ConfigError};
+use crate::cli::{Exit, FileError, block_on, fail, note, say};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
+use crate::replay;
 use crate::replay::fork::Forked;
 use crate::replay::player::{Manner, Played, Player};
 use crate::replay::props::RecordedClock;
@@ -35,7 +37,7 @@ pub struct Play {
     #[arg(long, value_name = "DIR")]
     bundle: Option<PathBuf>,
     /// Argument to ignore when calls are matched, beside those that the manifest names
-    #[arg(long, value_name = "TOOL:/POINTER", value_parser = volatile)]
+    #[arg(long, value_name = "TOOL:/POINTER", value_parser = pointer)]
     volatile: Vec<(String, String)>,
     /// Answer the steps before this one from the recording, then continue with a new run of the gate of --config,
     /// where calls execute
@@ -59,21 +61,49 @@ pub struct Play {
     command: Vec<String>,
 }
 
-fn volatile(text: &str) -> Result<(String, String), String> {
-    match text.split_once(':') {
-        Some((tool, pointer)) if !tool.is_empty() && pointer.starts_with('/') => {
-            Ok((tool.to_owned(), pointer.to_owned()))
-        }
-        Some(_) | None => Err("expected a tool and a JSON pointer, such as `mail.send:/id`".into()),
-    }
+/// Why a replay says nothing about the agent.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// The recording cannot be replayed.
+    #[error(transparent)]
+    Recording(#[from] replay::Error),
+    /// The directory of the gate is not made.
+    #[error(transparent)]
+    Stage(#[from] stage::Error),
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The configuration of the gate that continues is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The gate does not start, or ends badly.
+    #[error("the gate: {0}")]
+    Gate(#[from] app::Error),
+    /// The gate takes too long.
+    #[error("the gate is not ready: {0}")]
+    NotReady(String),
+    /// The command line has no command.
+    #[error("there is no command")]
+    NoCommand,
+    /// The command cannot be started.
+    #[error("`{program}`: {source}")]
+    Command {
+        /// Its program.
+        program: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The command has nowhere to print to.
+    #[error("standard error: {0}")]
+    StandardError(#[source] rustix::io::Errno),
 }
 
 /// Replays.
 pub(super) fn run(args: &Play) -> Exit {
-    let failed = |why: String| fail(Exit::Unverifiable, why);
+    let failed = |error: Error| fail(Exit::Unverifiable, error);
     let recording = match Recording::open(&args.file) {
         Ok(recording) => recording,
-        Err(error) => return failed(error.to_string()),
+        Err(error) => return failed(error.into()),
     };
     let playing = async {
         match args.fork_at.zip(args.config.as_deref()) {
@@ -83,12 +113,12 @@ pub(super) fn run(args: &Play) -> Exit {
     };
     match block_on(playing) {
         Ok(Ok(exit)) => exit,
-        Ok(Err(why)) => failed(why),
+        Ok(Err(error)) => failed(error),
         Err(exit) => exit,
     }
 }
 
-async fn play(args: &Play, recording: Recording) -> Result<Exit, String> {
+async fn play(args: &Play, recording: Recording) -> Result<Exit, Error> {
     let policies = Policies::of(&recording, args.bundle.as_deref())?;
     let desk = Desk::make(&recording)?;
     let tcp = (args.listen != "off").then_some(args.listen.as_str());
@@ -100,33 +130,30 @@ async fn play(args: &Play, recording: Recording) -> Result<Exit, String> {
         now: policies.now,
         volatile: pointers(args, &recording)?,
     };
-    let player = Player::new(recording, manner, Arc::clone(&clock)).map_err(|e| e.to_string())?;
+    let player = Player::new(recording, manner, Arc::clone(&clock))?;
     let player = Arc::new(player);
     let stage = Stage { player: Arc::clone(&player), clock };
-    let gate = Gate::replay(config, stage).await;
-    let mut gate = gate.map_err(|e| format!("the gate: {e}"))?;
+    let mut gate = Gate::replay(config, stage).await?;
     let (socket, token) = (Some(desk.socket()), Some(desk.token.as_str()));
     let variables = desk.variables();
     let place = Place { socket, token, variables, recording: player.recording().digest };
     let ran = beside(&mut gate, args, &place).await?;
-    tell(args, &report(player.recording(), player.finish(), ran, None))
+    Ok(tell(args, &report(player.recording(), player.finish(), ran, None))?)
 }
 
 /// The beginning from the recording, the rest with a gate of its own.
-async fn fork(args: &Play, recording: Recording, at: u64, config: &Path) -> Result<Exit, String> {
+async fn fork(args: &Play, recording: Recording, at: u64, config: &Path) -> Result<Exit, Error> {
     let volatile = pointers(args, &recording)?;
-    let forked = Forked::new(recording, at, volatile).map_err(|e| e.to_string())?;
-    let forked = Arc::new(forked);
+    let forked = Arc::new(Forked::new(recording, at, volatile)?);
     let config = reader::configuration(config)?;
     let socket = config.listen.socket.clone();
-    let gate = Gate::fork(config, Arc::clone(&forked)).await;
-    let mut gate = gate.map_err(|e| format!("the gate: {e}"))?;
+    let mut gate = Gate::fork(config, Arc::clone(&forked)).await?;
     // The agent's own credential, if it needs one, is in its environment already.
     let digest = forked.recording().digest;
     let place = Place { socket, token: None, variables: Vec::new(), recording: digest };
     let ran = beside(&mut gate, args, &place).await?;
     let (played, run) = (forked.finish(), forked.run());
-    tell(args, &report(forked.recording(), played, ran, Some((at, run))))
+    Ok(tell(args, &report(forked.recording(), played, ran, Some((at, run))))?)
 }
 
 /// Where the command finds the gate, and what it shows there.
@@ -139,24 +166,27 @@ struct Place<'a> {
 }
 
 /// Lets the command work beside the gate, and ends both; how the command failed, if it did.
-async fn beside(gate: &mut Gate, args: &Play, place: &Place<'_>) -> Result<Option<String>, String> {
+async fn beside(
+    gate: &mut Gate,
+    args: &Play,
+    place: &Place<'_>,
+) -> Result<Option<ExitStatus>, Error> {
     let ready = tokio::time::timeout(PATIENCE, gate.ready()).await;
     let ran = if ready == Ok(true) {
         command(args, place, gate.agents().first()).await
     } else {
         let reasons = gate.readiness().borrow().reasons.join("; ");
-        Err(format!("the gate is not ready: {reasons}"))
+        Err(Error::NotReady(reasons))
     };
     gate.stop();
-    let ended = gate.wait().await.map_err(|e| format!("the gate: {e}"));
-    ended?;
+    gate.wait().await?;
     ran
 }
 
 fn report(
     recording: &Recording,
     mut played: Played,
-    ran: Option<String>,
+    ran: Option<ExitStatus>,
     forked: Option<(u64, Option<RunId>)>,
 ) -> Report<'_> {
     let unsure = match (played.unread.take(), played.opened, ran) {
@@ -180,8 +210,8 @@ fn report(
 }
 
 /// The JSON pointers that do not count: those of the manifests and of the command line.
-fn pointers(args: &Play, recording: &Recording) -> Result<BTreeMap<String, Vec<String>>, String> {
-    let mut volatile = recording.volatile().map_err(|e| e.to_string())?;
+fn pointers(args: &Play, recording: &Recording) -> Result<BTreeMap<String, Vec<String>>, Error> {
+    let mut volatile = recording.volatile()?;
     for (tool, pointer) in &args.volatile {
         volatile.entry(tool.clone()).or_default().push(pointer.clone());
     }
@@ -193,8 +223,9 @@ async fn command(
     args: &Play,
     place: &Place<'_>,
     tcp: Option<&SocketAddr>,
-) -> Result<Option<String>, String> {
-    let (program, rest) = args.command.split_first().ok_or("there is no command")?;
+) -> Result<Option<ExitStatus>, Error> {
+    let (program, rest) = args.command.split_first().ok_or(Error::NoCommand)?;
+    let failed = |source| Error::Command { program: program.clone(), source };
     let mut command = tokio::process::Command::new(program);
     command.args(rest).kill_on_drop(true);
     command.envs(place.socket.as_ref().map(|socket| ("WICKETGATE_SOCKET", socket)));
@@ -206,19 +237,16 @@ async fn command(
         command.env("WICKETGATE_MCP_URL", format!("http://{tcp}/mcp"));
     }
     if args.json {
-        let error = std::io::stderr();
-        let error = rustix::io::dup(&error).map_err(|e| format!("standard error: {e}"))?;
+        let error = rustix::io::dup(std::io::stderr()).map_err(Error::StandardError)?;
         command.stdout(Stdio::from(error));
     }
-    let mut child = command.spawn().map_err(|e| format!("`{program}`: {e}"))?;
-    let status = child.wait().await.map_err(|e| format!("`{program}`: {e}"))?;
-    Ok((!status.success()).then(|| status.to_string()))
+    let status = command.spawn().map_err(failed)?.wait().await.map_err(failed)?;
+    Ok(Some(status).filter(|status| !status.success()))
 }
 
-fn tell(args: &Play, report: &Report<'_>) -> Result<Exit, String> {
+fn tell(args: &Play, report: &Report<'_>) -> Result<Exit, FileError> {
     if let Some(path) = &args.junit {
-        let written = std::fs::write(path, report.to_junit());
-        written.map_err(|e| format!("`{}`: {e}", path.display()))?;
+        std::fs::write(path, report.to_junit()).map_err(FileError::at(path))?;
     }
     if args.json {
         say(report.to_json());

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::cli::create;
+use crate::cli::reader::ConfigError;
+use crate::cli::{BundleError, FileError, create};
 use crate::clock::{SystemEntropy, random32};
 use crate::config::Config;
 use crate::crypto::keys::SecretKey;
@@ -19,6 +20,7 @@ use crate::identity;
 use crate::identity::token::mint;
 use crate::policy::PolicyEngine;
 use crate::policy::bundle::Bundle;
+use crate::policy::fault;
 use crate::policy::rego::RegoEngine;
 use crate::replay::children;
 use crate::replay::recording::Recording;
@@ -66,43 +68,77 @@ pub(super) struct Policies {
 
 impl Policies {
     /// Reads the recorded bundles, and the one in `dir`.
-    pub fn of(recording: &Recording, dir: Option<&Path>) -> Result<Self, String> {
+    pub fn of(recording: &Recording, dir: Option<&Path>) -> Result<Self, Error> {
         let mut engines = BTreeMap::new();
         let mut last = None;
         for (name, tar) in recording.files.iter().filter(|(name, _)| name.starts_with("policy/")) {
-            let bad = |e: &dyn std::fmt::Display| format!("`{name}` of the recording: {e}");
-            let bundle = Bundle::from_tar(tar).map_err(|e| bad(&e))?;
-            engines.insert(bundle.digest(), engine(&bundle).map_err(|e| bad(&e))?);
+            let bad = |error| Error::Recorded { name: name.clone(), error };
+            let bundle = Bundle::from_tar(tar).map_err(bad)?;
+            engines.insert(bundle.digest(), engine(&bundle).map_err(bad)?);
             last = Some(bundle);
         }
         let (now, in_force) = match dir {
             None => (None, last),
             Some(dir) => {
-                let bundle = Bundle::load(dir).map_err(|errors| {
-                    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-                })?;
+                let bundle = Bundle::load(dir).map_err(BundleError::at(dir))?;
                 (Some(engine(&bundle)?), Some(bundle))
             }
         };
-        let in_force = in_force.ok_or("the recording carries no policy")?;
+        let in_force = in_force.ok_or(Error::NoPolicy)?;
         Ok(Self { engines, now, in_force })
     }
 }
 
-fn engine(bundle: &Bundle) -> Result<Arc<dyn PolicyEngine>, String> {
-    let engine = RegoEngine::new(bundle, DEADLINE).map_err(|e| e.to_string())?;
-    Ok(Arc::new(engine))
+fn engine(bundle: &Bundle) -> Result<Arc<dyn PolicyEngine>, fault::Error> {
+    Ok(Arc::new(RegoEngine::new(bundle, DEADLINE)?))
+}
+
+/// Why the directory of a replay is not made.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// A file of the directory cannot be written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A bundle of the recording is damaged.
+    #[error("`{name}` of the recording: {error}")]
+    Recorded {
+        /// Its name there.
+        name: String,
+        /// What is wrong with it.
+        #[source]
+        error: fault::Error,
+    },
+    /// The bundle that decides instead does not load.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// The bundle that decides instead cannot be evaluated.
+    #[error(transparent)]
+    Engine(#[from] fault::Error),
+    /// Nothing decides.
+    #[error("the recording carries no policy")]
+    NoPolicy,
+    /// Nothing grants.
+    #[error("the recording has no manifest")]
+    NoManifest,
+    /// An agent below has no grants.
+    #[error("the recording lacks the manifest of a child")]
+    NoChildManifest,
+    /// The manifest is not signed.
+    #[error(transparent)]
+    Manifest(#[from] identity::Error),
+    /// A gate would not start with the directory.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
 }
 
 impl Desk {
     /// Makes the directory, for this user alone.
-    pub fn make(recording: &Recording) -> Result<Self, String> {
+    pub fn make(recording: &Recording) -> Result<Self, FileError> {
         let random = hex::encode(random32(&SystemEntropy));
         let name = random.get(..8).unwrap_or_default();
         let (token, _) = mint(Family::Agent, &SystemEntropy);
         let dir = std::env::temp_dir().join(format!("wg-replay-{name}"));
-        let failed = |e: std::io::Error| format!("`{}`: {e}", dir.display());
-        std::fs::DirBuilder::new().mode(0o700).create(&dir).map_err(failed)?;
+        std::fs::DirBuilder::new().mode(0o700).create(&dir).map_err(FileError::at(&dir))?;
         let mut below: Vec<Below> = Vec::new();
         for child in &recording.children {
             if below.iter().all(|known| known.manifest != child.manifest) {
@@ -138,8 +174,8 @@ impl Desk {
         recording: &Recording,
         policies: &Policies,
         tcp: Option<&str>,
-    ) -> Result<Config, String> {
-        let manifest = recording.files.get("agent.yaml").ok_or("the recording has no manifest")?;
+    ) -> Result<Config, Error> {
+        let manifest = recording.files.get("agent.yaml").ok_or(Error::NoManifest)?;
         // WHY: whose signature the manifest had then is on the books of then. Here somebody decides to
         // replay it, and signs the very same bytes for as long as that takes.
         let (key, other) =
@@ -150,7 +186,7 @@ impl Desk {
         let mut agents = vec![json!({"manifest": "agent.yaml", "callers": callers})];
         for below in &self.below {
             let manifest = recording.files.get(&children::file(&below.manifest));
-            let manifest = manifest.ok_or("the recording lacks the manifest of a child")?;
+            let manifest = manifest.ok_or(Error::NoChildManifest)?;
             let [yaml, socket, token] = ["yaml", "sock", "token"].map(|kind| below.file(kind));
             self.sign(&yaml, manifest, &key)?;
             self.write(&token, below.token.as_bytes())?;
@@ -160,9 +196,8 @@ impl Desk {
         for (name, bytes) in policies.in_force.as_written() {
             self.write(&format!("policy/{name}"), bytes)?;
         }
-        let bundle = Bundle::load(&self.dir.join("policy")).map_err(|errors| {
-            errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-        })?;
+        let policy = self.dir.join("policy");
+        let bundle = Bundle::load(&policy).map_err(BundleError::at(&policy))?;
         self.write("policy/bundle.sig.json", &bundle.sign(&[&other]))?;
         self.write("key.pub", key.public().to_pem().as_bytes())?;
         // Nobody signs both.
@@ -184,23 +219,22 @@ impl Desk {
             "agents": agents,
         });
         let read = Config::read(config.to_string().as_bytes(), "replay", &self.dir, &|_| None);
-        read.map_err(|wrong| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+        Ok(read.map_err(ConfigError::from)?)
     }
 
     /// Writes a manifest beside a signature of this key.
-    fn sign(&self, name: &str, manifest: &[u8], key: &SecretKey) -> Result<(), String> {
-        let signed = identity::sign(manifest, name, &[key]).map_err(|e| e.to_string())?;
+    fn sign(&self, name: &str, manifest: &[u8], key: &SecretKey) -> Result<(), Error> {
+        let signed = identity::sign(manifest, name, &[key])?;
         self.write(name, manifest)?;
-        self.write(&format!("{name}.sig.json"), &signed)
+        Ok(self.write(&format!("{name}.sig.json"), &signed)?)
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), FileError> {
         let path = self.dir.join(name);
-        let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(failed)?;
+            std::fs::create_dir_all(folder).map_err(FileError::at(folder))?;
         }
-        create(&path, bytes, 0o600).map_err(failed)
+        create(&path, bytes, 0o600).map_err(FileError::at(&path))
     }
 }
 

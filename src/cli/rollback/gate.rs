@@ -1,6 +1,6 @@
 //! The gate, from an agent's side: one run, labelled with the run it undoes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -31,9 +31,33 @@ pub(super) enum Answer {
     /// It ran; where that is on the books.
     Ran(u64),
     /// It waits for an approval.
-    Held(String),
+    Held(Refusal),
     /// It did not run, or not well.
-    Refused { detail: String, why: String },
+    Refused(Refusal),
+}
+
+/// A refusal, read from the status and its `google.rpc.ErrorInfo`.
+#[derive(Debug, thiserror::Error)]
+#[error("{}{message}", if code.is_empty() { String::new() } else { format!("{code}: ") })]
+pub(super) struct Refusal {
+    code: String,
+    /// The finer code: `file.changed`.
+    pub detail: String,
+    message: String,
+}
+
+/// Why there is no run of the operator's own.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// No gate answers on the socket.
+    #[error("the gate does not answer at `{}`: {source}", socket.display())]
+    Unreachable { socket: PathBuf, source: tonic::transport::Error },
+    /// The token cannot be sent.
+    #[error("the token is not plain text")]
+    Token,
+    /// The gate refuses the run.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
 }
 
 impl Gate {
@@ -43,10 +67,10 @@ impl Gate {
         token: Option<&str>,
         (model, instructions): (&str, &[String]),
         undone: &RunId,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
+        let unreachable = |source| Error::Unreachable { socket: socket.to_owned(), source };
         let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display()));
-        let endpoint = endpoint.map_err(|e| e.to_string())?.timeout(PATIENCE);
-        let unreachable = |e| format!("the gate does not answer at `{}`: {e}", socket.display());
+        let endpoint = endpoint.map_err(unreachable)?.timeout(PATIENCE);
         let mut gate = GateClient::new(endpoint.connect().await.map_err(unreachable)?);
         let mut request = Request::new(OpenRunRequest {
             model: model.to_owned(),
@@ -57,7 +81,7 @@ impl Gate {
         if let Some(token) = token {
             request.metadata_mut().insert("authorization", bearer(token)?);
         }
-        let opened = gate.open_run(request).await.map_err(|status| told(&status).1)?.into_inner();
+        let opened = gate.open_run(request).await.map_err(|status| refusal(&status))?.into_inner();
         Ok(Self { gate, token: bearer(&opened.run_token)?, run: opened.run_id })
     }
 
@@ -77,34 +101,28 @@ impl Gate {
         });
         match self.gate.execute_tool(request).await {
             Ok(answer) => Answer::Ran(answer.into_inner().receipt.map_or(0, |r| r.seq)),
-            Err(status) => match told(&status) {
-                ((code, _), why) if code == "call.held" => Answer::Held(why),
-                ((_, detail), why) => Answer::Refused { detail, why },
+            Err(status) => match refusal(&status) {
+                held if held.code == "call.held" => Answer::Held(held),
+                refusal => Answer::Refused(refusal),
             },
         }
     }
 
     /// Ends the run.
-    pub async fn seal(&mut self) -> Result<(), String> {
+    pub async fn seal(&mut self) -> Result<(), Refusal> {
         let request = self.with(SealRunRequest {});
-        self.gate.seal_run(request).await.map(|_| ()).map_err(|status| told(&status).1)
+        self.gate.seal_run(request).await.map(|_| ()).map_err(|status| refusal(&status))
     }
 }
 
-fn bearer(token: &str) -> Result<MetadataValue<Ascii>, String> {
-    format!("Bearer {token}").parse().map_err(|_| "the token is not plain text".to_owned())
+fn bearer(token: &str) -> Result<MetadataValue<Ascii>, Error> {
+    format!("Bearer {token}").parse().map_err(|_| Error::Token)
 }
 
-/// Code and detail of a refusal, and its words.
-fn told(status: &Status) -> ((String, String), String) {
+fn refusal(status: &Status) -> Refusal {
     let info = status.get_details_error_info();
     let code = info.as_ref().map(|info| info.reason.clone()).unwrap_or_default();
     let fact = |name: &str| info.as_ref().and_then(|info| info.metadata.get(name)).cloned();
     let detail = fact("detail").unwrap_or_default();
-    let why = if code.is_empty() {
-        status.message().to_owned()
-    } else {
-        format!("{code}: {}", status.message())
-    };
-    ((code, detail), why)
+    Refusal { code, detail, message: status.message().to_owned() }
 }

@@ -95,13 +95,13 @@ pub fn run(args: &Args) -> Exit {
 }
 
 async fn rollback(command: &Rollback) -> Result<Exit, Failure> {
-    let config = reader::configuration(&command.config).map_err(|why| (Exit::Config, why))?;
+    let config = reader::configuration(&command.config).map_err(Failure::config)?;
     let roots = roots(&config)?;
     let source =
         Source { config: Some(command.config.clone()), sqlite: None, postgres_url_file: None };
     let opened = reader::open_reader(&source).await;
-    let reader = opened.map_err(|e| (Exit::Unverifiable, e.to_string()))?;
-    let vault = config.vault().map_err(|e| (Exit::Config, e.to_string()))?;
+    let reader = opened.map_err(Failure::unverifiable)?;
+    let vault = config.vault().map_err(Failure::config)?;
     let undo = plan::of_run(reader.as_ref(), vault.as_deref(), &command.run).await?;
     let mut told = Vec::new();
     let mut wanted = Vec::new();
@@ -124,7 +124,7 @@ async fn rollback(command: &Rollback) -> Result<Exit, Failure> {
         }
         // A held call would be cancelled by the seal.
         if !told.iter().any(|one| one.outcome == "held") {
-            gate.seal().await.map_err(|why| (Exit::Unverifiable, why))?;
+            gate.seal().await.map_err(Failure::unverifiable)?;
         }
     }
     report(command, ours.as_deref(), &told);
@@ -135,7 +135,7 @@ async fn rollback(command: &Rollback) -> Result<Exit, Failure> {
 /// The root of each tool that writes, by the tool's name.
 fn roots(config: &Config) -> Result<Vec<(String, Root)>, Failure> {
     let bound = config.bindings(&config::environment);
-    let bound = bound.map_err(|all| (Exit::Config, all.join("\n")))?;
+    let bound = bound.map_err(|all| Failure::config(all.join("\n")))?;
     let root = |binding: crate::catalog::Binding| {
         let Kind::FileWrite(writing) = binding.kind else { return None };
         Some((binding.name.to_string(), writing.root))
@@ -146,14 +146,15 @@ fn roots(config: &Config) -> Result<Vec<(String, Root)>, Failure> {
 /// What is there now, if the file is to be put back; else what it is instead.
 fn decide(file: &Undo, roots: &[(String, Root)]) -> Result<Option<Digest>, (&'static str, String)> {
     if let Some(why) = &file.lost {
-        return Err(("lost", why.clone()));
+        return Err(("lost", why.to_string()));
     }
     let root = roots.iter().find(|(tool, root)| *tool == file.tool && root.name == file.root);
     let Some((_, root)) = root else {
         let why = format!("no tool `{}` with root `{}` is bound", file.tool, file.root);
         return Err(("conflict", why));
     };
-    let now = crate::tool::file::digest(root, &file.path).map_err(|why| ("conflict", why))?;
+    let now = crate::tool::file::digest(root, &file.path);
+    let now = now.map_err(|why| ("conflict", why.to_string()))?;
     match file.decide(now.as_ref()) {
         Decision::Restore => Ok(now),
         Decision::Unchanged => Err(("unchanged", "it is as it was before the run".into())),
@@ -163,14 +164,14 @@ fn decide(file: &Undo, roots: &[(String, Root)]) -> Result<Option<Digest>, (&'st
 
 async fn open(command: &Rollback, config: &Config) -> Result<Gate, Failure> {
     let socket = command.socket.clone().or_else(|| config.listen.socket.clone());
-    let no_socket = || (Exit::Usage, "the configuration has no agent socket: `--socket`".into());
+    let no_socket = || Failure::usage("the configuration has no agent socket: `--socket`");
     let socket = socket.ok_or_else(no_socket)?;
     let token = command.token_file.as_deref().map(crate::identity::callers::read_token);
-    let token = token.transpose().map_err(|why| (Exit::Usage, why.to_string()))?;
+    let token = token.transpose().map_err(Failure::usage)?;
     let claims = (command.model.as_str(), command.instructions.as_slice());
     Gate::open(&socket, token.as_deref().map(String::as_str), claims, &command.run)
         .await
-        .map_err(|why| (Exit::Invalid, why))
+        .map_err(Failure::invalid)
 }
 
 async fn restore(gate: &mut Gate, file: &Undo, now: Option<&Digest>) -> Told {
@@ -178,12 +179,12 @@ async fn restore(gate: &mut Gate, file: &Undo, now: Option<&Digest>) -> Told {
         Answer::Ran(entry) => {
             Told { entry: Some(entry), ..Told::of(file, "restored", String::new()) }
         }
-        Answer::Held(why) => Told::of(file, "held", why),
+        Answer::Held(held) => Told::of(file, "held", held.to_string()),
         // What it was when it was looked at a moment ago is over.
-        Answer::Refused { detail, why } if detail == "file.changed" || detail == "changed" => {
-            Told::of(file, "conflict", why)
+        Answer::Refused(refusal) => {
+            let changed = matches!(refusal.detail.as_str(), "file.changed" | "changed");
+            Told::of(file, if changed { "conflict" } else { "refused" }, refusal.to_string())
         }
-        Answer::Refused { why, .. } => Told::of(file, "refused", why),
     }
 }
 

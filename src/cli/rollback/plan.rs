@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::Failure;
-use crate::cli::Exit;
+use crate::cli::error::LookupError;
 use crate::domain::commitment::opens;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId};
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{self, Json, Limits};
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::ledger::vault::{self, Vault};
 use crate::record::call::CallFailed;
 use crate::record::{Commitment, Entry, Kind, Role};
+use serde::Deserialize;
 
 /// The role of the payload that undoes a call.
 const ROLE: Role = Role::PreImage;
@@ -32,11 +33,14 @@ pub(super) struct Undo {
     /// Place in the chain of the first authorisation.
     pub first: u64,
     /// Why nobody knows any more what was there.
-    pub lost: Option<String>,
+    pub lost: Option<ImageError>,
     steps: Vec<Step>,
     /// What was there before the run: the member of a write that holds it.
-    content: Option<(&'static str, String)>,
+    content: Option<Content>,
 }
+
+/// A member of a write, and what it holds.
+type Content = (&'static str, String);
 
 /// One call that changed it, or may have.
 #[derive(Debug)]
@@ -94,6 +98,37 @@ impl Undo {
     }
 }
 
+/// Why what a call replaced cannot be put back.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ImageError {
+    /// The ledger cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The payload is gone.
+    #[error("its pre-image was erased")]
+    Erased,
+    /// The payload is encrypted, and the key is not there.
+    #[error(transparent)]
+    Vault(#[from] vault::Error),
+    /// Another payload is in its place.
+    #[error("its pre-image is not what the entry commits to")]
+    Foreign,
+    /// The payload is no JSON.
+    #[error(transparent)]
+    Json(#[from] json::Error),
+    /// Another build wrote it.
+    #[error("its pre-image is of another version")]
+    Version,
+    /// A member is missing, or of another type.
+    #[error("its pre-image cannot be read")]
+    Members,
+}
+
+/// A run that still changes files.
+#[derive(Debug, thiserror::Error)]
+#[error("call `{0}` of the run has not ended yet")]
+struct Unfinished(CallId);
+
 /// How a call ended, as far as its file is concerned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
@@ -108,15 +143,14 @@ pub(super) async fn of_run(
     vault: Option<&Vault>,
     run: &RunId,
 ) -> Result<Vec<Undo>, Failure> {
-    let unreadable = |e: StoreError| (Exit::Unverifiable, e.to_string());
-    let found = reader.find_run(run).await.map_err(unreadable)?;
-    let no_run = || (Exit::Usage, format!("no run `{run}` in this ledger"));
+    let found = reader.find_run(run).await.map_err(Failure::unverifiable)?;
+    let no_run = || Failure::usage(LookupError::Run(*run));
     let chain = found.ok_or_else(no_run)?;
-    let rows = reader.run_entries(&chain, run).await.map_err(unreadable)?;
+    let rows = reader.run_entries(&chain, run).await.map_err(Failure::unverifiable)?;
     let mut kept: Vec<(Entry, Commitment)> = Vec::new();
     let mut ends: BTreeMap<CallId, End> = BTreeMap::new();
     for row in &rows {
-        let entry = Entry::parse(&row.body).map_err(|e| (Exit::Unverifiable, e.to_string()))?;
+        let entry = Entry::parse(&row.body).map_err(Failure::unverifiable)?;
         if let Some((call, end)) = end(&entry) {
             ends.insert(call, end);
         }
@@ -131,8 +165,7 @@ pub(super) async fn of_run(
             Some(End::Maybe) => false,
             Some(End::Never) => continue,
             None => {
-                let why = format!("call `{call}` of the run has not ended yet");
-                return Err((Exit::Invalid, why));
+                return Err(Failure::invalid(Unfinished(call)));
             }
         };
         let image = image(reader, vault, &chain, &said).await;
@@ -165,24 +198,68 @@ async fn image(
     vault: Option<&Vault>,
     chain: &ChainId,
     said: &Commitment,
-) -> Result<Json, String> {
-    let row = reader.payload(chain, &said.c).await.map_err(|e| e.to_string())?;
-    let row = row.ok_or_else(|| "its pre-image was erased".to_owned())?;
-    let row = vault::open(vault, chain, row).map_err(|e| e.to_string())?;
+) -> Result<PreImage, ImageError> {
+    let row = reader.payload(chain, &said.c).await?.ok_or(ImageError::Erased)?;
+    let row = vault::open(vault, chain, row)?;
     if opens(&said.c, &row.salt, &row.body).is_none() {
-        return Err("its pre-image is not what the entry commits to".into());
+        return Err(ImageError::Foreign);
     }
-    let image = Json::parse(&row.body, &Limits::FILE).map_err(|e| e.to_string())?;
-    match image.get("v").and_then(Json::as_str) {
-        Some(VERSION) => Ok(image),
-        _ => Err("its pre-image is of another version".into()),
+    let image = Json::parse(&row.body, &Limits::FILE)?;
+    match image.read::<Versioned>() {
+        Ok(Versioned { v }) if v == VERSION => image.read().map_err(|_| ImageError::Members),
+        Ok(_) | Err(_) => Err(ImageError::Version),
+    }
+}
+
+/// The version of a pre-image.
+#[derive(Deserialize)]
+struct Versioned {
+    v: String,
+}
+
+/// What a write of a file replaced, and what it left: the payload that undoes it.
+#[derive(Deserialize)]
+struct PreImage {
+    root: String,
+    path: String,
+    before: State,
+    after: State,
+}
+
+/// What was or is there: nothing, or a file with this content.
+#[derive(Deserialize)]
+struct State {
+    exists: bool,
+    sha256: Option<String>,
+    text: Option<String>,
+    base64: Option<String>,
+}
+
+impl State {
+    /// The digest of the file, if there is one.
+    fn digest(&self) -> Result<Option<Digest>, ImageError> {
+        if !self.exists {
+            return Ok(None);
+        }
+        let digest = self.sha256.as_deref().and_then(Digest::parse);
+        digest.map(Some).ok_or(ImageError::Members)
+    }
+}
+
+impl PreImage {
+    /// The root, the path, the call as a step, and the member of a write that puts back what was there.
+    fn step(self, sure: bool) -> Result<(String, String, Step, Option<Content>), ImageError> {
+        let step = Step { before: self.before.digest()?, after: self.after.digest()?, sure };
+        let text = self.before.text.map(|text| ("content", text));
+        let content = text.or(self.before.base64.map(|text| ("content_base64", text)));
+        Ok((self.root, self.path, step, content))
     }
 }
 
 /// Adds one call to what the run did to its file.
-fn add(undo: &mut Vec<Undo>, entry: &Entry, sure: bool, image: Result<Json, String>) {
+fn add(undo: &mut Vec<Undo>, entry: &Entry, sure: bool, image: Result<PreImage, ImageError>) {
     let tool = entry.draft.tool.as_ref().map(ToString::to_string).unwrap_or_default();
-    let lost = |why: String| Undo {
+    let lost = |why: ImageError| Undo {
         root: tool.clone(),
         path: format!("(call {})", entry.draft.call.as_ref().map_or("", CallId::as_str)),
         tool: tool.clone(),
@@ -191,38 +268,16 @@ fn add(undo: &mut Vec<Undo>, entry: &Entry, sure: bool, image: Result<Json, Stri
         steps: Vec::new(),
         content: None,
     };
-    let image = match image {
-        Ok(image) => image,
+    let (root, path, step, content) = match image.and_then(|image| image.step(sure)) {
+        Ok(step) => step,
         Err(why) => return undo.push(lost(why)),
     };
-    let text = |name: &str| image.get(name).and_then(Json::as_str).map(str::to_owned);
-    let (Some(root), Some(path), Some(before), Some(after)) =
-        (text("root"), text("path"), state(image.get("before")), state(image.get("after")))
-    else {
-        return undo.push(lost("its pre-image cannot be read".into()));
-    };
-    let step = Step { before, after, sure };
     if let Some(file) = undo.iter_mut().find(|file| file.root == root && file.path == path) {
         file.tool = tool;
         return file.steps.push(step);
     }
-    let held = |name| image.get("before").and_then(|before| before.get(name)?.as_str());
-    let content = held("text").map(|text| ("content", text.to_owned()));
-    let content =
-        content.or_else(|| held("base64").map(|text| ("content_base64", text.to_owned())));
     let first = entry.seq;
     undo.push(Undo { root, path, tool, first, lost: None, steps: vec![step], content });
-}
-
-/// What was or is there: nothing, or a file of this digest.
-fn state(said: Option<&Json>) -> Option<Option<Digest>> {
-    let said = said?;
-    let exists = said.get("exists")?;
-    if *exists == Json::Bool(false) {
-        return Some(None);
-    }
-    let digest = said.get("sha256")?.as_str().and_then(Digest::parse)?;
-    (*exists == Json::Bool(true)).then_some(Some(digest))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Asked, Refused, Where, locked, reached};
+use super::{Asked, ProbeError, Refused, Where, locked, reached};
 use crate::catalog::Binding;
 use crate::catalog::drift::{self, Drift};
 use crate::catalog::lock::{LockedServer, printable};
@@ -13,11 +13,11 @@ use crate::catalog::{Bound, lock::Lock};
 use crate::cli::{Exit, note, say};
 use crate::config;
 use crate::domain::json::{Json, Limits};
-use crate::tool::sandbox::Levels;
+use crate::tool::sandbox::{LevelError, Levels};
 
 /// What the servers show now; nothing if nobody asked.
 struct Live {
-    servers: BTreeMap<String, Result<LockedServer, String>>,
+    servers: BTreeMap<String, Result<LockedServer, ProbeError>>,
     levels: Levels,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn run(at: &Where, probe: bool) -> Result<Exit, Refused> {
     let rows: Vec<Row> = bound.bindings.iter().map(|b| Row::of(b, live.as_ref())).collect();
     let unlocked = live.as_ref().map(|live| unlocked(live, &bound)).unwrap_or_default();
     let failed = live.iter().flat_map(|live| live.servers.values());
-    let failed: Vec<&String> = failed.filter_map(|answer| answer.as_ref().err()).collect();
+    let failed: Vec<&ProbeError> = failed.filter_map(|answer| answer.as_ref().err()).collect();
     if at.json {
         say(value(&bound, &rows, &unlocked, &failed).to_string());
     } else {
@@ -79,7 +79,7 @@ struct Row<'a> {
     /// What a command or a server must run in; `none` for a server that runs without.
     level: Option<&'static str>,
     /// Why this machine cannot give that.
-    missing: Option<String>,
+    missing: Option<LevelError>,
 }
 
 impl<'a> Row<'a> {
@@ -155,12 +155,12 @@ impl<'a> Row<'a> {
             "standing": self.standing,
             "changes": self.changes,
             "sandbox": self.level,
-            "missing": self.missing,
+            "missing": self.missing.as_ref().map(ToString::to_string),
         })
     }
 }
 
-fn value(bound: &Bound, rows: &[Row<'_>], unlocked: &[String], failed: &[&String]) -> Value {
+fn value(bound: &Bound, rows: &[Row<'_>], unlocked: &[String], failed: &[&ProbeError]) -> Value {
     let pins = |name: &str| bound.lock.as_ref().and_then(|lock| lock.lock.servers.get(name));
     let server = |server: &std::sync::Arc<crate::catalog::server::Server>| {
         json!({
@@ -185,7 +185,7 @@ fn value(bound: &Bound, rows: &[Row<'_>], unlocked: &[String], failed: &[&String
         "servers": bound.servers.iter().map(server).collect::<Vec<_>>(),
         "tools": rows.iter().map(Row::value).collect::<Vec<_>>(),
         "not_in_lock": unlocked,
-        "errors": failed,
+        "errors": failed.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "warnings": warnings,
     })
 }

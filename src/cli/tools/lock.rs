@@ -10,7 +10,7 @@ use crate::catalog::drift::Weight;
 use crate::catalog::lock::{
     self, Difference, Lock, LockedServer, Verified, differences, envelope_path, printable,
 };
-use crate::cli::{Exit, many, note, say};
+use crate::cli::{Exit, FileError, many, note, say};
 use crate::config::{self, Config};
 use crate::crypto::keys::SecretKey;
 
@@ -24,16 +24,17 @@ pub(super) struct Order<'a> {
 
 pub(super) fn run(at: &Where, order: &Order<'_>) -> Result<Exit, Refused> {
     let config = at.load()?;
-    let invalid = |why: String| at.refuse(Exit::Invalid, vec![format!("error: {why}")]);
+    let invalid =
+        |why: &dyn std::fmt::Display| at.refuse(Exit::Invalid, vec![format!("error: {why}")]);
     let keys: Vec<SecretKey> = order
         .keys
         .iter()
         .map(|path| SecretKey::load(path))
         .collect::<Result<_, _>>()
-        .map_err(|error| invalid(error.to_string()))?;
+        .map_err(|error| invalid(&error))?;
     let servers = at.servers(&config, order.servers)?;
     let Some(path) = config.lock.clone().filter(|_| !servers.is_empty()) else {
-        return Err(invalid("no servers are configured".to_owned()));
+        return Err(invalid(&"no servers are configured"));
     };
     let exists = path.exists();
     let old = match config.locked() {
@@ -42,13 +43,13 @@ pub(super) fn run(at: &Where, order: &Order<'_>) -> Result<Exit, Refused> {
             note(format!("warning: the old lock is not valid: {why}"));
             None
         }
-        Err(why) => return Err(invalid(why)),
+        Err(why) => return Err(invalid(&why)),
     };
     let (new, left_out) = probe(at, &config, order, old.as_ref())?;
     let text = new.text();
     let shown = path.display().to_string();
     let envelope = lock::sign(text.as_bytes(), &shown, &keys.iter().collect::<Vec<_>>());
-    let envelope = envelope.map_err(|error| invalid(error.to_string()))?;
+    let envelope = envelope.map_err(|error| invalid(&error))?;
     let verified = starts(at, &config, &text, &envelope, &shown)?;
     let changed = old.as_ref().map(|old| differences(old, &new)).unwrap_or_default();
     if !at.json {
@@ -56,9 +57,9 @@ pub(super) fn run(at: &Where, order: &Order<'_>) -> Result<Exit, Refused> {
     }
     if exists && (old.is_none() || !changed.is_empty()) && !order.yes && !consent(at, &path) {
         let why = "nothing was written: check the differences, then add --yes";
-        return Err(invalid(why.to_owned()));
+        return Err(invalid(&why));
     }
-    write(&path, &text, &envelope).map_err(invalid)?;
+    write(&path, &text, &envelope).map_err(|error| invalid(&error))?;
     if at.json {
         say(value(&shown, &new, &verified, &changed, &left_out).to_string());
     } else {
@@ -108,7 +109,8 @@ fn starts(
     envelope: &[u8],
     path: &str,
 ) -> Result<Verified, Refused> {
-    let trusted = config.lock_keys().map_err(|why| at.refuse(Exit::Config, vec![why]))?;
+    let trusted =
+        config.lock_keys().map_err(|why| at.refuse(Exit::Config, vec![why.to_string()]))?;
     let verified = Verified::open(text.as_bytes(), envelope, &trusted, path).map_err(|_untrusted| {
         let why = "error: none of these keys is among `trust.lock_keys`: the gate would not accept the lock";
         at.refuse(Exit::Invalid, vec![why.to_owned()])
@@ -168,7 +170,7 @@ fn consent(at: &Where, path: &Path) -> bool {
 }
 
 /// Writes both files aside and renames them, so that nobody ever reads half of one.
-fn write(path: &Path, text: &str, envelope: &[u8]) -> Result<(), String> {
+fn write(path: &Path, text: &str, envelope: &[u8]) -> Result<(), FileError> {
     let beside = envelope_path(path);
     let aside = |path: &Path| {
         let mut name = path.as_os_str().to_owned();
@@ -176,11 +178,11 @@ fn write(path: &Path, text: &str, envelope: &[u8]) -> Result<(), String> {
         PathBuf::from(name)
     };
     for (to, bytes) in [(path, text.as_bytes()), (&beside, envelope)] {
-        std::fs::write(aside(to), bytes).map_err(|e| format!("`{}`: {e}", to.display()))?;
+        std::fs::write(aside(to), bytes).map_err(FileError::at(to))?;
     }
     // Between the two the lock does not count, and a gate that looks keeps what it has.
     for to in [path, &beside] {
-        std::fs::rename(aside(to), to).map_err(|e| format!("`{}`: {e}", to.display()))?;
+        std::fs::rename(aside(to), to).map_err(FileError::at(to))?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use futures_util::future::join_all;
 
-use super::{Exit, block_on, note, say};
+use super::{Cause, Exit, block_on, note, say};
 use crate::catalog::lock::{LeftOut, LockedServer, Shown, printable};
 use crate::catalog::server::Server;
 use crate::config::{self, Config};
@@ -188,33 +188,50 @@ impl Where {
         let wait = Duration::from_secs(self.wait);
         let upstreams = Upstreams::new(servers);
         let asking = servers.iter().map(async |server| {
-            let Some(upstream) = upstreams.get(&server.name) else {
-                return Err(format!("server `{}`: is not there", server.name));
-            };
+            let name = || server.name.clone();
+            let upstream = upstreams.get(&server.name);
+            let upstream = upstream.ok_or_else(|| ProbeError::Absent { server: name() })?;
             match tokio::time::timeout(wait, upstream.probe()).await {
-                Ok(answer) => answer.map_err(|error| error.to_string()),
-                Err(_elapsed) => {
-                    let waited = wait.as_secs();
-                    let why = upstream.standing().error.unwrap_or_default();
-                    let name = &server.name;
-                    Err(format!("server `{name}`: nothing within {waited} seconds {why}"))
-                }
+                Ok(answer) => answer.map_err(|error| ProbeError::Upstream(error.into())),
+                Err(_elapsed) => Err(ProbeError::Late {
+                    server: name(),
+                    seconds: wait.as_secs(),
+                    why: upstream.standing().error.unwrap_or_default(),
+                }),
             }
         });
         let answers = join_all(asking).await;
         upstreams.close().await;
-        let of = |(server, answer): (&Arc<Server>, Result<Probed, String>)| Asked {
-            server: Arc::clone(server),
-            answer: answer.map_err(|why| why.trim_end().to_owned()),
-        };
-        servers.iter().zip(answers).map(of).collect()
+        let asked = servers.iter().cloned().zip(answers);
+        asked.map(|(server, answer)| Asked { server, answer }).collect()
     }
 }
 
 /// One server and what it said.
 struct Asked {
     server: Arc<Server>,
-    answer: Result<Probed, String>,
+    answer: Result<Probed, ProbeError>,
+}
+
+/// A server that shows nothing.
+#[derive(Debug, thiserror::Error)]
+enum ProbeError {
+    /// No connection is kept to it.
+    #[error("server `{server}`: is not there")]
+    Absent { server: String },
+    /// It does not answer, or not well.
+    #[error(transparent)]
+    Upstream(Cause),
+    /// It takes too long.
+    #[error("server `{server}`: nothing within {seconds} seconds{}", after(why))]
+    Late { server: String, seconds: u64, why: String },
+    /// Its program cannot be pinned.
+    #[error("server `{server}`: {cause}")]
+    Files { server: String, cause: Cause },
+}
+
+fn after(why: &str) -> String {
+    if why.is_empty() { String::new() } else { format!(" {why}") }
 }
 
 /// What it said, as it would be locked; and what cannot be.
@@ -222,9 +239,9 @@ fn locked(
     server: &Server,
     probed: Probed,
     accept_hidden: bool,
-) -> Result<(LockedServer, Vec<String>), String> {
-    let files =
-        files::of_server(server).map_err(|why| format!("server `{}`: {why}", server.name))?;
+) -> Result<(LockedServer, Vec<String>), ProbeError> {
+    let files = files::of_server(server)
+        .map_err(|cause| ProbeError::Files { server: server.name.clone(), cause: cause.into() })?;
     let shown = Shown {
         protocol: probed.protocol,
         server_info: probed.server_info,

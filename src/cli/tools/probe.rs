@@ -122,7 +122,8 @@ fn server(picture: &mut Picture, asked: Asked, (whole, new): (bool, bool)) -> (S
             let value = offer::value(&live, (&how, sandbox), &left_out);
             (Seen { point: Point::ready(what, found), value }, picture.compared(&live, new))
         }
-        Err(why) => {
+        Err(error) => {
+            let why = error.to_string();
             let todo = "start it by hand as the gate does, and read its output";
             let point = Point::wrong(what, State::Unreached, printable(&why), todo);
             let state = point.state.as_str();

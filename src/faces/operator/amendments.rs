@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
-use super::orders::Sent;
-use super::staff::Who;
+use super::api::replies::{
+    Activation, Amendment, AmendmentDetail, Amendments, GateReport, OrderReply,
+};
+use super::api::{Asked, requests, route};
 use super::{AMENDED_WITHIN, Office, REPORTS_WITHIN, unavailable};
 use crate::approval::Word;
 use crate::approval::amendment::Pending;
@@ -67,41 +67,59 @@ impl Told {
         self.proposal.pending(self.approved())
     }
 
-    fn to_json(&self) -> Value {
+    fn shown(&self) -> Amendment {
         let p = &self.proposal;
-        json!({
-            "bundle": p.bundle.prefixed(), "base": p.base.prefixed(), "version": p.version,
-            "author": p.author, "reason": p.reason, "proposed": p.at.to_string(),
-            "expires": p.expires.to_string(), "standing": self.standing(),
-            "approved_by": self.approved(), "refused_by": self.counted(Word::Refuse),
-            "gates": self.reports.iter().map(shown).collect::<Vec<_>>(),
-            "activation": self.activation.as_ref().map(|(row, reports)| json!({
-                "subject": row.given.subject, "at": row.at.to_string(),
-                "gates": reports.iter().map(shown).collect::<Vec<_>>()})),
-        })
+        let gates = |reports: &[Report]| reports.iter().map(GateReport::from).collect();
+        let activation = self.activation.as_ref().map(|(row, reports)| Activation {
+            subject: row.given.subject.clone(),
+            at: row.at.to_string(),
+            gates: gates(reports),
+        });
+        Amendment {
+            bundle: p.bundle.prefixed(),
+            base: p.base.prefixed(),
+            version: p.version.clone(),
+            author: p.author.clone(),
+            reason: p.reason.clone(),
+            proposed: p.at.to_string(),
+            expires: p.expires.to_string(),
+            standing: self.standing().to_owned(),
+            approved_by: self.approved(),
+            refused_by: self.counted(Word::Refuse),
+            gates: gates(&self.reports),
+            activation,
+        }
     }
 }
 
+/// Why it is not clear which bundle a proposal replaces.
+#[derive(Debug, thiserror::Error)]
+enum Disagreement {
+    #[error("{origin} has not obeyed order {row} yet")]
+    Behind { origin: String, row: u64 },
+    #[error("{0} requires no amendments")]
+    Unamended(String),
+    #[error("no gate is there")]
+    NoGate,
+    #[error("the gates do not all have the same bundle in force: {0}")]
+    Bundles(String),
+}
+
 /// The one bundle that all these gates have in force, once they have obeyed this row.
-fn agreed<'a>(gates: impl Iterator<Item = &'a Presence>, row: u64) -> Result<Digest, String> {
+fn agreed<'a>(gates: impl Iterator<Item = &'a Presence>, row: u64) -> Result<Digest, Disagreement> {
     let mut bases = BTreeSet::new();
     for gate in gates {
         let origin = &gate.origin;
         if gate.seq < row {
-            return Err(format!("{origin} has not obeyed order {row} yet"));
+            return Err(Disagreement::Behind { origin: origin.clone(), row });
         }
         let base = text(&gate.state, "policy");
-        let base = base.ok_or_else(|| format!("{origin} requires no amendments"))?;
+        let base = base.ok_or_else(|| Disagreement::Unamended(origin.clone()))?;
         bases.insert(base);
     }
     let all = bases.iter().copied().collect::<Vec<_>>().join(", ");
-    let one = bases.pop_first().ok_or("no gate is there")?;
-    let none = || format!("the gates do not all have the same bundle in force: {all}");
-    Digest::parse(one).filter(|_| bases.is_empty()).ok_or_else(none)
-}
-
-fn shown(report: &Report) -> Value {
-    json!({"origin": report.origin, "at": report.at.to_string(), "done": report.done.to_serde()})
+    let one = bases.pop_first().ok_or(Disagreement::NoGate)?;
+    Digest::parse(one).filter(|_| bases.is_empty()).ok_or(Disagreement::Bundles(all))
 }
 
 impl Office {
@@ -109,17 +127,16 @@ impl Office {
     ///
     /// # Errors
     /// It is no bundle, or it is not clear what it replaces; nothing was ordered.
-    pub async fn propose(
+    pub(super) async fn propose(
         &self,
-        who: &Who,
-        (files, base): (&Json, Option<&str>),
-        reason: &str,
-    ) -> Result<Sent, Problem> {
+        asked: Asked<route::AmendmentProposal>,
+    ) -> Result<OrderReply, Problem> {
+        let requests::Proposal { files, base, reason } = &asked.request;
         let malformed = |detail: &'static str, why: String| {
             self.refuse(Problem::new(Code::RequestMalformed, detail, why))
         };
-        let carried =
-            Carried::parse(files).map_err(|why| malformed("amendment.bytes", why.to_string()))?;
+        let carried = Carried::parse(&Json::of(files))
+            .map_err(|why| malformed("amendment.bytes", why.to_string()))?;
         let (bundle, version) =
             carried.described().map_err(|why| malformed("amendment.bytes", why.to_string()))?;
         let base = match base {
@@ -131,7 +148,7 @@ impl Office {
         let files = canonical::text(&carried.to_json());
         let order = Order::Propose { bundle, base, version, nonce, files };
         let expires = Some(self.clock.now().plus(ENDS_AFTER));
-        self.order_within(who, &order, (reason, expires), (None, AMENDED_WITHIN)).await
+        self.order_within(&asked.who, &order, (reason, expires), (None, AMENDED_WITHIN)).await
     }
 
     /// What is in force at every gate that is there, once they have obeyed everything on the list.
@@ -150,7 +167,11 @@ impl Office {
             };
             // A gate tells what is in force there within a second.
             if patience.is_over() {
-                return Err(self.refuse(Problem::new(Code::NotReady, "amendment.base", why)));
+                return Err(self.refuse(Problem::new(
+                    Code::NotReady,
+                    "amendment.base",
+                    why.to_string(),
+                )));
             }
             patience.pause().await;
         }
@@ -208,41 +229,45 @@ impl Office {
     ///
     /// # Errors
     /// The list cannot be read.
-    pub async fn amendments(&self) -> Result<Value, Problem> {
+    pub(super) async fn amendments(
+        &self,
+        _: Asked<route::Amendments>,
+    ) -> Result<Amendments, Problem> {
         let all = self.told().await?;
-        Ok(json!({"amendments": all.iter().map(Told::to_json).collect::<Vec<_>>()}))
+        Ok(Amendments { amendments: all.iter().map(Told::shown).collect() })
     }
 
     /// One proposal with its files and what a publisher signs.
     ///
     /// # Errors
     /// There is none, or the list cannot be read.
-    pub async fn amendment(&self, bundle: &str) -> Result<Value, Problem> {
-        let told = self.proposed(bundle).await?;
+    pub(super) async fn amendment(
+        &self,
+        asked: Asked<route::AmendmentDetail>,
+    ) -> Result<AmendmentDetail, Problem> {
+        let told = self.proposed(&asked.path.bundle).await?;
         let pending = told.pending();
         let statement =
             |word| String::from_utf8_lossy(&pending.statement(word).bytes()).into_owned();
-        let mut shown = told.to_json();
-        let files: Value = serde_json::from_str(&told.proposal.files).unwrap_or_default();
-        if let Some(members) = shown.as_object_mut() {
-            members.insert("files".into(), files);
-            members.insert("statement".into(), statement(Word::Approve).into());
-            members.insert("refusal".into(), statement(Word::Refuse).into());
-        }
-        Ok(shown)
+        Ok(AmendmentDetail {
+            amendment: told.shown(),
+            files: serde_json::from_str(&told.proposal.files).unwrap_or_default(),
+            statement: statement(Word::Approve),
+            refusal: statement(Word::Refuse),
+        })
     }
 
     /// Passes a publisher's signed word on to the gates, which check it.
     ///
     /// # Errors
     /// Nothing of the kind is proposed, or the statement is another.
-    pub async fn publish(
+    pub(super) async fn publish(
         &self,
-        who: &Who,
-        bundle: &str,
-        (statement, signature): (String, String),
-    ) -> Result<Sent, Problem> {
-        let told = self.proposed(bundle).await?;
+        asked: Asked<route::AmendmentDecision>,
+    ) -> Result<OrderReply, Problem> {
+        let Asked { who, path, request } = asked;
+        let requests::SignedStatement { statement, signature } = request;
+        let told = self.proposed(&path.bundle).await?;
         let pending = told.pending();
         let ours = [Word::Approve, Word::Refuse]
             .into_iter()
@@ -255,16 +280,19 @@ impl Office {
         self.armored(&signature)?;
         let bundle = told.proposal.bundle;
         let order = Order::Publish { bundle, statement, signature };
-        self.order_within(who, &order, ("", None), (None, AMENDED_WITHIN)).await
+        self.order_within(&who, &order, ("", None), (None, AMENDED_WITHIN)).await
     }
 
     /// Has the gates put an approved bundle in force.
     ///
     /// # Errors
     /// Nothing of the kind is proposed.
-    pub async fn activate(&self, who: &Who, bundle: &str) -> Result<Sent, Problem> {
-        let bundle = self.proposed(bundle).await?.proposal.bundle;
+    pub(super) async fn activate(
+        &self,
+        asked: Asked<route::AmendmentActivation>,
+    ) -> Result<OrderReply, Problem> {
+        let bundle = self.proposed(&asked.path.bundle).await?.proposal.bundle;
         let order = Order::Activate { bundle };
-        self.order_within(who, &order, ("", None), (None, AMENDED_WITHIN)).await
+        self.order_within(&asked.who, &order, ("", None), (None, AMENDED_WITHIN)).await
     }
 }

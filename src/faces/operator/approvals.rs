@@ -3,13 +3,13 @@
 use crate::domain::tier::Tier;
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
+use super::api::replies::{HeldCall, HeldCallDetail, HeldCalls, OpenRun, OrderReply, Runs};
+use super::api::requests::{HeldCallPath, Modification, SignedStatement};
+use super::api::{Asked, route};
 use super::desk::{self, Desk, Hold, Run};
-use super::orders::Sent;
 use super::staff::Who;
 use super::view::{Approved, Claim, Facts, Layer, REVIEW_MAX, Reason, Unviewable, words};
-use super::{Office, named, unavailable};
+use super::{Office, unavailable};
 use crate::approval::Word;
 use crate::control::Order;
 use crate::domain::canonical;
@@ -43,16 +43,17 @@ struct Found {
 /// What is asked: the run, the tool, and the arguments if they are known.
 type Ask = (RunId, String, Option<Digest>);
 /// One held call, its id and its run.
-type Asked<'a> = (&'a Run, &'a CallId, &'a Hold);
+type Waiting<'a> = (&'a Run, &'a CallId, &'a Hold);
 
 impl Office {
     /// Held calls, the gravest first, then what ends soonest. The same ask of one run stands there once.
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub async fn held(&self, most: usize) -> Result<Value, Problem> {
+    pub(super) async fn held(&self, asked: Asked<route::HeldCalls>) -> Result<HeldCalls, Problem> {
+        let most = asked.request.lines().min(SHOWN_MAX);
         let desk = self.look().await?;
-        let mut groups: BTreeMap<Ask, Vec<Asked<'_>>> = BTreeMap::new();
+        let mut groups: BTreeMap<Ask, Vec<Waiting<'_>>> = BTreeMap::new();
         for (id, run) in desk.chains().flat_map(|chain| &chain.runs) {
             for (call, hold) in &run.held {
                 let tool = hold.entry.draft.tool.as_ref().map(ToString::to_string);
@@ -61,7 +62,7 @@ impl Office {
             }
         }
         let mut groups: Vec<_> = groups.into_values().collect();
-        let first = |group: &Vec<Asked<'_>>| {
+        let first = |group: &Vec<Waiting<'_>>| {
             let hold = group.first().map(|(_, _, hold)| *hold);
             let tier = hold.and_then(|hold| hold.held.tier).unwrap_or(Tier::T3).to_string();
             (std::cmp::Reverse(tier), hold.map(Hold::expires))
@@ -71,35 +72,29 @@ impl Office {
         }
         groups.sort_by_key(first);
         let calls = groups.iter().map(Vec::len).sum::<usize>();
-        let shown = groups.iter().take(most.min(SHOWN_MAX)).filter_map(|group| ask(group));
-        Ok(json!({
-            "held": shown.collect::<Vec<_>>(),
-            "asks": groups.len(),
-            "calls": calls,
-            "more": groups.len() > most.min(SHOWN_MAX),
-        }))
+        let shown = groups.iter().take(most).filter_map(|group| ask(group));
+        let (held, asks) = (shown.collect(), groups.len());
+        Ok(HeldCalls { held, asks, calls, more: asks > most })
     }
 
     /// Everything about one held call, and what an approver signs.
     ///
     /// # Errors
     /// `call.not_found`, or `approval.unviewable`: nothing is shown that is not complete.
-    pub async fn show(&self, run: &str, call: &str) -> Result<Value, Problem> {
-        let facts = self.facts(run, call).await?;
+    pub(super) async fn show(
+        &self,
+        asked: Asked<route::HeldCallDetail>,
+    ) -> Result<HeldCallDetail, Problem> {
+        let facts = self.facts(&asked.path).await?;
         let unviewable = |error: Unviewable| self.unviewable(&error);
-        let text = facts.render().map_err(unviewable)?;
+        let view = facts.render().map_err(unviewable)?;
         let statement = |word| {
             let (_, statement) = facts.check(word)?;
             Ok(String::from_utf8_lossy(&statement.bytes()).into_owned())
         };
-        let approve = statement(Word::Approve).map_err(unviewable)?;
-        let refuse = statement(Word::Refuse).map_err(unviewable)?;
-        Ok(json!({
-            "facts": facts,
-            "statement": approve,
-            "refusal": refuse,
-            "view": text,
-        }))
+        let approval = statement(Word::Approve).map_err(unviewable)?;
+        let refusal = statement(Word::Refuse).map_err(unviewable)?;
+        Ok(HeldCallDetail { facts, statement: approval, refusal, view })
     }
 
     fn unviewable(&self, error: &Unviewable) -> Problem {
@@ -111,8 +106,13 @@ impl Office {
         self.refuse(Problem::new(Code::CallNotFound, "approval.not_held", "no such held call"))
     }
 
-    async fn facts(&self, run: &str, call: &str) -> Result<Facts, Problem> {
-        let Some((run, call)) = named(run, call) else { return Err(self.not_held()) };
+    fn named(&self, path: &HeldCallPath) -> Result<(RunId, CallId), Problem> {
+        let named = RunId::parse(&path.run).zip(CallId::parse(&path.call));
+        named.ok_or_else(|| self.not_held())
+    }
+
+    async fn facts(&self, path: &HeldCallPath) -> Result<Facts, Problem> {
+        let (run, call) = self.named(path)?;
         let found = {
             let desk = self.look().await?;
             find(&desk, &run, &call)
@@ -154,13 +154,12 @@ impl Office {
     ///
     /// # Errors
     /// The call is not held, or the statement is another.
-    pub async fn word(
+    pub(super) async fn word(
         &self,
-        who: &Who,
-        (run, call): (&str, &str),
-        (statement, signature): (String, String),
-    ) -> Result<Sent, Problem> {
-        let facts = self.facts(run, call).await?;
+        asked: Asked<route::HeldCallDecision>,
+    ) -> Result<OrderReply, Problem> {
+        let Asked { who, path, request: SignedStatement { statement, signature } } = asked;
+        let facts = self.facts(&path).await?;
         let ours = [Word::Approve, Word::Refuse].into_iter().any(|word| {
             facts.check(word).is_ok_and(|(_, ours)| ours.bytes() == statement.as_bytes())
         });
@@ -170,9 +169,9 @@ impl Office {
             return Err(self.refuse(problem));
         }
         self.armored(&signature)?;
-        let (run, call) = named(run, call).ok_or_else(|| self.not_held())?;
+        let (run, call) = self.named(&path)?;
         let order = Order::Word { run, call, statement, signature };
-        self.to_holder(who, &order, "").await
+        self.to_holder(&who, &order, "").await
     }
 
     /// Whether this looks like a signature; whoever acts on it checks whether it is one.
@@ -192,13 +191,12 @@ impl Office {
     ///
     /// # Errors
     /// The call is not held, these are no arguments, or the statement is not about them.
-    pub async fn modify(
+    pub(super) async fn modify(
         &self,
-        who: &Who,
-        (run, call): (&str, &str),
-        (arguments, reason): (&str, &str),
-        (statement, signature): (String, String),
-    ) -> Result<Sent, Problem> {
+        asked: Asked<route::HeldCallProposal>,
+    ) -> Result<OrderReply, Problem> {
+        let Asked { who, path, request } = asked;
+        let Modification { arguments, reason, statement, signature } = request;
         let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS);
         let fits = |json: &Json| json.as_object().is_some() && arguments.len() <= REVIEW_MAX;
         let Some(arguments) = read.ok().filter(fits) else {
@@ -207,7 +205,7 @@ impl Office {
             return Err(self.refuse(problem));
         };
         let arguments = canonical::bytes(&arguments);
-        let facts = self.facts(run, call).await?;
+        let facts = self.facts(&path).await?;
         let proposal = facts.proposal(&arguments).map_err(|error| self.unviewable(&error))?;
         if proposal.bytes() != statement.as_bytes() {
             let message = "the statement is not a proposal of these arguments for this held call";
@@ -215,14 +213,19 @@ impl Office {
             return Err(self.refuse(problem));
         }
         self.armored(&signature)?;
-        let (run, call) = named(run, call).ok_or_else(|| self.not_held())?;
+        let (run, call) = self.named(&path)?;
         let arguments = String::from_utf8_lossy(&arguments).into_owned();
         let order = Order::Modify { run, call, arguments, statement, signature };
-        self.to_holder(who, &order, reason).await
+        self.to_holder(&who, &order, &reason).await
     }
 
     /// Puts an order on the list that only the gate of the run can obey.
-    async fn to_holder(&self, who: &Who, order: &Order, reason: &str) -> Result<Sent, Problem> {
+    async fn to_holder(
+        &self,
+        who: &Who,
+        order: &Order,
+        reason: &str,
+    ) -> Result<OrderReply, Problem> {
         let (Order::Word { run, call, .. } | Order::Modify { run, call, .. }) = order else {
             return Err(self.not_held());
         };
@@ -238,7 +241,8 @@ impl Office {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub async fn runs(&self, most: usize) -> Result<Value, Problem> {
+    pub(super) async fn runs(&self, asked: Asked<route::Runs>) -> Result<Runs, Problem> {
+        let most = asked.request.lines().min(SHOWN_MAX);
         let desk = self.look().await?;
         let mut runs: Vec<_> = desk
             .chains()
@@ -246,51 +250,44 @@ impl Office {
             .collect();
         runs.sort_by_key(|(_, id, run)| (std::cmp::Reverse(run.held.len()), run.at, **id));
         let all = runs.len();
-        let shown = runs.into_iter().take(most.min(SHOWN_MAX)).map(|(chain, id, run)| {
-            json!({
-                "run": id.to_string(),
-                "origin": chain.origin,
-                "agent": run.opened.agent,
-                "version": run.opened.version,
-                "manifest": run.opened.manifest,
-                "opened": run.at,
-                "calls": run.calls.len(),
-                "in_flight": run.calls.in_flight(),
-                "held": run.held.len(),
-            })
+        let shown = runs.into_iter().take(most).map(|(chain, id, run)| OpenRun {
+            run: id.to_string(),
+            origin: chain.origin.clone(),
+            agent: run.opened.agent.to_string(),
+            version: run.opened.version.to_string(),
+            manifest: run.opened.manifest.to_string(),
+            opened: run.at.to_string(),
+            calls: run.calls.len(),
+            in_flight: run.calls.in_flight(),
+            held: run.held.len(),
         });
-        Ok(json!({
-            "runs": shown.collect::<Vec<_>>(),
-            "open": all,
-            "more": all > most.min(SHOWN_MAX),
-        }))
+        Ok(Runs { runs: shown.collect(), open: all, more: all > most })
     }
 }
 
 /// One ask, as a line of the list: no argument is in it.
-fn ask(group: &[Asked<'_>]) -> Option<Value> {
+fn ask(group: &[Waiting<'_>]) -> Option<HeldCall> {
     let (run, call, hold) = group.first()?;
     let digest = hold.call_digest();
     let held = &hold.held;
-    let reasons = held.reasons.iter().map(|reason| &reason.message);
-    Some(json!({
-        "run": hold.entry.draft.run.map(|run| run.to_string()),
-        "call": call.as_str(),
-        "count": group.len(),
-        "calls": group.iter().map(|(_, call, _)| call.as_str()).collect::<Vec<_>>(),
-        "tool": hold.entry.draft.tool.as_ref().map(ToString::to_string),
-        "tier": held.tier,
-        "agent": run.opened.agent,
-        "version": run.opened.version,
-        "held": hold.entry.ts.to_string(),
-        "expires": held.expires,
-        "bytes": hold.payload(Role::Args).map(|(_, len)| len),
-        "reasons": reasons.collect::<Vec<_>>(),
-        "digest": digest.map(|digest| digest.hex()),
-        "words": digest.map(|digest| words(&digest)),
-        "approvals": hold.granted.len(),
-        "asked_by": held.asked_by.as_ref().map(|by| &by.subject),
-    }))
+    Some(HeldCall {
+        run: hold.entry.draft.run.map(|run| run.to_string()),
+        call: call.to_string(),
+        count: group.len(),
+        calls: group.iter().map(|(_, call, _)| call.to_string()).collect(),
+        tool: hold.entry.draft.tool.as_ref().map(ToString::to_string),
+        tier: held.tier.map(|tier| tier.to_string()),
+        agent: run.opened.agent.to_string(),
+        version: run.opened.version.to_string(),
+        held: hold.entry.ts.to_string(),
+        expires: held.expires.map(|at| at.to_string()),
+        bytes: hold.payload(Role::Args).map(|(_, len)| len),
+        reasons: held.reasons.iter().map(|reason| reason.message.to_string()).collect(),
+        digest: digest.map(|digest| digest.hex()),
+        words: digest.map(|digest| words(&digest)),
+        approvals: hold.granted.len(),
+        asked_by: held.asked_by.as_ref().map(|by| by.subject.to_string()),
+    })
 }
 
 /// What is on the books about one held call, without its payloads.

@@ -6,13 +6,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::api::replies::{BreakGlass, GlassReview, OpenedGlass, OrderReply};
+use super::api::{Asked, requests, route};
+use super::http::malformed;
 use super::staff::Who;
 use super::webhook::Webhook;
-use super::{Office, Sent, unavailable};
+use super::{Office, unavailable};
 use crate::approval::Approvers;
-use crate::approval::break_glass::{Open, Signed, Statement, Terms, check};
+use crate::approval::break_glass::{Open, SIGNATURES_MAX, Signed, Statement, Terms, check};
 use crate::control::{Order, Row};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
@@ -68,7 +71,15 @@ impl Office {
     ///
     /// # Errors
     /// What is wrong with it (`break_glass.*`), it was used before, or the alarm was not taken.
-    pub async fn open_glass(&self, who: &Who, signed: Signed) -> Result<Sent, Problem> {
+    pub(super) async fn open_glass(
+        &self,
+        asked: Asked<route::BreakGlassOpening>,
+    ) -> Result<OrderReply, Problem> {
+        let requests::BreakGlassStatement { statement, signatures } = asked.request;
+        if signatures.len() > SIGNATURES_MAX {
+            return Err(malformed(self, "`signatures` has at most 16 items"));
+        }
+        let (who, signed) = (&asked.who, Signed { statement, signatures });
         let Some(glass) = self.glass.get() else {
             let message = "no break-glass signers are configured: there is no break-glass here";
             let problem = Problem::new(Code::RequestMalformed, "break_glass.none", message);
@@ -113,17 +124,25 @@ impl Office {
     ///
     /// # Errors
     /// There is none of this nonce.
-    pub async fn close_glass(&self, who: &Who, nonce: &str, reason: &str) -> Result<Sent, Problem> {
-        self.named_glass(nonce).await?;
-        let order = Order::CloseGlass { nonce: nonce.to_owned() };
-        self.order(who, &order, (reason, None), None).await
+    pub(super) async fn close_glass(
+        &self,
+        asked: Asked<route::BreakGlassEnd>,
+    ) -> Result<OrderReply, Problem> {
+        let Asked { who, path, request } = asked;
+        self.named_glass(&path.nonce).await?;
+        let order = Order::CloseGlass { nonce: path.nonce };
+        self.order(&who, &order, (&request.reason, None), None).await
     }
 
     /// Records that somebody looked at what was done. Whoever signed or brought it does not review it.
     ///
     /// # Errors
     /// There is none of this nonce, it is still open, the reviewer had a part in it, or nobody can tell who had.
-    pub async fn review_glass(&self, who: &Who, nonce: &str, note: &str) -> Result<Sent, Problem> {
+    pub(super) async fn review_glass(
+        &self,
+        asked: Asked<route::BreakGlassReview>,
+    ) -> Result<OrderReply, Problem> {
+        let (who, nonce, note) = (&asked.who, &asked.path.nonce, &asked.request.note);
         let past = self.named_glass(nonce).await?;
         let wrong = |code: &str, why: &str| {
             Err(self.refuse(Problem::new(Code::RequestMalformed, code, why)))
@@ -140,7 +159,7 @@ impl Office {
         if signed.iter().any(part) || past.brought.eq_ignore_ascii_case(subject) {
             return wrong("break_glass.self", "whoever signed or brought it does not review it");
         }
-        let order = Order::ReviewGlass { nonce: nonce.to_owned() };
+        let order = Order::ReviewGlass { nonce: nonce.clone() };
         self.order(who, &order, (note, None), None).await
     }
 
@@ -148,19 +167,18 @@ impl Office {
     ///
     /// # Errors
     /// The list cannot be read.
-    pub async fn glass(&self) -> Result<Value, Problem> {
+    pub(super) async fn glass(&self, _: Asked<route::BreakGlass>) -> Result<BreakGlass, Problem> {
         let now = self.clock.now();
         let past = self.past().await?;
         let mut all: Vec<&Past> = past.values().collect();
         all.sort_by_key(|past| std::cmp::Reverse(past.seq));
         let unreviewed = all.iter().filter(|past| past.reviewed.is_none()).count();
-        let shown: Vec<Value> = all.iter().take(PAGE).map(|past| past.shown(now)).collect();
-        Ok(json!({
-            "configured": self.glass.get().is_some(),
-            "orders": shown,
-            "unreviewed": unreviewed,
-            "more": all.len() > PAGE,
-        }))
+        Ok(BreakGlass {
+            configured: self.glass.get().is_some(),
+            orders: all.iter().take(PAGE).map(|past| past.shown(now)).collect(),
+            unreviewed,
+            more: all.len() > PAGE,
+        })
     }
 
     async fn named_glass(&self, nonce: &str) -> Result<Past, Problem> {
@@ -268,24 +286,24 @@ impl Past {
         self.closed.is_none() && now < self.statement.expires
     }
 
-    fn shown(&self, now: Timestamp) -> Value {
+    fn shown(&self, now: Timestamp) -> OpenedGlass {
         let Statement { agent, tools, reason, expires, nonce, .. } = &self.statement;
-        let tools: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
-        let review = self.reviewed.as_ref().map(|(by, note)| json!({"by": by, "note": note}));
-        json!({
-            "seq": self.seq,
-            "nonce": nonce,
-            "agent": agent,
-            "tools": tools,
-            "reason": reason,
-            "opened": self.at.to_string(),
-            "expires": expires.to_string(),
-            "brought_by": self.brought,
-            "signatures": self.signatures,
-            "open": self.is_open(now),
-            "closed": self.closed.map(|at| at.to_string()),
-            "review": review,
-        })
+        let review =
+            |(by, note): &(String, String)| GlassReview { by: by.clone(), note: note.clone() };
+        OpenedGlass {
+            seq: self.seq,
+            nonce: nonce.clone(),
+            agent: agent.clone(),
+            tools: tools.iter().map(ToString::to_string).collect(),
+            reason: reason.clone(),
+            opened: self.at.to_string(),
+            expires: expires.to_string(),
+            brought_by: self.brought.clone(),
+            signatures: self.signatures,
+            open: self.is_open(now),
+            closed: self.closed.map(|at| at.to_string()),
+            review: self.reviewed.as_ref().map(review),
+        }
     }
 }
 

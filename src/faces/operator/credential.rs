@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use http::Extensions;
-use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use http::header::{HeaderMap, HeaderValue, InvalidHeaderValue};
 use http::request::Parts;
 use zeroize::Zeroizing;
 
-use crate::identity::callers::read_token;
+use crate::identity::IdentityError;
+use crate::identity::callers::{TokenError, read_token};
 use crate::identity::certificate::ClientCertificate;
-use crate::identity::{IdentityError, authorization};
+use crate::serve::bearer;
 
 /// What one request shows.
 #[derive(Clone)]
@@ -40,8 +41,7 @@ impl Shown {
     #[must_use]
     pub fn of(headers: &HeaderMap, extensions: &Extensions) -> Self {
         let certificate = extensions.get::<Arc<ClientCertificate>>();
-        let token = headers.get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes);
-        match (authorization::bearer(token), certificate) {
+        match (bearer(headers), certificate) {
             (Ok(None), Some(certificate)) => Self::Certificate(Arc::clone(certificate)),
             (Ok(Some(token)), None) => Self::Token(Zeroizing::new(token.to_owned())),
             (Ok(None), None) => Self::Nothing(IdentityError::Missing),
@@ -69,20 +69,33 @@ impl<S: Sync> FromRequestParts<S> for Shown {
     }
 }
 
+/// Why the token in a file cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum Unshown {
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] TokenError),
+    /// The token is no value of a header.
+    #[error(transparent)]
+    Header(#[from] InvalidHeaderValue),
+}
+
 /// The value of the `Authorization` header that shows the token in this file, as it is now.
 ///
 /// # Errors
 /// What is wrong with the file; never its content.
-pub fn showing(path: &Path) -> Result<HeaderValue, String> {
-    let token = read_token(path).map_err(|e| e.to_string())?;
+pub fn showing(path: &Path) -> Result<HeaderValue, Unshown> {
+    let token = read_token(path)?;
     let bearer = Zeroizing::new(format!("Bearer {}", &*token));
-    let mut header = HeaderValue::from_str(&bearer).map_err(|e| e.to_string())?;
+    let mut header = HeaderValue::from_str(&bearer)?;
     header.set_sensitive(true);
     Ok(header)
 }
 
 #[cfg(test)]
 mod tests {
+    use http::header::AUTHORIZATION;
+
     use super::*;
     use crate::domain::digest::Digest;
     use crate::domain::time::Timestamp;

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde::Serialize;
 use subtle::ConstantTimeEq as _;
 
+use super::api::requests::Enrolment;
 use super::credential::Shown;
 use super::logins::Logins;
 use super::token_review::{Doubt, Reviewer, Workload, is_jwt};
@@ -29,6 +30,7 @@ use crate::ledger::drafts::Written;
 use crate::ledger::enrolment::Request;
 use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
 use crate::ledger::writer_key::{Certificate, Signer};
+use crate::record::chain;
 use crate::record::fleet::WriterEnrolled;
 use crate::record::{Base64, Draft, Entry, Kind};
 use crate::serve::problem::Problem;
@@ -83,6 +85,13 @@ pub struct Admitted {
     pool: String,
     /// The pod's name and uid, where a cluster vouched for them.
     pod: Option<String>,
+}
+
+/// What a writer is answered with.
+#[derive(Debug, Serialize)]
+pub struct Enrolled {
+    /// The certificate of its key.
+    pub certificate: chain::Certificate,
 }
 
 /// Certifies writers.
@@ -191,7 +200,7 @@ impl Registrar {
                 self.forbid("enrolment.pod", "the token is bound to no pod")
             }
             Doubt::Unanswered(why) => {
-                tracing::warn!(why, "the API server did not say whose projected token this is");
+                tracing::warn!(%why, "the API server did not say whose projected token this is");
                 let message = "nobody can say now whose token this is";
                 self.refuse(Problem::new(Code::NotReady, "enrolment.review", message))
             }
@@ -213,8 +222,8 @@ impl Registrar {
     /// # Errors
     /// `request.malformed` for a proof that does not hold, `operator.forbidden` for a slot, epoch or key that
     /// is not to be enrolled, `ledger.unavailable` if it cannot be recorded. Nothing was certified then.
-    pub async fn enrol(&self, who: &Admitted, body: &str, proof: &str) -> Result<Value, Problem> {
-        let Some(mut asked) = Request::open(body, proof) else {
+    pub async fn enrol(&self, who: &Admitted, sent: &Enrolment) -> Result<Enrolled, Problem> {
+        let Some(mut asked) = Request::open(&sent.request, &sent.proof) else {
             let message = "no request that is signed by the key it names";
             let problem = Problem::new(Code::RequestMalformed, "enrolment.proof", message);
             return Err(self.refuse(problem));
@@ -233,7 +242,7 @@ impl Registrar {
         self.refuse(Problem::new(Code::OperatorForbidden, detail, message))
     }
 
-    async fn certified(&self, who: &Admitted, asked: Request) -> Result<Value, Problem> {
+    async fn certified(&self, who: &Admitted, asked: Request) -> Result<Enrolled, Problem> {
         let Request { log, certificate: wanted, .. } = asked;
         let mut known = self.known.lock().await;
         let behind = |error: StoreError| self.refuse(unavailable(&error));
@@ -282,13 +291,13 @@ impl Registrar {
         Err(self.refuse(Problem::new(Code::RequestMalformed, "enrolment.request", message)))
     }
 
-    fn issue(&self, certificate: &Certificate) -> Result<Value, Problem> {
-        let issued = certificate.issue(&*self.parts.signer).map_err(|why| {
-            tracing::error!(why, "the enrolment key cannot sign");
+    fn issue(&self, certificate: &Certificate) -> Result<Enrolled, Problem> {
+        let certificate = certificate.issue(&*self.parts.signer).map_err(|why| {
+            tracing::error!(%why, "the enrolment key cannot sign");
             let message = "the enrolment key cannot sign now";
             self.refuse(Problem::new(Code::NotReady, "enrolment.key", message))
         })?;
-        Ok(json!({"certificate": issued}))
+        Ok(Enrolled { certificate })
     }
 }
 

@@ -6,8 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::api::replies::{
+    ErasedPayloads, ErasureDetail, ErasureFacts, ErasureReply, ErasureRow, Erasures, Head,
+    LegalHoldReply, LegalHoldRow, LegalHolds,
+};
+use super::api::{self, route};
 use super::erasures_asked::{HoldRequest, Request};
 use super::evidence::{Evidence, Room, by};
 use super::staff::Who;
@@ -16,7 +21,6 @@ use crate::approval::Signed;
 use crate::approval::order::{self, Loosening, Word};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
-use crate::domain::id::Seq;
 use crate::evidence::erasure::{
     Asked, Change, Error, Found, HoldSet, Recorded, Shelf, newest, set_hold,
 };
@@ -57,12 +61,12 @@ impl Office {
     /// Nothing was erased; or, `erasure.unfinished`, it is on the books and asking again finishes it.
     pub(super) async fn erase(
         self: &Arc<Self>,
-        who: &Who,
-        request: Request,
-    ) -> Result<Value, Problem> {
+        asked: api::Asked<route::Erasure>,
+    ) -> Result<ErasureReply, Problem> {
+        let (who, request) = (asked.who, self.erasure_asked(asked.request)?);
         let room = self.evidence()?;
         let place = self.erasure_place(&room)?;
-        let (office, who) = (Arc::clone(self), who.clone());
+        let office = Arc::clone(self);
         // WHY: what is on the books is to be deleted, whether or not anybody still waits.
         let working = self.tasks.spawn(async move {
             let done = Box::pin(office.erase_now(&room.evidence, &who, &request)).await;
@@ -77,7 +81,7 @@ impl Office {
         evidence: &Evidence,
         who: &Who,
         request: &Request,
-    ) -> Result<Value, Problem> {
+    ) -> Result<ErasureReply, Problem> {
         let reader = self.ledger(evidence).await?;
         let keeper = evidence.archive.keeper().await.map_err(|e| unavailable(&e))?;
         let keeper = keeper.ok_or_else(|| {
@@ -101,16 +105,20 @@ impl Office {
         let people: Vec<&str> = signer.chain([who.subject.as_str()]).collect();
         let part = shelf.refuse_part(&records, wanted, (&people, &by(who))).await;
         part.map_err(refused)?;
-        let mut told = json!({"payloads": found.count(), "before": before,
-            "absent": found.absent.len().saturating_sub(before), "store": evidence.store});
-        if let Some(order) = order {
-            let done = (who, order, request.anew);
-            let done = self.erase_found(evidence, &shelf, done, &found).await?;
-            if let (Some(told), Value::Object(done)) = (told.as_object_mut(), done) {
-                told.extend(done);
+        let erased = match order {
+            Some(order) => {
+                let done = (who, order, request.anew);
+                Some(self.erase_found(evidence, &shelf, done, &found).await?)
             }
-        }
-        Ok(told)
+            None => None,
+        };
+        Ok(ErasureReply {
+            payloads: found.count(),
+            before,
+            absent: found.absent.len().saturating_sub(before),
+            store: evidence.store.to_owned(),
+            erased,
+        })
     }
 
     /// How many of the absent ones the fleet log calls erased. One that was named, and is neither stored
@@ -137,7 +145,7 @@ impl Office {
         shelf: &Shelf<'_>,
         (who, order, anew): (&Who, Box<Loosening>, bool),
         found: &Found,
-    ) -> Result<Value, Problem> {
+    ) -> Result<ErasedPayloads, Problem> {
         let recorded = match found.count() {
             0 => Recorded::default(),
             _ => {
@@ -168,8 +176,13 @@ impl Office {
             }
         };
         tracing::info!(by = by(who), deleted, ?seqs, "payloads were erased");
-        Ok(json!({"deleted": deleted, "residue": told.residue, "log": fleet, "entries": seqs,
-            "receipt": receipt}))
+        Ok(ErasedPayloads {
+            deleted,
+            residue: told.residue.to_owned(),
+            log: fleet.clone(),
+            entries: seqs.clone(),
+            receipt,
+        })
     }
 
     /// Holds payloads of a run or a log, or lifts that.
@@ -178,12 +191,12 @@ impl Office {
     /// There is no such run, log or hold, or it cannot be recorded.
     pub(super) async fn hold(
         self: &Arc<Self>,
-        who: &Who,
-        request: HoldRequest,
-    ) -> Result<Value, Problem> {
+        asked: api::Asked<route::LegalHold>,
+    ) -> Result<LegalHoldReply, Problem> {
+        let (who, request) = (asked.who, self.hold_asked(asked.request)?);
         let room = self.evidence()?;
         let place = self.erasure_place(&room)?;
-        let (office, who) = (Arc::clone(self), who.clone());
+        let office = Arc::clone(self);
         let working = self.tasks.spawn(async move {
             let done = Box::pin(office.hold_now(&room, &who, &request)).await;
             drop(place);
@@ -197,7 +210,7 @@ impl Office {
         room: &Room,
         who: &Who,
         request: &HoldRequest,
-    ) -> Result<Value, Problem> {
+    ) -> Result<LegalHoldReply, Problem> {
         let reader = self.ledger(&room.evidence).await?;
         let (on, change) = match request {
             HoldRequest::Place(on, reason) => (on, Change::Place(reason.as_str().into())),
@@ -212,52 +225,68 @@ impl Office {
         let log = fleet.origin().to_owned();
         // What was recorded is durable, however the log is closed.
         drop(fleet.close().await);
-        match done.map_err(|error| self.refuse(problem(&error)))? {
-            HoldSet::Already(now) => Ok(json!({"held": place, "log": log, "entry": now.seq,
-                "already": true})),
-            HoldSet::Recorded(receipt) => Ok(json!({"held": place, "log": log,
-                "entry": receipt.seq, "already": false})),
-        }
+        let (entry, already) = match done.map_err(|error| self.refuse(problem(&error)))? {
+            HoldSet::Already(now) => (now.seq, true),
+            HoldSet::Recorded(receipt) => (receipt.seq, false),
+        };
+        Ok(LegalHoldReply { held: place, log, entry, already })
     }
 
     /// What an order to erase or to end a hold speaks after: the newest entry of the fleet log.
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub(super) async fn erasures_head(&self) -> Result<Value, Problem> {
+    pub(super) async fn erasures_head(
+        &self,
+        _: api::Asked<route::NewestErasure>,
+    ) -> Result<Head, Problem> {
         let newest = newest(&*self.reader, &self.tenant).await.map_err(|e| unavailable(&e))?;
-        Ok(json!({"tenant": self.tenant, "seq": newest.seq, "digest": newest.digest.prefixed()}))
+        let (tenant, digest) = (self.tenant.clone(), newest.digest.prefixed());
+        Ok(Head { tenant, seq: newest.seq, digest })
     }
 
     /// Holds in force.
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub(super) async fn holds(&self) -> Result<Value, Problem> {
+    pub(super) async fn holds(
+        &self,
+        _: api::Asked<route::LegalHolds>,
+    ) -> Result<LegalHolds, Problem> {
         let records = Records::read(&*self.reader, &self.tenant).await;
         let records = records.map_err(|e| unavailable(&e))?;
-        let shown = records.holds.iter().map(|hold| {
-            json!({"log": hold.log, "run": hold.run.map(|run| run.to_string()),
-                "reason": hold.reason, "by": hold.by, "entry": hold.seq})
+        let shown = records.holds.into_iter().map(|hold| LegalHoldRow {
+            log: hold.log,
+            run: hold.run.map(|run| run.to_string()),
+            reason: hold.reason,
+            by: hold.by,
+            entry: hold.seq,
         });
-        Ok(json!({"holds": shown.collect::<Vec<_>>()}))
+        Ok(LegalHolds { holds: shown.collect() })
     }
 
     /// The last erasures, the newest first.
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub(super) async fn erasures(&self) -> Result<Value, Problem> {
+    pub(super) async fn erasures(
+        &self,
+        _: api::Asked<route::Erasures>,
+    ) -> Result<Erasures, Problem> {
         let all = self.erasure_rows().await?;
         let shown = all.iter().rev().take(SHOWN_MAX).map(|(chain, row)| shown(chain, row));
-        Ok(json!({"erasures": shown.collect::<Vec<_>>(), "more": all.len() > SHOWN_MAX}))
+        Ok(Erasures { erasures: shown.collect(), more: all.len() > SHOWN_MAX })
     }
 
     /// One erasure, with a receipt that is made anew.
     ///
     /// # Errors
     /// The newest fleet log has no erasure there.
-    pub(super) async fn erasure(&self, seq: Seq) -> Result<Value, Problem> {
+    pub(super) async fn erasure(
+        &self,
+        asked: api::Asked<route::ErasureDetail>,
+    ) -> Result<ErasureDetail, Problem> {
+        let seq = asked.path.seq;
         let room = self.evidence()?;
         let mut all = self.erasure_rows().await?;
         let newest = all.last().map(|(chain, _)| chain.origin.clone());
@@ -274,11 +303,7 @@ impl Office {
         let key = &*room.evidence.key;
         let made = receipt::make(&*reader, &chain.origin, &[seq], &told, key).await;
         let made = made.map_err(|error| unavailable(&error))?;
-        let mut shown = shown(chain, row);
-        if let Some(members) = shown.as_object_mut() {
-            members.insert("receipt".into(), envelope(&made));
-        }
-        Ok(shown)
+        Ok(ErasureDetail { erasure: shown(chain, row), receipt: envelope(&made) })
     }
 
     async fn erasure_rows(&self) -> Result<Vec<(ChainRow, EntryRow)>, Problem> {
@@ -329,18 +354,22 @@ async fn gone(reader: &dyn LedgerReader, tenant: &str, row: &EntryRow) -> Result
 }
 
 /// What an entry says of an erasure; no commitments.
-fn shown(chain: &ChainRow, row: &EntryRow) -> Value {
-    let Ok(entry) = Entry::parse(&row.body) else {
-        return json!({"fleet": chain.origin, "entry": row.seq});
-    };
-    let Some(erased) = entry.draft.get::<PayloadErased>() else { return Value::Null };
-    json!({
-        "fleet": chain.origin, "entry": row.seq, "at": entry.ts, "log": erased.log,
-        "payloads": erased.c.len(),
-        "basis": erased.basis, "by": erased.by, "request": erased.request,
-        "signed_by": erased.order.as_ref().map(|order| &order.subject),
-        "backups_expire_by": erased.backups_expire_by,
-    })
+fn shown(chain: &ChainRow, row: &EntryRow) -> ErasureRow {
+    let entry = Entry::parse(&row.body).ok();
+    let facts = entry.as_ref().and_then(|entry| {
+        let erased = entry.draft.get::<PayloadErased>()?;
+        Some(ErasureFacts {
+            at: entry.ts.to_string(),
+            log: erased.log.to_string(),
+            payloads: erased.c.len(),
+            basis: erased.basis.to_string(),
+            by: erased.by.to_string(),
+            request: erased.request.as_ref().map(ToString::to_string),
+            signed_by: erased.order.as_ref().map(|order| order.subject.to_string()),
+            backups_expire_by: erased.backups_expire_by.to_string(),
+        })
+    });
+    ErasureRow { fleet: chain.origin.clone(), entry: row.seq, facts }
 }
 
 /// A signed envelope as JSON within JSON.

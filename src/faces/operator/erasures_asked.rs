@@ -1,26 +1,23 @@
-//! Requests to erase and to hold, as they arrive over the door.
+//! Requests to erase and to hold, as they arrive at the operator API.
 
 use std::collections::BTreeSet;
 
 use super::Office;
+use super::api::requests;
 use super::erasures::problem;
 use crate::approval::Signed;
 use crate::approval::order::{PAYLOADS_MAX, Statement};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
-use crate::domain::json::Json;
-use crate::evidence::erasure::{Asked, HoldOn};
+use crate::evidence::erasure::{self, Asked, HoldOn};
 use crate::serve::problem::Problem;
 
-/// Members of a request to erase, and of one to hold.
-pub(super) const ERASE: [&str; 7] =
-    ["run", "role", "commitments", "dry_run", "vacuum", "statement", "signature"];
-pub(super) const HOLD: [&str; 5] = ["run", "log", "reason", "statement", "signature"];
 /// Bytes of a reason and a log's name, of a role or a run, and of a statement or a signature.
-const WORDS_MAX: usize = 1024;
+const REASON_MAX: usize = 1024;
 const NAME_MAX: usize = 256;
 const SIGNED_MAX: usize = 20 * 1024;
+
 /// A request to erase.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
@@ -40,74 +37,103 @@ pub(super) enum HoldRequest {
     Lift(HoldOn, Signed),
 }
 
-/// Reads the members of a body.
-struct Members<'a> {
-    office: &'a Office,
-    body: &'a Json,
+/// What is wrong with a request.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("`{0}` is text of 1 to {1} bytes")]
+    Text(&'static str, usize),
+    #[error("`run` is the id of a run")]
+    Run,
+    #[error("`commitments` is a list of 1 to {PAYLOADS_MAX} times 64 hex digits")]
+    Commitments,
+    #[error("`statement` and `signature` belong together")]
+    Half,
+    #[error("`statement`: {0}")]
+    Statement(String),
+    #[error("the statement says it: leave out `{0}`")]
+    Beside(&'static str),
+    #[error(
+        "an erasure is signed: send `statement` and `signature`, or `dry_run` to see what would be erased"
+    )]
+    Unsigned,
+    #[error("name a `run` or `commitments`")]
+    Nothing,
+    #[error("a `run` or `commitments`, not both")]
+    Both,
+    #[error("`role` narrows a `run`")]
+    Role,
+    #[error("name a `run` or a `log`")]
+    HoldOn,
+    #[error("`reason` says why the payloads are held: write one")]
+    Reason,
+    #[error(transparent)]
+    Order(#[from] erasure::Error),
 }
 
-impl Members<'_> {
-    fn wrong(&self, why: String) -> Problem {
-        self.office.refuse(Problem::new(Code::RequestMalformed, "", why))
-    }
-
-    /// A text that is not blank.
-    fn text(&self, name: &str, most: usize) -> Result<Option<String>, Problem> {
-        let Some(value) = self.body.get(name) else { return Ok(None) };
-        let text = value.as_str().filter(|text| !text.trim().is_empty() && text.len() <= most);
-        let text = text.ok_or_else(|| self.wrong(format!("`{name}` is text of 1 to {most} bytes")));
-        text.map(|text| Some(text.to_owned()))
-    }
-
-    fn needed(&self, name: &str) -> Result<String, Problem> {
-        let text = self.text(name, WORDS_MAX)?;
-        text.ok_or_else(|| self.wrong(format!("`{name}` says why, for whoever reads it")))
-    }
-
-    fn flag(&self, name: &str) -> Result<bool, Problem> {
-        let Some(value) = self.body.get(name) else { return Ok(false) };
-        value.as_bool().ok_or_else(|| self.wrong(format!("`{name}` is `true` or `false`")))
-    }
-
-    fn run(&self) -> Result<Option<RunId>, Problem> {
-        let run = self.text("run", NAME_MAX)?;
-        let parsed = |text: String| {
-            let why = || self.wrong("`run` is the id of a run".to_owned());
-            RunId::parse(&text).ok_or_else(why)
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let (code, detail) = match &error {
+            Error::Order(error) => return problem(error),
+            Error::Unsigned => (Code::OperatorForbidden, "order.unsigned"),
+            Error::Text(..)
+            | Error::Run
+            | Error::Commitments
+            | Error::Half
+            | Error::Statement(_)
+            | Error::Beside(_)
+            | Error::Nothing
+            | Error::Both
+            | Error::Role
+            | Error::HoldOn
+            | Error::Reason => (Code::RequestMalformed, ""),
         };
-        run.map(parsed).transpose()
+        Self::new(code, detail, error.to_string())
     }
+}
 
-    fn commitments(&self) -> Result<BTreeSet<Digest>, Problem> {
-        let Some(list) = self.body.get("commitments") else { return Ok(BTreeSet::new()) };
-        let list = list.as_array().filter(|list| (1..=PAYLOADS_MAX).contains(&list.len()));
-        let read = |item: &Json| item.as_str().and_then(Digest::parse);
-        let all = list.and_then(|list| list.iter().map(read).collect());
-        let why = || format!("`commitments` is a list of 1 to {PAYLOADS_MAX} times 64 hex digits");
-        all.ok_or_else(|| self.wrong(why()))
+/// A text that is not blank, of bounded length.
+fn bounded(name: &'static str, text: Option<String>, most: usize) -> Result<Option<String>, Error> {
+    let fits = |text: &String| !text.trim().is_empty() && text.len() <= most;
+    match text {
+        Some(text) if !fits(&text) => Err(Error::Text(name, most)),
+        text => Ok(text),
     }
+}
 
-    /// An order that is signed, and what it says.
-    fn order(&self) -> Result<Option<(Statement, Signed)>, Problem> {
-        let part = |name| self.text(name, SIGNED_MAX);
-        let (statement, signature) = match (part("statement")?, part("signature")?) {
-            (None, None) => return Ok(None),
-            (Some(statement), Some(signature)) => (statement, signature),
-            (Some(_), None) | (None, Some(_)) => {
-                return Err(self.wrong("`statement` and `signature` belong together".into()));
-            }
-        };
-        let said = Statement::parse(statement.as_bytes());
-        let said = said.map_err(|why| self.wrong(format!("`statement`: {why}")))?;
-        Ok(Some((said, Signed { statement, signature })))
+fn run(text: Option<String>) -> Result<Option<RunId>, Error> {
+    let text = bounded("run", text, NAME_MAX)?;
+    text.map(|text| RunId::parse(&text).ok_or(Error::Run)).transpose()
+}
+
+fn commitments(list: Option<Vec<String>>) -> Result<BTreeSet<Digest>, Error> {
+    let Some(list) = list else { return Ok(BTreeSet::new()) };
+    if !(1..=PAYLOADS_MAX).contains(&list.len()) {
+        return Err(Error::Commitments);
     }
+    list.iter().map(|one| Digest::parse(one).ok_or(Error::Commitments)).collect()
+}
 
-    /// Refuses members that say beside a statement what is to be done.
-    fn nothing_beside(&self, names: &[&str]) -> Result<(), Problem> {
-        match names.iter().find(|name| self.body.get(name).is_some()) {
-            Some(name) => Err(self.wrong(format!("the statement says it: leave out `{name}`"))),
-            None => Ok(()),
-        }
+/// An order that is signed, and what it says.
+fn order(
+    statement: Option<String>,
+    signature: Option<String>,
+) -> Result<Option<(Statement, Signed)>, Error> {
+    let statement = bounded("statement", statement, SIGNED_MAX)?;
+    let (statement, signature) = match (statement, bounded("signature", signature, SIGNED_MAX)?) {
+        (None, None) => return Ok(None),
+        (Some(statement), Some(signature)) => (statement, signature),
+        (Some(_), None) | (None, Some(_)) => return Err(Error::Half),
+    };
+    let read = Statement::parse(statement.as_bytes());
+    let read = read.map_err(|why| Error::Statement(why.to_string()))?;
+    Ok(Some((read, Signed { statement, signature })))
+}
+
+/// Refuses members that say beside a statement what is to be done.
+fn nothing_beside(members: &[(&'static str, bool)]) -> Result<(), Error> {
+    match members.iter().find(|(_, given)| *given) {
+        Some((name, _)) => Err(Error::Beside(name)),
+        None => Ok(()),
     }
 }
 
@@ -116,48 +142,59 @@ impl Office {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn erasure_asked(&self, body: &Json) -> Result<Request, Problem> {
-        let members = Members { office: self, body };
-        let anew = members.flag("vacuum")?;
-        if let Some((said, order)) = members.order()? {
-            members.nothing_beside(&["run", "role", "commitments", "dry_run"])?;
-            let asked = Asked::of(&said).map_err(|error| self.refuse(problem(&error)))?;
-            return Ok(Request { asked, order: Some(order), anew });
-        }
-        if !members.flag("dry_run")? {
-            let why = "an erasure is signed: send `statement` and `signature`, or `dry_run` to see what would be erased";
-            return Err(self.refuse(Problem::new(Code::OperatorForbidden, "order.unsigned", why)));
-        }
-        let (run, role) = (members.run()?, members.text("role", NAME_MAX)?);
-        let commitments = members.commitments()?;
-        match (&run, commitments.is_empty(), &role) {
-            (None, true, _) => Err(members.wrong("name a `run` or `commitments`".to_owned())),
-            (Some(_), false, _) => Err(members.wrong("a `run` or `commitments`, not both".into())),
-            (None, false, Some(_)) => Err(members.wrong("`role` narrows a `run`".to_owned())),
-            (Some(_), true, _) | (None, false, None) => {
-                Ok(Request { asked: Asked { run, role, commitments }, order: None, anew })
-            }
-        }
+    pub(super) fn erasure_asked(&self, sent: requests::Erasure) -> Result<Request, Problem> {
+        erasure(sent).map_err(|error| self.refuse(error.into()))
     }
 
     /// Reads a request to hold.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn hold_asked(&self, body: &Json) -> Result<HoldRequest, Problem> {
-        let members = Members { office: self, body };
-        if let Some((said, order)) = members.order()? {
-            members.nothing_beside(&["run", "log", "reason"])?;
-            let on = HoldOn::of(&said).map_err(|error| self.refuse(problem(&error)))?;
-            return Ok(HoldRequest::Lift(on, order));
-        }
-        let on = match (members.run()?, members.text("log", WORDS_MAX)?) {
-            (Some(run), None) => HoldOn::Run(run),
-            (None, Some(log)) => HoldOn::Log(log),
-            (None, None) | (Some(_), Some(_)) => {
-                return Err(members.wrong("name a `run` or a `log`".to_owned()));
-            }
-        };
-        Ok(HoldRequest::Place(on, members.needed("reason")?))
+    pub(super) fn hold_asked(&self, sent: requests::LegalHold) -> Result<HoldRequest, Problem> {
+        hold(sent).map_err(|error| self.refuse(error.into()))
     }
+}
+
+fn erasure(sent: requests::Erasure) -> Result<Request, Error> {
+    let anew = sent.vacuum;
+    if let Some((statement, order)) = order(sent.statement, sent.signature)? {
+        nothing_beside(&[
+            ("run", sent.run.is_some()),
+            ("role", sent.role.is_some()),
+            ("commitments", sent.commitments.is_some()),
+            ("dry_run", sent.dry_run),
+        ])?;
+        return Ok(Request { asked: Asked::of(&statement)?, order: Some(order), anew });
+    }
+    if !sent.dry_run {
+        return Err(Error::Unsigned);
+    }
+    let (run, role) = (run(sent.run)?, bounded("role", sent.role, NAME_MAX)?);
+    let commitments = commitments(sent.commitments)?;
+    match (&run, commitments.is_empty(), &role) {
+        (None, true, _) => Err(Error::Nothing),
+        (Some(_), false, _) => Err(Error::Both),
+        (None, false, Some(_)) => Err(Error::Role),
+        (Some(_), true, _) | (None, false, None) => {
+            Ok(Request { asked: Asked { run, role, commitments }, order: None, anew })
+        }
+    }
+}
+
+fn hold(sent: requests::LegalHold) -> Result<HoldRequest, Error> {
+    if let Some((statement, order)) = order(sent.statement, sent.signature)? {
+        nothing_beside(&[
+            ("run", sent.run.is_some()),
+            ("log", sent.log.is_some()),
+            ("reason", sent.reason.is_some()),
+        ])?;
+        return Ok(HoldRequest::Lift(HoldOn::of(&statement)?, order));
+    }
+    let on = match (run(sent.run)?, bounded("log", sent.log, REASON_MAX)?) {
+        (Some(run), None) => HoldOn::Run(run),
+        (None, Some(log)) => HoldOn::Log(log),
+        (None, None) | (Some(_), Some(_)) => return Err(Error::HoldOn),
+    };
+    let reason = bounded("reason", sent.reason, REASON_MAX)?.ok_or(Error::Reason)?;
+    Ok(HoldRequest::Place(on, reason))
 }

@@ -12,7 +12,8 @@ use axum::body::{Body, Bytes};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
-use serde_json::json;
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -20,8 +21,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Office;
+use super::api::{Asked, requests, route};
 use super::evidence::{Room, by};
-use super::staff::Who;
+use super::http::Answer;
 use crate::clock::{Clock, random16};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
@@ -34,8 +36,6 @@ use crate::evidence::{Error, contents, scope};
 use crate::ledger::vault::Vault;
 use crate::serve::problem::Problem;
 
-/// Members of a request.
-pub(super) const MEMBERS: [&str; 5] = ["query", "since", "payloads", "redact", "disclose"];
 /// SHA-256 of the archive (RFC 9530).
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 /// What is in the archive, as one line of JSON.
@@ -49,9 +49,9 @@ const STALLED: Duration = Duration::from_secs(30);
 /// Heads that one export proves consistency from, and members it hides or opens.
 const LIST_MAX: usize = 64;
 
-/// What is asked for.
+/// What is to be exported.
 #[derive(Debug)]
-pub(super) struct Asked {
+struct Selection {
     query: Query,
     since: Vec<Seq>,
     payloads: bool,
@@ -60,7 +60,7 @@ pub(super) struct Asked {
 
 /// A bundle that is on the books, in a file without a name.
 #[derive(Debug)]
-pub(super) struct Made {
+pub struct Made {
     file: std::fs::File,
     bytes: u64,
     digest: Digest,
@@ -90,7 +90,7 @@ impl From<Error> for Failed {
 struct Job {
     room: Arc<Room>,
     place: OwnedSemaphorePermit,
-    asked: Asked,
+    selection: Selection,
     tenant: String,
     requester: String,
     vault: Option<Arc<Vault>>,
@@ -99,59 +99,41 @@ struct Job {
 }
 
 impl Office {
-    /// Reads a request.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub(super) fn export_asked(&self, body: &Json) -> Result<Asked, Problem> {
+    fn selection(&self, request: requests::Export) -> Result<Selection, Problem> {
+        let requests::Export { query, since, payloads, redact, disclose } = request;
         let wrong = |detail: &str, why: String| {
             self.refuse(Problem::new(Code::RequestMalformed, detail, why))
         };
-        let query = body.get("query").and_then(Query::from_json).ok_or_else(|| {
+        let query = query.and_then(|query| Query::from_json(&Json::of(&query))).ok_or_else(|| {
             let message = "`query` is {scope: run, run}, {scope: range, log, from, to} or {scope: \
                 population} with since, until, agent, tool, verdict and chains, times as \
                 2026-11-21T20:05:03.123Z";
             wrong("export.query", message.to_owned())
         })?;
-        let list = |name: &str| -> Result<&[Json], Problem> {
-            let items = body.get(name).map(|list| list.as_array().unwrap_or(&[Json::Null]));
-            let items = items.unwrap_or_default();
-            let most = || format!("`{name}` has at most {LIST_MAX} items");
-            if items.len() > LIST_MAX { Err(wrong("export.options", most())) } else { Ok(items) }
-        };
-        let texts = |name: &str| -> Result<Vec<String>, Problem> {
-            let text = |item: &Json| item.as_str().map(str::to_owned);
-            let texts: Option<Vec<String>> = list(name)?.iter().map(text).collect();
-            texts.ok_or_else(|| wrong("export.options", format!("`{name}` is a list of texts")))
-        };
-        let since: Option<Vec<Seq>> = list("since")?.iter().map(Json::as_u64).collect();
-        let since = since.ok_or_else(|| {
-            wrong("export.options", "`since` is a list of sizes of a log".to_owned())
-        })?;
-        let payloads = match body.get("payloads") {
-            None => false,
-            Some(said) => said.as_bool().ok_or_else(|| {
-                wrong("export.options", "`payloads` is `true` or `false`".to_owned())
-            })?,
-        };
-        let redactions = Redactions::parse(&texts("redact")?, &texts("disclose")?);
-        let redactions = redactions.map_err(|why| wrong("export.options", why))?;
+        let lists =
+            [("since", since.len()), ("redact", redact.len()), ("disclose", disclose.len())];
+        if let Some((name, _)) = lists.into_iter().find(|(_, items)| *items > LIST_MAX) {
+            return Err(wrong("export.options", format!("`{name}` has at most {LIST_MAX} items")));
+        }
+        let redactions = Redactions::parse(&redact, &disclose);
+        let redactions = redactions.map_err(|why| wrong("export.options", why.to_string()))?;
         // Of one run they always are.
         let payloads = payloads || query.scope() == scope::Scope::Run;
-        Ok(Asked { query, since, payloads, redactions })
+        Ok(Selection { query, since, payloads, redactions })
     }
 
     /// Makes a bundle and puts it on the books. Dropped before that, nothing is recorded.
     ///
     /// # Errors
     /// Another is being made, what is asked for is not there, or it cannot be recorded.
-    pub(super) async fn export(&self, who: &Who, asked: Asked) -> Result<Made, Problem> {
+    pub(super) async fn export(&self, asked: Asked<route::Export>) -> Result<Made, Problem> {
+        let selection = self.selection(asked.request)?;
         let room = self.evidence()?;
         let place = self.export_place(&room)?;
-        let (tenant, requester) = (self.tenant.clone(), by(who));
+        let (tenant, requester) = (self.tenant.clone(), by(&asked.who));
         let (vault, clock) = (self.vault.clone(), Arc::clone(&self.clock));
         let name = format!("{}.zip", hex::encode(random16(&*self.entropy)));
-        let job = Job { room, place, asked, tenant, requester, vault, clock, name };
+        let job = Job { room, place, selection, tenant, requester, vault, clock, name };
         let gone = CancellationToken::new();
         let _leaving = gone.clone().drop_guard();
         let runtime = tokio::runtime::Handle::current();
@@ -172,7 +154,7 @@ impl Office {
 
 impl Job {
     async fn run(self) -> Result<Made, Failed> {
-        let Self { room, place, asked, tenant, requester, vault, clock, name } = self;
+        let Self { room, place, selection, tenant, requester, vault, clock, name } = self;
         let evidence = &room.evidence;
         sweep(&evidence.scratch).map_err(Failed::Scratch)?;
         let reader = evidence.archive.reader().await.map_err(Error::Store)?;
@@ -181,7 +163,7 @@ impl Job {
         let order = Order {
             reader: reader.as_ref(),
             tenant: &tenant,
-            query: &asked.query,
+            query: &selection.query,
             artifacts: &evidence.artifacts,
             key: &*evidence.key,
             out: &out,
@@ -189,10 +171,10 @@ impl Job {
             version: contents::VERSION,
             program: &export::program(),
             requester: &requester,
-            since: &asked.since,
-            payloads: asked.payloads,
+            since: &selection.since,
+            payloads: selection.payloads,
             vault: vault.as_deref(),
-            redactions: &asked.redactions,
+            redactions: &selection.redactions,
             recorder: &recorder,
         };
         let exported = export::export(&order).await?;
@@ -239,10 +221,58 @@ fn problem(failed: &Failed) -> Problem {
     Problem::new(code, detail, error.to_string())
 }
 
+/// What is in a bundle: one line of JSON, in the header [`SUMMARY`].
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Summary {
+    /// Bytes of the archive.
+    pub bytes: u64,
+    /// Entries in it.
+    pub entries: usize,
+    /// Files in it.
+    pub files: usize,
+    /// The first of its logs.
+    pub logs: Vec<LogHead>,
+    /// How many logs it has.
+    pub logs_count: usize,
+    /// SHA-256 of `manifest.json`, in hex.
+    pub manifest: String,
+    /// The first of the files that are not kept.
+    pub missing: Vec<String>,
+    /// How many files are not kept.
+    pub missing_count: usize,
+    /// Runs in it.
+    pub runs: usize,
+    /// Whether all of its runs are sealed.
+    pub sealed: bool,
+    /// How many of its runs are sealed.
+    pub sealed_runs: usize,
+}
+
+/// A log, and how much of it a bundle has.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct LogHead {
+    /// The log.
+    pub log: String,
+    /// Its size.
+    pub size: u64,
+}
+
+impl Answer for Made {
+    fn answer(self, office: &Office) -> http::Response<Body> {
+        self.response(&office.tasks)
+    }
+
+    fn schema(_schemas: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "binary"})
+    }
+}
+
 impl Made {
     /// The answer: the archive, its digest, and what is in it.
-    pub(super) fn response(self, tasks: &TaskTracker) -> http::Response<Body> {
+    fn response(self, tasks: &TaskTracker) -> http::Response<Body> {
         let digest = format!("sha-256=:{}:", STANDARD.encode(self.digest.as_bytes()));
+        let summary = serde_json::to_string(&self.summary()).ok();
+        let summary = summary.and_then(|line| HeaderValue::try_from(line).ok());
         let headers = [
             (CONTENT_TYPE, Some(HeaderValue::from_static("application/zip"))),
             (
@@ -251,7 +281,7 @@ impl Made {
             ),
             (CONTENT_LENGTH, Some(HeaderValue::from(self.bytes))),
             (CONTENT_DIGEST, HeaderValue::try_from(digest).ok()),
-            (SUMMARY, HeaderValue::try_from(self.summary().to_string()).ok()),
+            (SUMMARY, summary),
         ];
         let (out, pieces) = mpsc::channel(2);
         tasks.spawn(self.send(out));
@@ -264,17 +294,22 @@ impl Made {
         response
     }
 
-    fn summary(&self) -> serde_json::Value {
+    fn summary(&self) -> Summary {
         let Exported { files, entries, logs, runs, sealed, missing, manifest, .. } = &self.exported;
-        let named = |(log, size): &(String, Seq)| json!({"log": log, "size": size});
-        json!({
-            "files": files, "entries": entries, "runs": runs, "sealed_runs": sealed,
-            "sealed": sealed == runs, "manifest": manifest.hex(), "bytes": self.bytes,
-            "logs": logs.iter().take(NAMED_MAX).map(named).collect::<Vec<_>>(),
-            "logs_count": logs.len(),
-            "missing": missing.iter().take(NAMED_MAX).map(Digest::prefixed).collect::<Vec<_>>(),
-            "missing_count": missing.len(),
-        })
+        let head = |(log, size): &(String, Seq)| LogHead { log: log.clone(), size: *size };
+        Summary {
+            bytes: self.bytes,
+            entries: *entries,
+            files: *files,
+            logs: logs.iter().take(NAMED_MAX).map(head).collect(),
+            logs_count: logs.len(),
+            manifest: manifest.hex(),
+            missing: missing.iter().take(NAMED_MAX).map(Digest::prefixed).collect(),
+            missing_count: missing.len(),
+            runs: *runs,
+            sealed: sealed == runs,
+            sealed_runs: *sealed,
+        }
     }
 
     /// Sends the file. The next export waits for it; for a client that takes nothing it does not.

@@ -15,17 +15,16 @@ use tokio_util::task::TaskTracker;
 use crate::clock::{Clock, Entropy};
 use crate::control::Orders;
 use crate::domain::code::Code;
-use crate::domain::id::{CallId, ChainId, RunId, Seq};
+use crate::domain::id::{ChainId, Seq};
 use crate::domain::time::Timestamp;
-use crate::enforce::Fault;
 use crate::identity::IdentityError;
 use crate::ledger::Ledger;
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::ledger::vault::Vault;
 use crate::serve::problem::Problem;
 
-mod amendment_routes;
 mod amendments;
+pub mod api;
 mod approvals;
 pub mod break_glass;
 pub mod credential;
@@ -35,8 +34,7 @@ mod erasures;
 mod erasures_asked;
 mod escape;
 pub mod evidence;
-mod evidence_routes;
-mod exports;
+pub mod exports;
 pub mod grpc;
 pub mod http;
 mod logins;
@@ -47,7 +45,6 @@ pub mod view;
 pub mod webhook;
 
 pub use escape::visible;
-pub use orders::Sent;
 
 use credential::Shown;
 use desk::{Chain, Desk};
@@ -211,7 +208,7 @@ impl Office {
 /// Somebody nobody knows, who has to wait if there were too many of that kind.
 fn unknown(why: IdentityError, wait: Option<Duration>) -> Problem {
     match wait {
-        None => Fault::from(why).into(),
+        None => why.into(),
         Some(wait) => {
             let message = "too many unknown credentials were shown";
             let problem = Problem::new(Code::LimitExceeded, "operator.logins", message);
@@ -227,9 +224,4 @@ fn unavailable(error: &StoreError) -> Problem {
         "",
         format!("the store does not answer: {}", error.word()),
     )
-}
-
-/// One held call that is asked for by names out of a path.
-fn named(run: &str, call: &str) -> Option<(RunId, CallId)> {
-    Some((RunId::parse(run)?, CallId::parse(call)?))
 }

@@ -3,9 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::desk::Desk;
+use super::api::replies::{
+    Fleet, Gate, GateReport, Head, OrderDetail, OrderReply, OrderRow, Orders, Outcome, Recorded,
+    SilentGate,
+};
+use super::api::{Asked, requests, route};
+use super::desk::{Desk, Run};
+use super::http::malformed;
 use super::staff::Who;
 use super::{FRESH, Office, REPORTS_WITHIN, unavailable};
 use crate::approval::Approvers;
@@ -28,34 +34,27 @@ const ROWS_MAX: usize = 200;
 /// Bytes of a reason in an entry.
 const REASON_MAX: usize = 1024;
 
-/// An order on the list, and who obeyed it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Sent {
-    /// Its number.
-    pub seq: u64,
-    /// Where it is on the books; `None` if the ledger did not confirm the entry.
-    pub receipt: Option<Receipt>,
-    /// What the gates did.
-    pub reports: Vec<Report>,
-    /// Gates that did not say what they did, and when they last showed themselves.
-    pub not_reached: Vec<(String, Timestamp)>,
-    /// Whether it is a word about one held call, for one gate.
-    pub word: bool,
+/// What the gates did about an order on the list.
+struct Reports {
+    reports: Vec<Report>,
+    /// Gates that did not report, and when they last showed themselves.
+    missing: Vec<(String, Timestamp)>,
+    /// Whether it is a decision about one held call, for one gate.
+    one_call: bool,
 }
 
-impl Sent {
+impl Reports {
     fn sum(&self, name: &str) -> u64 {
         let of = |report: &Report| report.done.get(name).and_then(Json::as_u64).unwrap_or_default();
         self.reports.iter().map(of).fold(0, u64::saturating_add)
     }
 
-    /// Whether every gate obeyed, at least one did and knows what it is about, and nothing was left running; of a word, whether it
-    /// counted; of a proposal, whether what it proposes is held.
-    #[must_use]
-    pub fn complete(&self) -> bool {
+    /// Whether every gate obeyed, at least one did and knows what it is about, and nothing was left running; of a
+    /// decision, whether it counted; of a proposal, whether what it proposes is held.
+    fn complete(&self) -> bool {
         let said = |report: &Report, name: &str| report.done.get(name).cloned();
-        if self.word {
-            // A proposal is done once its call waits for somebody else.
+        if self.one_call {
+            // A proposal is done once its call waits for another approver.
             let asked = |r: &Report| {
                 said(r, "asked").is_some() && said(r, "call") == Some(Json::from("held"))
             };
@@ -65,30 +64,69 @@ impl Sent {
         // Of what exists at no gate, nothing was stopped.
         let known = self.reports.iter().any(|r| said(r, "known") != Some(Json::Bool(false)));
         let failed = self.reports.iter().any(|report| said(report, "error").is_some());
-        let some = !self.reports.is_empty() && self.not_reached.is_empty();
+        let some = !self.reports.is_empty() && self.missing.is_empty();
         some && known && !failed && self.sum("left") == 0
     }
 
-    /// As it travels.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let gate = |report: &Report| json!({"origin": report.origin, "at": report.at.to_string(), "done": report.done.to_serde()});
-        let silent = |(origin, seen): &(String, Timestamp)| json!({"origin": origin, "last_seen": seen.to_string()});
-        json!({
-            "seq": self.seq,
-            "recorded": self.receipt.as_ref().map(|receipt| json!({
-                "origin": &*receipt.origin, "seq": receipt.seq, "hash": receipt.leaf.hex()})),
-            "complete": self.complete(),
-            "stopped_count": self.sum("stopped_count"),
-            "runs_sealed": self.sum("runs_sealed"),
-            "left": self.sum("left"),
-            "gates": self.reports.iter().map(gate).collect::<Vec<_>>(),
-            "not_reached": self.not_reached.iter().map(silent).collect::<Vec<_>>(),
-        })
+    fn outcome(&self, seq: u64) -> Outcome {
+        let silent = |(origin, seen): &(String, Timestamp)| SilentGate {
+            origin: origin.clone(),
+            last_seen: seen.to_string(),
+        };
+        Outcome {
+            seq,
+            complete: self.complete(),
+            stopped_count: self.sum("stopped_count"),
+            runs_sealed: self.sum("runs_sealed"),
+            left: self.sum("left"),
+            gates: self.reports.iter().map(GateReport::from).collect(),
+            not_reached: self.missing.iter().map(silent).collect(),
+        }
+    }
+}
+
+impl From<&Report> for GateReport {
+    fn from(report: &Report) -> Self {
+        let (origin, at) = (report.origin.clone(), report.at.to_string());
+        Self { origin, at, done: report.done.to_serde() }
+    }
+}
+
+impl From<Receipt> for Recorded {
+    fn from(receipt: Receipt) -> Self {
+        Self { origin: receipt.origin.to_string(), seq: receipt.seq, hash: receipt.leaf.hex() }
     }
 }
 
 impl Office {
+    /// Stops a target.
+    ///
+    /// # Errors
+    /// The stop cannot be read, or as [`Self::order`].
+    pub(super) async fn stop(&self, asked: Asked<route::Stop>) -> Result<OrderReply, Problem> {
+        let requests::Stop { action, target, name, reason, expires } = &asked.request;
+        let wrong = |message| malformed(self, message);
+        let action = control::Action::parse(action)
+            .ok_or_else(|| wrong("`action` is one of suspend, revoke, kill"))?;
+        if action == control::Action::Reinstate {
+            return Err(wrong(
+                "an order that takes back a stop is signed: `wicketgate control reinstate`, or POST /v1/control/reinstate",
+            ));
+        }
+        let target = Target::parse(target, name).ok_or_else(|| {
+            wrong("`target` is one of all, agent, run, tool, manifest, key, and `name` fits it")
+        })?;
+        if reason.trim().is_empty() {
+            return Err(wrong("`reason` says why the target is stopped: write one"));
+        }
+        let expires = expires.as_ref().map(|text| {
+            let at = Timestamp::parse(text).filter(|at| *at > self.clock.now());
+            at.ok_or_else(|| wrong("`expires` is a later instant like 2026-11-21T20:05:03.123Z"))
+        });
+        let order = Order::Switch { action, target };
+        self.order(&asked.who, &order, (reason, expires.transpose()?), None).await
+    }
+
     /// Puts an order on the list, records it, and waits at most two seconds for what the gates did:
     /// all of them, or the one that holds the run (`only`).
     ///
@@ -100,7 +138,7 @@ impl Office {
         order: &Order,
         given: (&str, Option<Timestamp>),
         only: Option<&str>,
-    ) -> Result<Sent, Problem> {
+    ) -> Result<OrderReply, Problem> {
         self.order_within(who, order, given, (only, REPORTS_WITHIN)).await
     }
 
@@ -111,7 +149,7 @@ impl Office {
         order: &Order,
         (reason, expires): (&str, Option<Timestamp>),
         (only, within): (Option<&str>, Duration),
-    ) -> Result<Sent, Problem> {
+    ) -> Result<OrderReply, Problem> {
         // WHY: what stops must work while the ledger fails; what lets something run must be recorded.
         if opens(order) && !matches!(*self.books.status().borrow(), Status::Ready) {
             let message = "the ledger cannot be written, and this is not ordered without a record";
@@ -134,8 +172,9 @@ impl Office {
                 None
             }
         };
-        let (reports, not_reached) = self.reported(seq, (only, within)).await?;
-        Ok(Sent { seq, receipt, reports, not_reached, word: only.is_some() })
+        let (reports, missing) = self.reported(seq, (only, within)).await?;
+        let outcome = Reports { reports, missing, one_call: only.is_some() }.outcome(seq);
+        Ok(OrderReply { recorded: receipt.map(Recorded::from), outcome })
     }
 
     /// What the gates did about a row, once all have said so or the time is over.
@@ -189,7 +228,11 @@ impl Office {
     ///
     /// # Errors
     /// There is none of this number.
-    pub async fn row(&self, seq: u64) -> Result<Value, Problem> {
+    pub(super) async fn row(
+        &self,
+        asked: Asked<route::OrderDetail>,
+    ) -> Result<OrderDetail, Problem> {
+        let seq = asked.path.seq.get();
         let rows =
             self.orders.since(seq.saturating_sub(1), 1).await.map_err(|e| unavailable(&e))?;
         let Some(row) = rows.into_iter().find(|row| row.seq == seq) else {
@@ -200,26 +243,21 @@ impl Office {
             )));
         };
         let reports = self.orders.reports(seq).await.map_err(|e| unavailable(&e))?;
-        let word = matches!(row.order, None | Some(Order::Word { .. } | Order::Modify { .. }));
-        let not_reached = if word { Vec::new() } else { self.missing(&reports, None).await? };
-        let sent = Sent { seq, receipt: None, reports, not_reached, word };
-        let mut shown = sent.to_json();
-        if let Some(members) = shown.as_object_mut() {
-            members.remove("recorded");
-            members.insert("order".into(), shown_row(&row));
-        }
-        Ok(shown)
+        let one_call = matches!(row.order, None | Some(Order::Word { .. } | Order::Modify { .. }));
+        let missing = if one_call { Vec::new() } else { self.missing(&reports, None).await? };
+        let outcome = Reports { reports, missing, one_call }.outcome(seq);
+        Ok(OrderDetail { order: shown_row(&row), outcome })
     }
 
     /// The newest row, by number and digest: what a signed order speaks after.
     ///
     /// # Errors
     /// The list cannot be read.
-    pub async fn head(&self) -> Result<Value, Problem> {
+    pub(super) async fn head(&self, _: Asked<route::NewestOrder>) -> Result<Head, Problem> {
         let last = self.orders.last().await.map_err(|e| unavailable(&e))?;
         let none = (Previous::NONE.seq, Previous::NONE.digest);
         let (seq, digest) = last.map_or(none, |row| (row.seq, row.digest));
-        Ok(json!({"tenant": self.tenant, "seq": seq, "digest": digest.prefixed()}))
+        Ok(Head { tenant: self.tenant.clone(), seq, digest: digest.prefixed() })
     }
 
     /// Keys that operators stopped and that were not taken back, by fingerprint: of this list none of them counts.
@@ -233,7 +271,12 @@ impl Office {
     ///
     /// # Errors
     /// Nothing was ordered: it is no statement for this tenant, or it cannot be recorded.
-    pub(super) async fn loosen(&self, who: &Who, signed: Signed) -> Result<Sent, Problem> {
+    pub(super) async fn loosen(
+        &self,
+        asked: Asked<route::Reinstatement>,
+    ) -> Result<OrderReply, Problem> {
+        let requests::SignedStatement { statement, signature } = asked.request;
+        let signed = Signed { statement, signature };
         let wrong = |why: String| self.refuse(Problem::new(Code::RequestMalformed, "", why));
         let said = Statement::parse(signed.statement.as_bytes())
             .map_err(|why| wrong(format!("`statement`: {why}")))?;
@@ -253,28 +296,26 @@ impl Office {
             return Err(wrong("`expires` has passed".into()));
         }
         let order = Order::Loosen(signed);
-        self.order(who, &order, (&said.reason, said.expires), None).await
+        self.order(&asked.who, &order, (&said.reason, said.expires), None).await
     }
 
     /// Rows above this number.
     ///
     /// # Errors
     /// The list cannot be read.
-    pub async fn rows(&self, since: u64) -> Result<Value, Problem> {
+    pub(super) async fn rows(&self, asked: Asked<route::Orders>) -> Result<Orders, Problem> {
+        let since = asked.request.since;
         let rows = self.orders.since(since, ROWS_MAX).await.map_err(|e| unavailable(&e))?;
         let next = rows.last().map_or(since, |row| row.seq);
-        Ok(json!({
-            "orders": rows.iter().map(shown_row).collect::<Vec<_>>(),
-            "next": next,
-            "more": rows.len() == ROWS_MAX,
-        }))
+        let orders = rows.iter().map(shown_row).collect();
+        Ok(Orders { orders, next, more: rows.len() == ROWS_MAX })
     }
 
     /// Every gate that ever showed itself.
     ///
     /// # Errors
     /// List or ledger cannot be read.
-    pub async fn fleet(&self) -> Result<Value, Problem> {
+    pub(super) async fn fleet(&self, _: Asked<route::Fleet>) -> Result<Fleet, Problem> {
         let shown = self.orders.shown().await.map_err(|e| unavailable(&e))?;
         let desk = self.look().await?;
         let now = self.clock.now();
@@ -285,21 +326,21 @@ impl Office {
                 _ if self.is_silent(gate.at) => "silent",
                 _ => "there",
             };
-            json!({
-                "origin": gate.origin,
-                "writer": gate.writer,
-                "standing": standing,
-                "last_seen": gate.at.to_string(),
-                "age_ms": now.millis().saturating_sub(gate.at.millis()).max(0),
-                "obeyed": gate.seq,
-                "runs": chain.map(|chain| chain.runs.len()),
-                "held": chain.map(|chain| chain.runs.values().map(|run| run.held.len()).sum::<usize>()),
-                "in_flight": chain.map(|chain| chain.runs.values().map(|run| run.calls.in_flight()).sum::<usize>()),
-                "state": gate.state.to_serde(),
-            })
+            let sum = |of: fn(&Run) -> usize| chain.map(|chain| chain.runs.values().map(of).sum());
+            Gate {
+                origin: gate.origin.clone(),
+                writer: gate.writer.clone(),
+                standing: standing.to_owned(),
+                last_seen: gate.at.to_string(),
+                age_ms: now.millis().saturating_sub(gate.at.millis()).max(0),
+                obeyed: gate.seq,
+                runs: chain.map(|chain| chain.runs.len()),
+                held: sum(|run| run.held.len()),
+                in_flight: sum(|run| run.calls.in_flight()),
+                state: gate.state.to_serde(),
+            }
         };
-        let unseen = unseen(&desk, &shown);
-        Ok(json!({"gates": shown.iter().map(gate).collect::<Vec<_>>(), "never_seen": unseen}))
+        Ok(Fleet { gates: shown.iter().map(gate).collect(), never_seen: unseen(&desk, &shown) })
     }
 }
 
@@ -395,7 +436,7 @@ fn entry(seq: u64, given: &Given, order: &Order) -> ControlSet {
 }
 
 /// A row, without the arguments of a modified call: who may see rows may not see arguments.
-fn shown_row(row: &Row) -> Value {
+fn shown_row(row: &Row) -> OrderRow {
     let (kind, body) = match &row.order {
         None => ("unknown", json!({})),
         Some(Order::Modify { run, call, arguments, .. }) => {
@@ -434,15 +475,16 @@ fn shown_row(row: &Row) -> Value {
             | Order::Activate { .. }),
         ) => (order.kind(), order.to_json().to_serde()),
     };
-    json!({
-        "seq": row.seq,
-        "at": row.at.to_string(),
-        "subject": row.given.subject,
-        "roles": row.given.roles,
-        "auth": row.given.auth,
-        "reason": row.given.reason,
-        "expires": row.given.expires.map(|at| at.to_string()),
-        "kind": kind,
-        "body": body,
-    })
+    let Given { subject, roles, auth, reason, expires } = row.given.clone();
+    OrderRow {
+        seq: row.seq,
+        at: row.at.to_string(),
+        subject,
+        roles,
+        auth,
+        reason,
+        expires: expires.map(|at| at.to_string()),
+        kind: kind.to_owned(),
+        body,
+    }
 }

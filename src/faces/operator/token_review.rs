@@ -4,19 +4,20 @@
 //! Only the API server knows whether the pod a token is bound to is still there. So it is asked each time,
 //! nothing it says is kept, and whatever is not a plain yes is a no.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode};
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::credential::showing;
+use super::credential::{Unshown, showing};
 use super::visible;
 use crate::catalog::host::Origin;
-use crate::domain::json::{Json, Limits};
-use crate::witness::Remote;
+use crate::domain::json::{self, Json, Limits};
+use crate::witness::{Remote, RemoteError};
 
 const API_VERSION: &str = "authentication.k8s.io/v1";
 const KIND: &str = "TokenReview";
@@ -61,7 +62,7 @@ impl Cluster {
         }
         let unread = |error| ("ca_file", format!("`{}`: {error}", self.ca_file.display()));
         let ca = std::fs::read(&self.ca_file).map_err(unread)?;
-        Remote::new(&self.api, Some(&ca)).map_err(|why| ("ca_file", why))
+        Remote::new(&self.api, Some(&ca)).map_err(|error| ("ca_file", error.to_string()))
     }
 }
 
@@ -76,13 +77,45 @@ pub(super) struct Workload {
     pub uid: String,
 }
 
+/// Why the API server does not say whose a token is.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReviewError {
+    /// A field of the configuration cannot be used.
+    #[error("{0}: {1}")]
+    Cluster(&'static str, String),
+    /// The token by which we ask cannot be shown.
+    #[error(transparent)]
+    Token(#[from] Unshown),
+    /// The server does not answer.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    /// The server refuses to say.
+    #[error("it answers {0}")]
+    Status(u16),
+    /// The answer is not JSON.
+    #[error("{}: {}", .0.code, .0.message)]
+    Json(json::Error),
+    /// The answer is something else.
+    #[error("the answer is no TokenReview of {API_VERSION}")]
+    Kind,
+    /// A member is missing, or holds something else.
+    #[error("the answer is no TokenReview of {API_VERSION}: {0}")]
+    Form(String),
+    /// The server names an error beside its answer.
+    #[error("it is not sure: {0}")]
+    Unsure(String),
+    /// The token is somebody's, and the answer does not say whose.
+    #[error("the answer names no user")]
+    NoUser,
+}
+
 /// Why nobody is known by a token.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub(super) enum Doubt {
     /// Others are being asked about, as many as may be.
     Busy,
     /// There is no answer, or none that says anything.
-    Unanswered(String),
+    Unanswered(ReviewError),
     /// The API server knows it for nobody, or not for us.
     Nobody(String),
     /// It is this account's, and no pod's.
@@ -115,8 +148,9 @@ impl Reviewer {
         workload(&answer, (token, &self.cluster.audience))
     }
 
-    async fn ask(&self, token: &str) -> Result<Json, String> {
-        let remote = self.cluster.remote().map_err(|(field, why)| format!("{field}: {why}"))?;
+    async fn ask(&self, token: &str) -> Result<Json, ReviewError> {
+        let remote =
+            self.cluster.remote().map_err(|(field, why)| ReviewError::Cluster(field, why))?;
         let json = HeaderValue::from_static("application/json");
         let request = http::Request::builder()
             .method(Method::POST)
@@ -128,9 +162,9 @@ impl Reviewer {
         let body = body.to_string().into_bytes();
         let answer = remote.send(request, PATH, body, Limits::ENTRY.bytes_max).await?;
         if !matches!(answer.status, StatusCode::CREATED | StatusCode::OK) {
-            return Err(format!("it answers {}", answer.status.as_u16()));
+            return Err(ReviewError::Status(answer.status.as_u16()));
         }
-        Json::parse(&answer.body, &Limits::ENTRY).map_err(|e| format!("{}: {}", e.code, e.message))
+        Json::parse(&answer.body, &Limits::ENTRY).map_err(ReviewError::Json)
     }
 }
 
@@ -142,31 +176,55 @@ pub(super) fn is_jwt(token: &str) -> bool {
     token.len() <= TOKEN_MAX && token.split('.').count() == 3 && token.split('.').all(part)
 }
 
+/// A TokenReview, as far as it is read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TokenReview {
+    api_version: String,
+    kind: String,
+    status: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ReviewStatus {
+    authenticated: bool,
+    audiences: Vec<String>,
+    error: String,
+    user: Option<User>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct User {
+    username: String,
+    extra: BTreeMap<String, Value>,
+}
+
 /// What an answer says of this token for this audience.
 fn workload(answer: &Json, (token, audience): (&str, &str)) -> Result<Workload, Doubt> {
-    let unanswered = |why: &str| Doubt::Unanswered(why.to_owned());
-    let text = |of: &Json, name| of.get(name).and_then(Json::as_str).map(str::to_owned);
-    let is = |name, wanted: &str| text(answer, name).as_deref() == Some(wanted);
-    if !is("apiVersion", API_VERSION) || !is("kind", KIND) {
-        return Err(unanswered("the answer is no TokenReview of authentication.k8s.io/v1"));
+    let form = |error: serde_json::Error| words(&error.to_string(), token);
+    let review: TokenReview =
+        answer.read().map_err(|error| Doubt::Unanswered(ReviewError::Form(form(error))))?;
+    if review.api_version != API_VERSION || review.kind != KIND {
+        return Err(Doubt::Unanswered(ReviewError::Kind));
     }
-    let status = answer.get("status").ok_or_else(|| unanswered("the answer has no status"))?;
-    let said = text(status, "error").unwrap_or_default();
-    if status.get("authenticated").and_then(Json::as_bool) != Some(true) {
-        return Err(Doubt::Nobody(format!("the token is nobody's: {}", words(&said, token))));
+    let nobodys = |why: String| Doubt::Nobody(format!("the token is nobody's: {why}"));
+    let status = ReviewStatus::deserialize(review.status).map_err(|error| nobodys(form(error)))?;
+    if !status.authenticated {
+        return Err(nobodys(words(&status.error, token)));
     }
-    if !said.is_empty() {
-        return Err(Doubt::Unanswered(format!("it is not sure: {}", words(&said, token))));
+    if !status.error.is_empty() {
+        return Err(Doubt::Unanswered(ReviewError::Unsure(words(&status.error, token))));
     }
-    let audiences = status.get("audiences").and_then(Json::as_array).unwrap_or_default();
-    if !audiences.iter().any(|one| one.as_str() == Some(audience)) {
+    if !status.audiences.iter().any(|one| one == audience) {
         return Err(Doubt::Nobody("the token is for another audience".to_owned()));
     }
-    let user = status.get("user").ok_or_else(|| unanswered("the answer names no user"))?;
-    let account = text(user, "username").as_deref().and_then(account);
+    let user = status.user.ok_or(Doubt::Unanswered(ReviewError::NoUser))?;
+    let account = account(&user.username);
     let account =
         account.ok_or_else(|| Doubt::Nobody("the token is no service account's".to_owned()))?;
-    match (extra(user, POD_NAME), extra(user, POD_UID)) {
+    match (user.one(POD_NAME), user.one(POD_UID)) {
         (Some(pod), Some(uid)) => Ok(Workload { account, pod, uid }),
         (Some(_) | None, None) | (None, Some(_)) => Err(Doubt::Unbound(account)),
     }
@@ -178,11 +236,11 @@ fn account(username: &str) -> Option<String> {
     (is_name(namespace) && is_name(name)).then(|| format!("{namespace}/{name}"))
 }
 
-/// The one value of an extra field of the user.
-fn extra(user: &Json, name: &str) -> Option<String> {
-    match user.get("extra")?.get(name)?.as_array()? {
-        [one] => one.as_str().filter(|text| is_name(text)).map(str::to_owned),
-        _ => None,
+impl User {
+    /// The one value of an extra field.
+    fn one(&self, field: &str) -> Option<String> {
+        let [one] = <[String; 1]>::deserialize(self.extra.get(field)?).ok()?;
+        Some(one).filter(|text| is_name(text))
     }
 }
 
@@ -200,8 +258,6 @@ fn words(said: &str, token: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     const TOKEN: &str = "head.claims.signature";

@@ -16,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 use super::Office;
 use super::desk::{Desk, Hold};
 use super::view::words;
-use crate::crypto::signer::Signer;
+use crate::crypto::signer::{Error as SignError, Signer};
 use crate::domain::digest::Digest;
 use crate::serve::problem::Problem;
-use crate::witness::Remote;
+use crate::witness::{Remote, RemoteError};
 
 /// Between two looks at what is held.
 const LOOK: Duration = Duration::from_millis(250);
@@ -38,6 +38,20 @@ pub struct Webhook {
     remote: Remote,
     key: Arc<dyn Signer>,
     link: Option<String>,
+}
+
+/// Why a receiver did not take a notice.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SendError {
+    /// The key does not sign.
+    #[error(transparent)]
+    Key(#[from] SignError),
+    /// The receiver cannot be reached.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    /// The receiver refuses it.
+    #[error("the receiver answered {0}")]
+    Status(u16),
 }
 
 /// What is told of one held call.
@@ -65,7 +79,7 @@ impl Webhook {
         ca: Option<&[u8]>,
         key: Arc<dyn Signer>,
         link: Option<String>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, RemoteError> {
         Ok(Self { remote: Remote::new(url, ca)?, key, link })
     }
 
@@ -118,7 +132,7 @@ impl Webhook {
         }
     }
 
-    async fn tell(&self, office: &Office, notice: &Notice) -> Result<(), String> {
+    async fn tell(&self, office: &Office, notice: &Notice) -> Result<(), SendError> {
         self.send(office, &notice.digest, &notice.body).await
     }
 
@@ -128,11 +142,11 @@ impl Webhook {
         office: &Office,
         id: &Digest,
         body: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), SendError> {
         let id = format!("msg_{}", id.hex());
         let at = office.clock.now().seconds().to_string();
         let signed = format!("{id}.{at}.{body}");
-        let signature = self.key.sign(signed.as_bytes()).map_err(|e| e.to_string())?;
+        let signature = self.key.sign(signed.as_bytes())?;
         let signature = format!("v1a,{}", STANDARD.encode(signature));
         let request = http::Request::builder()
             .method(http::Method::POST)
@@ -144,7 +158,7 @@ impl Webhook {
         let answer = self.remote.send(request, "", body, ANSWER_MAX).await?;
         match answer.status.is_success() {
             true => Ok(()),
-            false => Err(format!("the receiver answered {}", answer.status.as_u16())),
+            false => Err(SendError::Status(answer.status.as_u16())),
         }
     }
 }

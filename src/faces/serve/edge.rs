@@ -10,7 +10,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, HOST, HeaderMap, ORIGIN};
+use http::HeaderValue;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, ORIGIN};
 use http::uri::Authority;
 use hyper::body::Incoming;
 use tokio::sync::Semaphore;
@@ -25,7 +26,7 @@ use super::mcp::Mcp;
 use super::problem::Problem;
 use super::{Faces, timeout};
 use crate::domain::code::Code;
-use crate::identity::Peer;
+use crate::identity::{IdentityError, Peer, authorization};
 
 /// Path of every method of the gate.
 const GATE: &str = "/wicketgate.v1.";
@@ -34,6 +35,11 @@ const GATE: &str = "/wicketgate.v1.";
 const MESSAGE_WITHIN: Duration = Duration::from_secs(30);
 
 type Answer = http::Response<tonic::body::Body>;
+
+/// The one credential that a request shows, on every face; `None` if it shows none.
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, IdentityError> {
+    authorization::bearer(headers.get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes))
+}
 
 /// The agent's side of the gate, before it is known which peer is there.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::metadata::MetadataMap;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 use tonic_health::ServingStatus;
@@ -15,7 +15,7 @@ use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
 
 use super::convert::{self, Pieces};
 use super::driver::{self, Limits};
-use super::edge::Edge;
+use super::edge::{Edge, bearer};
 use super::listener::{self, Listener, Stream};
 use super::pb::gate_server::{Gate as GateService, GateServer, SERVICE_NAME};
 use super::problem::{self, Problem};
@@ -23,7 +23,7 @@ use super::tls::Tls;
 use super::{Error, Faces, Readiness, pb, places};
 use crate::domain::code::Code;
 use crate::enforce::{CallRequest, Fault, Released, Road, Run};
-use crate::identity::{Caller, IdentityError, Peer, authorization};
+use crate::identity::{Caller, IdentityError, Peer};
 use crate::telemetry::trace;
 
 /// Bytes of one request message. Larger than any acceptable arguments, so that arguments of one byte
@@ -228,10 +228,9 @@ impl Gate {
     /// The run whose token is shown, if this peer may use it.
     fn run<T>(&self, request: &Request<T>) -> Result<Arc<Run>, Status> {
         let peer = peer(request).map_err(|problem| self.refuse(problem))?;
-        let token = bearer(request.metadata()).map_err(|fault| self.refuse(fault))?;
+        let token = bearer(request.metadata().as_ref()).map_err(|error| self.refuse(error))?;
         // No connection is mapped to a run: its token is the only way to it.
-        let token = token.ok_or(IdentityError::Missing);
-        let token = token.map_err(|error| self.refuse(Fault::from(error)))?;
+        let token = token.ok_or_else(|| self.refuse(IdentityError::Missing))?;
         let run = self.road()?.find_run(peer, token).map_err(|fault| self.refuse(fault))?;
         places::proved();
         Ok(run)
@@ -240,7 +239,7 @@ impl Gate {
     /// The agent that this peer, or the credential that is shown, is mapped to.
     fn caller<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
         let peer = peer(request).map_err(|problem| self.refuse(problem))?;
-        let credential = bearer(request.metadata()).map_err(|fault| self.refuse(fault))?;
+        let credential = bearer(request.metadata().as_ref()).map_err(|error| self.refuse(error))?;
         let identify = &self.faces.identify;
         let caller = identify(peer, credential).map_err(|fault| self.refuse(fault))?;
         places::proved();
@@ -401,12 +400,6 @@ fn peer<T>(request: &Request<T>) -> Result<&Peer, Box<Problem>> {
     request.extensions().get::<Peer>().ok_or_else(|| {
         Box::new(Problem::new(Code::IdentityMissing, "peer", "the peer is not known"))
     })
-}
-
-/// The one credential that is shown, if any.
-fn bearer(metadata: &MetadataMap) -> Result<Option<&str>, Fault> {
-    let shown = metadata.get_all("authorization").iter();
-    Ok(authorization::bearer(shown.map(MetadataValue::as_encoded_bytes))?)
 }
 
 /// The caller's trace context, if it is one.

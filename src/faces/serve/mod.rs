@@ -3,8 +3,8 @@
 //! A face may not decide, may not reach a tool and may not word an error of its own: what it is
 //! told by `enforce` is rendered by `problem`. Agents and operators come in by different doors: the
 //! agent's listeners speak gRPC (`grpc`) and MCP (`mcp`), the operator's speaks HTTP and gRPC (`operator`), and
-//! neither serves a route of the other. `SURFACE` lists all there is; a test holds it against the
-//! compiled protocol, the operator's router and what MCP answers.
+//! neither serves a route of the other. `surface` lists all there is; a test holds it against the
+//! compiled protocol and what MCP answers.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,6 +14,7 @@ use crate::clock::{Clock, Entropy};
 use crate::domain::code::Code;
 use crate::enforce::{Fault, Road};
 use crate::identity::{Caller, Peer};
+use crate::operator::api::ROUTES;
 use crate::telemetry::metrics::Metrics;
 
 pub(crate) mod body;
@@ -32,7 +33,7 @@ pub mod problem;
 mod timeout;
 pub mod tls;
 
-pub(crate) use edge::misread;
+pub(crate) use edge::{bearer, misread};
 pub use places::STRANGERS;
 
 /// The header and the gRPC metadata that carry the seed of a deterministic run.
@@ -101,8 +102,8 @@ pub enum Access {
     Open,
 }
 
-/// Everything that can be asked of a sidecar: gRPC methods by full name, methods of MCP after `MCP `,
-/// operator routes by HTTP method and path.
+/// Everything that can be asked of a sidecar, but for the operator API: gRPC methods by full name, methods of MCP
+/// after `MCP `, routes by HTTP method and path.
 ///
 /// What MCP passes on to a server (`resources/read` and its like) is governed as a tool is.
 pub const SURFACE: &[(&str, Access)] = &[
@@ -114,18 +115,6 @@ pub const SURFACE: &[(&str, Access)] = &[
     ("wicketgate.v1.Gate/SealRun", Access::Identified),
     ("wicketgate.v1.Gate/ChallengePosture", Access::Identified),
     ("wicketgate.v1.Gate/ReportPosture", Access::Identified),
-    ("wicketgate.v1.Approvals/List", Access::Operated),
-    ("wicketgate.v1.Approvals/Show", Access::Operated),
-    ("wicketgate.v1.Approvals/Approve", Access::Operated),
-    ("wicketgate.v1.Approvals/Refuse", Access::Operated),
-    ("wicketgate.v1.Approvals/Modify", Access::Operated),
-    ("wicketgate.v1.Control/List", Access::Operated),
-    ("wicketgate.v1.Control/Set", Access::Operated),
-    ("wicketgate.v1.Control/Head", Access::Operated),
-    ("wicketgate.v1.Control/Reinstate", Access::Operated),
-    ("wicketgate.v1.Control/Get", Access::Operated),
-    ("wicketgate.v1.Control/Fleet", Access::Operated),
-    ("wicketgate.v1.Control/Runs", Access::Operated),
     ("grpc.health.v1.Health/Check", Access::Open),
     ("grpc.health.v1.Health/Watch", Access::Open),
     ("grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Access::Open),
@@ -146,35 +135,16 @@ pub const SURFACE: &[(&str, Access)] = &[
     ("GET /readyz", Access::Open),
     ("GET /startupz", Access::Open),
     ("GET /metrics", Access::Open),
-    ("GET /v1/amendments", Access::Operated),
-    ("POST /v1/amendments", Access::Operated),
-    ("GET /v1/amendments/{bundle}", Access::Operated),
-    ("POST /v1/amendments/{bundle}", Access::Operated),
-    ("POST /v1/amendments/{bundle}/activate", Access::Operated),
-    ("GET /v1/approvals", Access::Operated),
-    ("GET /v1/approvals/{run}/{call}", Access::Operated),
-    ("POST /v1/approvals/{run}/{call}", Access::Operated),
-    ("POST /v1/approvals/{run}/{call}/modify", Access::Operated),
-    ("GET /v1/break-glass", Access::Operated),
-    ("POST /v1/break-glass", Access::Operated),
-    ("POST /v1/break-glass/{nonce}/close", Access::Operated),
-    ("POST /v1/break-glass/{nonce}/review", Access::Operated),
-    ("GET /v1/control", Access::Operated),
-    ("POST /v1/control", Access::Operated),
-    ("GET /v1/control/head", Access::Operated),
-    ("POST /v1/control/reinstate", Access::Operated),
-    ("GET /v1/control/{seq}", Access::Operated),
     ("POST /v1/enrol", Access::Identified),
-    ("GET /v1/erasures", Access::Operated),
-    ("POST /v1/erasures", Access::Operated),
-    ("GET /v1/erasures/head", Access::Operated),
-    ("GET /v1/erasures/{seq}", Access::Operated),
-    ("POST /v1/exports", Access::Operated),
-    ("GET /v1/fleet", Access::Operated),
-    ("GET /v1/holds", Access::Operated),
-    ("POST /v1/holds", Access::Operated),
-    ("GET /v1/runs", Access::Operated),
 ];
+
+/// Everything that can be asked of a sidecar: [`SURFACE`] and the operator API.
+#[must_use]
+pub fn surface() -> Vec<(String, Access)> {
+    let own = SURFACE.iter().map(|(name, access)| ((*name).to_owned(), *access));
+    let routes = ROUTES.iter().flat_map(|row| row.methods().chain([row.name()]));
+    own.chain(routes.map(|name| (name, Access::Operated))).collect()
+}
 
 /// What can go wrong with a listener.
 #[derive(thiserror::Error, Debug)]

@@ -330,7 +330,7 @@ const SERVICES: [&str; 3] =
 fn served(office: Arc<Office>, health: HealthServer<impl Health>) -> Router {
     let [_, approvals, control] = SERVICES;
     let routes = crate::operator::grpc::router(&office)
-        .merge(crate::operator::http::router(office))
+        .merge(crate::operator::api::router(office))
         .route_service("/grpc.health.v1.Health/{method}", health);
     match grpc::reflected(&[approvals, control]) {
         Ok(reflection) => {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use http::{Method, StatusCode};
 
 use super::protocol::{PROOF_MAX, SIZE, Submission, checkpoint_path};
-use super::{Answer, Remote};
+use super::{Answer, Remote, RemoteError};
 use crate::clock::Clock;
 use crate::crypto::note::{self, Algorithm, Checkpoint, SignatureLine, VerifierKey};
 use crate::domain::digest::Digest;
@@ -107,6 +107,17 @@ impl Error {
     }
 }
 
+/// Why there is no consistency proof.
+#[derive(Debug, thiserror::Error)]
+pub enum ProofError {
+    /// The log has fewer entries than these, or these are none.
+    #[error("no consistency proof from size {0}")]
+    Size(Seq),
+    /// The ledger cannot be read.
+    #[error("{0}")]
+    Ledger(Box<dyn std::error::Error + Send + Sync>),
+}
+
 /// Makes consistency proofs of the log whose head is submitted.
 #[async_trait]
 pub trait Consistency: Send + Sync {
@@ -115,17 +126,17 @@ pub trait Consistency: Send + Sync {
     ///
     /// # Errors
     /// Why there is none.
-    async fn proof(&self, old: Seq) -> Result<Vec<Digest>, String>;
+    async fn proof(&self, old: Seq) -> Result<Vec<Digest>, ProofError>;
 }
 
 /// All leaf hashes of a small log.
 #[async_trait]
 impl Consistency for [Digest] {
-    async fn proof(&self, old: Seq) -> Result<Vec<Digest>, String> {
+    async fn proof(&self, old: Seq) -> Result<Vec<Digest>, ProofError> {
         usize::try_from(old)
             .ok()
             .and_then(|old| crate::crypto::consistency::consistency_proof(self, old))
-            .ok_or_else(|| format!("no consistency proof from size {old}"))
+            .ok_or(ProofError::Size(old))
     }
 }
 
@@ -180,7 +191,7 @@ impl Witness {
         if key.algorithm != Algorithm::Cosignature {
             return Err(wrong("its key is none for cosignatures (algorithm 4)".into()));
         }
-        let remote = Remote::new(url, ca).map_err(wrong)?;
+        let remote = Remote::new(url, ca).map_err(|error| wrong(error.to_string()))?;
         Ok(Self { remote, key, skew })
     }
 
@@ -240,7 +251,7 @@ impl Witness {
     pub async fn newest(&self, log: &VerifierKey) -> Result<Option<(Checkpoint, String)>, Error> {
         let path = checkpoint_path(&log.name);
         let answer = self.remote.ask(Method::GET, &path, None, Vec::new(), ANSWER_BYTES_MAX);
-        let answer = answer.await.map_err(|why| self.unreachable(why))?;
+        let answer = answer.await.map_err(|why| self.unreachable(&why))?;
         match answer.status {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => return Ok(None),
@@ -277,7 +288,8 @@ impl Witness {
         if old == 0 || old == checkpoint.size {
             return Ok(Vec::new());
         }
-        let proof = head.proofs.proof(old).await.map_err(Error::Head)?;
+        let proof = head.proofs.proof(old).await;
+        let proof = proof.map_err(|error| Error::Head(error.to_string()))?;
         if proof.len() > PROOF_MAX {
             return Err(Error::Head(format!("a consistency proof of {} hashes", proof.len())));
         }
@@ -288,7 +300,7 @@ impl Witness {
         let body = submission.to_text().into_bytes();
         let kind = Some("text/plain; charset=utf-8");
         let asked = self.remote.ask(Method::POST, "/add-checkpoint", kind, body, ANSWER_BYTES_MAX);
-        asked.await.map_err(|why| self.unreachable(why))
+        asked.await.map_err(|why| self.unreachable(&why))
     }
 
     /// The cosignature in an answer, if it holds for this head and this moment.
@@ -336,8 +348,8 @@ impl Witness {
         }
     }
 
-    fn unreachable(&self, why: String) -> Error {
-        Error::Unreachable { name: self.key.name.clone(), why }
+    fn unreachable(&self, why: &RemoteError) -> Error {
+        Error::Unreachable { name: self.key.name.clone(), why: why.to_string() }
     }
 
     fn refused(&self, answer: &Answer) -> Error {

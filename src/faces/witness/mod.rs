@@ -17,8 +17,8 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 
-use crate::catalog::address::Cidr;
-use crate::catalog::host::Origin;
+use crate::catalog::address::{self, Cidr};
+use crate::catalog::host::{self, Origin};
 use crate::ledger::fuse::Fuse;
 use crate::tool::net::{Client, Identity, System};
 
@@ -33,6 +33,35 @@ pub struct Answer {
     kind: String,
     /// Its bytes.
     pub body: Bytes,
+}
+
+/// Why a server cannot be asked, or does not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// The URL is no address of a server.
+    #[error(transparent)]
+    Url(#[from] host::Error),
+    /// The URL has more than a plain path.
+    #[error("the path of a url has no braces, no query and no fragment")]
+    Path,
+    /// No network can be named.
+    #[error(transparent)]
+    Network(#[from] address::Error),
+    /// Authorities or certificate cannot be used.
+    #[error("{0}")]
+    Trust(Box<dyn std::error::Error + Send + Sync>),
+    /// A part of the request has a character that no request may have.
+    #[error(transparent)]
+    Request(#[from] http::Error),
+    /// The exchange failed before its answer began.
+    #[error("{0}")]
+    Exchange(String),
+    /// The answer was cut short, or is too long.
+    #[error("the answer cannot be read: {0}")]
+    Answer(Box<dyn std::error::Error + Send + Sync>),
+    /// The answer did not come within its time.
+    #[error("no answer in time")]
+    Late,
 }
 
 /// One HTTP server that was named by the operator, so that its address may be a private one.
@@ -50,7 +79,7 @@ impl Remote {
     ///
     /// # Errors
     /// What is wrong with the URL or the authorities.
-    pub fn new(url: &str, ca: Option<&[u8]>) -> Result<Self, String> {
+    pub fn new(url: &str, ca: Option<&[u8]>) -> Result<Self, RemoteError> {
         Self::presenting(url, ca, None)
     }
 
@@ -62,19 +91,19 @@ impl Remote {
         url: &str,
         ca: Option<&[u8]>,
         identity: Option<&Identity>,
-    ) -> Result<Self, String> {
-        let (origin, path) = Origin::parse(url).map_err(|e| e.to_string())?;
+    ) -> Result<Self, RemoteError> {
+        let (origin, path) = Origin::parse(url)?;
         if path.contains(['{', '}', '?', '#']) {
-            return Err("the path of a url has no braces, no query and no fragment".into());
+            return Err(RemoteError::Path);
         }
         let everywhere = ["0.0.0.0/0", "::/0"].map(Cidr::parse);
-        let everywhere = everywhere.into_iter().collect::<Result<Vec<_>, _>>();
-        let everywhere = everywhere.map_err(|e| e.to_string())?;
+        let everywhere = everywhere.into_iter().collect::<Result<Vec<_>, _>>()?;
         let resolve = std::sync::Arc::new(System);
         let client = match identity {
-            None => Client::new(&origin, &everywhere, ca, resolve)?,
-            Some(identity) => Client::presenting(&origin, &everywhere, ca, identity, resolve)?,
+            None => Client::new(&origin, &everywhere, ca, resolve),
+            Some(identity) => Client::presenting(&origin, &everywhere, ca, identity, resolve),
         };
+        let client = client.map_err(|error| RemoteError::Trust(error.into()))?;
         Ok(Self { client, origin, path })
     }
 
@@ -86,7 +115,7 @@ impl Remote {
         kind: Option<&'static str>,
         body: Vec<u8>,
         bytes_max: usize,
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, RemoteError> {
         let mut request = http::Request::builder().method(method);
         if let Some(kind) = kind {
             request = request.header(http::header::CONTENT_TYPE, kind);
@@ -104,19 +133,17 @@ impl Remote {
         path: &str,
         body: Vec<u8>,
         bytes_max: usize,
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, RemoteError> {
         let exchange = async {
             let response = self.begin(request, path, body).await?;
             let (head, body) = response.into_parts();
             let body = Limited::new(body, bytes_max).collect().await;
-            let body = body.map_err(|e| format!("the answer cannot be read: {e}"))?.to_bytes();
+            let body = body.map_err(RemoteError::Answer)?.to_bytes();
             let kind = head.headers.get(http::header::CONTENT_TYPE);
             let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
             Ok(Answer { status: head.status, kind, body })
         };
-        tokio::time::timeout(ANSWER_WITHIN, exchange)
-            .await
-            .unwrap_or_else(|_elapsed| Err("no answer in time".into()))
+        tokio::time::timeout(ANSWER_WITHIN, exchange).await.unwrap_or(Err(RemoteError::Late))
     }
 
     /// As [`Self::send`], for an answer that may take long to begin and is not read yet.
@@ -129,10 +156,10 @@ impl Remote {
         path: &str,
         body: Vec<u8>,
         begins_within: Duration,
-    ) -> Result<http::Response<Incoming>, String> {
+    ) -> Result<http::Response<Incoming>, RemoteError> {
         tokio::time::timeout(begins_within, self.begin(request, path, body))
             .await
-            .unwrap_or_else(|_elapsed| Err("no answer in time".into()))
+            .unwrap_or(Err(RemoteError::Late))
     }
 
     async fn begin(
@@ -140,7 +167,7 @@ impl Remote {
         request: http::request::Builder,
         path: &str,
         body: Vec<u8>,
-    ) -> Result<http::Response<Incoming>, String> {
+    ) -> Result<http::Response<Incoming>, RemoteError> {
         let scheme = if self.origin.tls { "https" } else { "http" };
         let Origin { host, port, .. } = &self.origin;
         let path = match path {
@@ -148,9 +175,9 @@ impl Remote {
             below => format!("{}{below}", self.path.trim_end_matches('/')),
         };
         let uri = format!("{scheme}://{host}:{port}{path}");
-        let request =
-            request.uri(uri).body(Full::new(Bytes::from(body))).map_err(|e| e.to_string())?;
-        self.client.send(request, &Fuse::never()).await.map_err(|e| chain(&e))
+        let request = request.uri(uri).body(Full::new(Bytes::from(body)))?;
+        let answer = self.client.send(request, &Fuse::never()).await;
+        answer.map_err(|error| RemoteError::Exchange(chain(&error)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::client::{Consistency, Head, Witness};
+use super::client::{Consistency, Head, ProofError, Witness};
 use super::tsa::Tsa;
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::crypto::note::{Checkpoint, VerifierKey};
@@ -14,8 +14,8 @@ use crate::ledger::proofs::Prover;
 
 #[async_trait]
 impl Consistency for Prover<'_> {
-    async fn proof(&self, old: Seq) -> Result<Vec<Digest>, String> {
-        self.consistency(old).await.map_err(|e| e.to_string())
+    async fn proof(&self, old: Seq) -> Result<Vec<Digest>, ProofError> {
+        self.consistency(old).await.map_err(|error| ProofError::Ledger(error.into()))
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use rustix::fs::FlockOperation;
 
-use crate::crypto::note::{Algorithm, Checkpoint, VerifierKey};
+use crate::crypto::note::{self, Algorithm, Checkpoint, VerifierKey};
 use crate::domain::digest::Digest;
 
 /// Bytes of the file with the logs' keys.
@@ -246,7 +246,7 @@ fn read(
             |why: &str| Error::Damaged { path: path.display().to_string(), why: why.to_owned() };
         let bytes = std::fs::read(&path).map_err(io(&path))?;
         let note = String::from_utf8(bytes).map_err(|_| damaged("not text"))?;
-        let checkpoint = whole(&note, witness, logs).map_err(|why| damaged(&why))?;
+        let checkpoint = whole(&note, witness, logs).map_err(|why| damaged(&why.to_string()))?;
         if name_hash(&checkpoint.origin).hex() != hash {
             return Err(damaged("it is of another log than its name says"));
         }
@@ -260,11 +260,11 @@ fn whole(
     note: &str,
     witness: &VerifierKey,
     logs: &BTreeMap<String, Vec<VerifierKey>>,
-) -> Result<Checkpoint, String> {
+) -> Result<Checkpoint, note::Error> {
     let own = std::slice::from_ref(witness);
-    let (checkpoint, _) = Checkpoint::open_with(note, own).map_err(|e| e.to_string())?;
+    let (checkpoint, _) = Checkpoint::open_with(note, own)?;
     if let Some(keys) = logs.get(&checkpoint.origin) {
-        Checkpoint::open_with(note, keys).map_err(|e| e.to_string())?;
+        Checkpoint::open_with(note, keys)?;
     }
     Ok(checkpoint)
 }

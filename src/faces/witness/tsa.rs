@@ -65,7 +65,7 @@ impl Tsa {
         if authorities.is_empty() {
             return Err(Error::Settings("no certificate to trust".into()));
         }
-        let remote = Remote::new(url, ca).map_err(Error::Settings)?;
+        let remote = Remote::new(url, ca).map_err(|error| Error::Settings(error.to_string()))?;
         Ok(Self { remote, authorities, skew_millis })
     }
 
@@ -84,7 +84,7 @@ impl Tsa {
         let request = tsp::request(&imprint, &nonce)?;
         let kind = Some("application/timestamp-query");
         let answer = self.remote.ask(Method::POST, "", kind, request, RESPONSE_BYTES_MAX);
-        let answer = answer.await.map_err(Error::Unreachable)?;
+        let answer = answer.await.map_err(|error| Error::Unreachable(error.to_string()))?;
         let kind = answer.kind.split(';').next().unwrap_or_default().trim();
         if answer.status != StatusCode::OK
             || !kind.eq_ignore_ascii_case("application/timestamp-reply")

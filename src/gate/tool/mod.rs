@@ -10,6 +10,7 @@
 mod cancel;
 pub mod command;
 mod content;
+mod error;
 pub mod fetch;
 pub mod file;
 mod forms;
@@ -25,11 +26,13 @@ pub mod probe;
 mod request;
 pub mod sandbox;
 pub mod scrub;
+mod shape;
 pub mod sql;
 mod text;
 pub mod toolbox;
 
 pub use cancel::{CANCELLED, Cancel, STOPPED};
+pub use error::Error;
 pub use toolbox::{Tool, Toolbox, executor, prepare};
 
 use std::any::Any;
@@ -88,7 +91,7 @@ pub trait ToolExecutor: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why it must not be used, for the operator.
-    async fn look(&self) -> Result<(), String> {
+    async fn look(&self) -> Result<(), Error> {
         Ok(())
     }
 
@@ -103,7 +106,7 @@ fn open(
     facts: &ToolFacts,
     upstreams: &Upstreams,
     resolve: &Arc<dyn Resolve>,
-) -> Result<Arc<dyn ToolExecutor>, String> {
+) -> Result<Arc<dyn ToolExecutor>, Error> {
     let (read_only, most) = (facts.read_only, facts.result_bytes_max);
     Ok(match kind {
         Kind::Http(http) => Arc::new(http::Http::new(*http, read_only, most, Arc::clone(resolve))?),
@@ -123,7 +126,7 @@ fn open(
         Kind::Grpc(grpc) => Arc::new(grpc::Grpc::new(*grpc, facts, Arc::clone(resolve))?),
         Kind::Mcp(mcp) => {
             let server = &mcp.server.name;
-            let upstream = upstreams.get(server).ok_or_else(|| format!("no server `{server}`"))?;
+            let upstream = upstreams.get(server).ok_or_else(|| Error::NoServer(server.clone()))?;
             if let Some(demand) = mcp.server.demand() {
                 upstreams.levels().meet(demand)?;
             }

@@ -8,19 +8,33 @@ use crate::catalog::template::encode;
 use crate::domain::call::ToolCall;
 use crate::domain::outcome::{FailureClass, Unmasked};
 
+/// Why a request cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// A secret has characters that no header holds.
+    #[error("the secret for `{0}` fits no header")]
+    Secret(HeaderName),
+    /// Its URL is no URI.
+    #[error("no uri")]
+    Uri,
+    /// Its parts make no request.
+    #[error(transparent)]
+    Form(#[from] http::Error),
+}
+
 /// The headers these credentials are sent in, with the values they have now.
 ///
 /// # Errors
 /// A secret that fits no header.
 pub(super) fn headers_of(
     credentials: &[Credential],
-) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+) -> Result<Vec<(HeaderName, HeaderValue)>, RequestError> {
     let mut out = Vec::new();
     for credential in credentials {
         let Place::Header(name) = &credential.place else { continue };
         let text = format!("{}{}", credential.prefix, &*credential.secret.latest());
-        let mut value = HeaderValue::from_str(&text)
-            .map_err(|_| format!("the secret for `{name}` fits no header"))?;
+        let mut value =
+            HeaderValue::from_str(&text).map_err(|_| RequestError::Secret(name.clone()))?;
         value.set_sensitive(true);
         out.push((name.clone(), value));
     }

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use wicketgate::operator::grpc::METHODS;
-use wicketgate::operator::http::{ENROLMENT, ROUTES};
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+use wicketgate::operator::api::{ROUTES, Row};
+use wicketgate::operator::http::ENROLMENT;
 
 use super::begin;
 
@@ -17,93 +19,51 @@ Without a login: `GET /livez`, `GET /startupz`, `GET /readyz`, `GET /metrics`.
 
 ";
 
-/// A route, what it does, and the members of its body or query; those with `?` may be left out.
-const MEANT: [(&str, &str, &str); 27] = [
-    ("GET /v1/amendments", "proposed policy bundles, and what came of them", ""),
-    ("POST /v1/amendments", "propose a signed bundle", "`files`, `base`?, `reason`?"),
-    ("GET /v1/amendments/{bundle}", "one proposal with its files", ""),
-    ("POST /v1/amendments/{bundle}", "approve or refuse it", "`statement`, `signature`"),
-    ("POST /v1/amendments/{bundle}/activate", "put an approved bundle in force", "none"),
-    ("GET /v1/approvals", "held calls, without arguments", "`?limit=`"),
-    (
-        "GET /v1/approvals/{run}/{call}",
-        "one held call with its arguments and the statements to sign",
-        "",
-    ),
-    ("POST /v1/approvals/{run}/{call}", "approve or refuse it", "`statement`, `signature`"),
-    (
-        "POST /v1/approvals/{run}/{call}/modify",
-        "propose other arguments",
-        "`arguments`, `statement`, `signature`, `reason`?",
-    ),
-    ("GET /v1/break-glass", "orders, and which of them are unreviewed", ""),
-    ("POST /v1/break-glass", "open one", "`statement`, `signatures`"),
-    ("POST /v1/break-glass/{nonce}/close", "end it early", "`reason`?"),
-    ("POST /v1/break-glass/{nonce}/review", "record a review", "`note`?"),
-    ("GET /v1/control", "orders", "`?since=`"),
-    (
-        "POST /v1/control",
-        "stop: `suspend`, `revoke` or `kill`",
-        "`action`, `target`, `reason`, `name`?, `expires`?",
-    ),
-    ("GET /v1/control/head", "the newest order, to be named in a signed one", ""),
-    ("POST /v1/control/reinstate", "take back a stop", "`statement`, `signature`"),
-    ("GET /v1/control/{seq}", "one order, and what each gate did about it", ""),
-    ("GET /v1/erasures", "erasures", ""),
-    (
-        "POST /v1/erasures",
-        "erase payloads",
-        "`statement`, `signature`, `vacuum`?; or `dry_run` with `run`, `role`? or with `commitments`",
-    ),
-    (
-        "GET /v1/erasures/head",
-        "the newest entry of the fleet log, to be named in a signed order",
-        "",
-    ),
-    ("GET /v1/erasures/{seq}", "one erasure with its receipt", ""),
-    (
-        "POST /v1/exports",
-        "an evidence bundle",
-        "`query`, `since`?, `payloads`?, `redact`?, `disclose`?",
-    ),
-    ("GET /v1/fleet", "gates: version, bundle in force, newest order obeyed", ""),
-    ("GET /v1/holds", "legal holds", ""),
-    (
-        "POST /v1/holds",
-        "place or end a legal hold",
-        "to place: `run` or `log`, `reason`; to end: `statement`, `signature`",
-    ),
-    ("GET /v1/runs", "open and recent runs", "`?limit=`"),
-];
+/// The members of a query or a body: those that may be left out have a `?` behind them.
+fn members(row: &Row) -> String {
+    let schema = (row.request)(
+        &mut SchemaSettings::default().with(|s| s.inline_subschemas = true).into_generator(),
+    );
+    let schema = schema.as_value();
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let all = schema["properties"].as_object();
+    let mut names: Vec<&str> = all.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    names.sort_by_key(|name| (!required.contains(name), *name));
+    let shown = |name: &&str| match (row.method.as_str(), required.contains(name)) {
+        ("GET", _) => format!("`?{name}=`"),
+        (_, true) => format!("`{name}`"),
+        (_, false) => format!("`{name}`?"),
+    };
+    names.iter().map(shown).collect::<Vec<_>>().join(", ")
+}
 
 pub fn page() -> String {
-    let mut page = begin("Operator API", "the table of routes in `src/faces/operator/http.rs`");
+    let mut page = begin("Operator API", "the table of routes in `src/faces/operator/api/mod.rs`");
     page.push_str(ABOUT);
     page.push_str(
         "| route | what it does | body or query | roles | gRPC |\n|---|---|---|---|---|\n",
     );
-    for (route, right) in ROUTES {
-        let meant = MEANT.iter().find(|(meant, ..)| *meant == route);
-        let (_, does, members) = meant.unwrap_or_else(|| panic!("`{route}` is not described"));
-        let twins = METHODS.iter().filter(|(_, twin)| *twin == route);
-        let twins =
-            twins.map(|(method, _)| format!("`{}`", method.trim_start_matches("wicketgate.v1.")));
-        let twins = twins.collect::<Vec<_>>().join(", ");
-        writeln!(page, "| `{route}` | {does} | {members} | {} | {twins} |", right.roles()).unwrap();
+    for row in ROUTES {
+        let twins: Vec<String> = row.twins.iter().map(|twin| format!("`{twin}`")).collect();
+        let (twins, roles, members) = (twins.join(", "), row.right.roles(), members(row));
+        writeln!(page, "| `{}` | {} | {members} | {roles} | {twins} |", row.name(), row.about)
+            .unwrap();
     }
     writeln!(
         page,
-        "\nA hub with `hub.enrolment` has a listener of its own for sidecars, with `{ENROLMENT}` alone: members `request` and `proof`."
+        "\nA hub with `hub.enrolment` has a listener of its own for sidecars, with `POST {ENROLMENT}` alone: members `request` and `proof`."
     )
     .unwrap();
     page
 }
 
 #[test]
-fn every_route_is_described_and_no_other() {
-    for (meant, does, _) in MEANT {
-        assert!(ROUTES.iter().any(|(route, _)| *route == meant), "`{meant}` is no route");
-        assert!(does.len() > 5, "{meant}");
+fn every_route_says_in_a_sentence_what_it_does_and_names_its_parameters_once() {
+    for row in ROUTES {
+        let name = row.name();
+        assert!(row.about.len() > 20 && row.about.ends_with('.'), "{name}: {}", row.about);
+        let others = ROUTES.iter().filter(|other| other.name() == name);
+        assert_eq!(others.count(), 1, "{name}");
     }
-    assert_eq!(MEANT.len(), ROUTES.len());
 }

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::bundles;
+use crate::cli::error::Occupied;
 use crate::cli::observed::{Since, since};
 use crate::cli::progress::Progress;
 use crate::cli::reader::{self, Source};
-use crate::cli::{Exit, Failure, ended, say, write_new};
+use crate::cli::{Cause, Exit, Failure, FileError, argument, ended, runtime, say, write_new};
 use crate::clock::{Clock as _, SystemClock};
 use crate::crypto::keys::SecretKey;
 use crate::domain::canonical;
@@ -66,7 +67,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     /// Only calls of this tool
-    #[arg(long, value_name = "NAME", value_parser = tool)]
+    #[arg(long, value_name = "NAME", value_parser = argument::tool)]
     tool: Option<ToolName>,
     /// Run to look at; if omitted, every run
     #[arg(long, value_name = "ID", value_parser = crate::cli::evidence::run_id)]
@@ -100,10 +101,6 @@ pub struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-}
-
-fn tool(text: &str) -> Result<ToolName, String> {
-    ToolName::parse(text).ok_or_else(|| "no name of a tool".to_owned())
 }
 
 /// Runs the command.
@@ -152,8 +149,8 @@ impl Args {
     }
 }
 
-fn unjudged(why: impl std::fmt::Display) -> Failure {
-    (Exit::Unverifiable, why.to_string())
+fn unjudged(why: impl Into<Cause>) -> Failure {
+    Failure::unverifiable(why)
 }
 
 fn candidate(path: &std::path::Path) -> Result<Candidate, Failure> {
@@ -161,25 +158,20 @@ fn candidate(path: &std::path::Path) -> Result<Candidate, Failure> {
     Candidate::new(&bundle).map_err(unjudged)
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    let made = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    made.map_err(|e| unjudged(format!("no runtime: {e}")))
-}
-
 fn compare(args: &Args) -> Result<Exit, Failure> {
-    let path = args.bundle.as_deref().ok_or_else(|| (Exit::Usage, "name a bundle".to_owned()))?;
+    let path = args.bundle.as_deref().ok_or_else(|| Failure::usage("name a bundle"))?;
     // All that can be wrong with the order is found before a long work begins.
     let new = candidate(path)?;
     let old = args.against.as_deref().map(candidate).transpose()?;
     let key = args.sign.as_deref().map(SecretKey::load).transpose().map_err(unjudged)?;
     if let Some(out) = args.out.as_deref().filter(|out| out.exists()) {
-        return Err((Exit::Usage, format!("`{}` exists", out.display())));
+        return Err(Failure::usage(Occupied::File(out.to_owned())));
     }
     let mut list: Box<dyn Write + Send> = match &args.flips {
         None => Box::new(std::io::sink()),
         Some(file) => {
             let made = std::fs::File::create_new(file);
-            let made = made.map_err(|e| unjudged(format!("`{}`: {e}", file.display())))?;
+            let made = made.map_err(FileError::at(file)).map_err(unjudged)?;
             Box::new(BufWriter::new(made))
         }
     };

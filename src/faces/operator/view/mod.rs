@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::escape::{hidden_in, quoted, visible};
@@ -23,7 +24,7 @@ use crate::domain::time::Timestamp;
 pub const REVIEW_MAX: usize = 64 * 1024;
 
 /// Everything about one held call, as it travels.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Facts {
     /// The run.
@@ -74,7 +75,7 @@ pub struct Facts {
 }
 
 /// One layer of the policy.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Layer {
     /// `lib`, `org`, `team`, `agent` or `data`.
@@ -84,7 +85,7 @@ pub struct Layer {
 }
 
 /// One reason of the policy.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
     /// The stable code.
@@ -98,7 +99,7 @@ pub struct Reason {
 }
 
 /// One approval that is on the books.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Approved {
     /// Who.
@@ -108,7 +109,7 @@ pub struct Approved {
 }
 
 /// One thing the agent says about itself.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     /// What about.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, ORIGIN,
+    ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, ORIGIN,
     TRANSFER_ENCODING,
 };
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -11,8 +11,7 @@ use hyper::body::{Bytes, Incoming};
 
 use super::ask::BODY_BYTES_MAX;
 use super::reply::Refused;
-use crate::enforce::Fault;
-use crate::identity::{Peer, authorization};
+use crate::identity::Peer;
 use crate::serve::body::{self, Timely};
 use crate::serve::edge;
 use crate::serve::problem::mcp::Broken;
@@ -81,12 +80,6 @@ fn is_same(origin: &str, host: &str) -> bool {
     matches!(scheme, "http" | "https")
         && place.eq_ignore_ascii_case(host)
         && edge::is_local(&name.to_ascii_lowercase(), &[])
-}
-
-/// The credential that is shown, if any.
-pub(super) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
-    let shown = headers.get_all(AUTHORIZATION).iter().map(http::HeaderValue::as_bytes);
-    authorization::bearer(shown).map_err(|error| Refused::turned(Fault::from(error)))
 }
 
 /// What a client takes.

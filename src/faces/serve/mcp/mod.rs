@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::handover::Place;
 use super::problem::Problem;
 use super::problem::mcp::Broken;
-use super::{Faces, places};
+use super::{Faces, bearer, places};
 use crate::domain::code::Code;
 use crate::domain::json::Json;
 use crate::identity::{Caller, Peer};
@@ -140,7 +140,7 @@ impl Mcp {
     }
 
     fn identified(&self, peer: &Peer, headers: &::http::HeaderMap) -> Result<Caller, Refused> {
-        let credential = http::bearer(headers)?;
+        let credential = bearer(headers).map_err(Refused::turned)?;
         let caller = (self.shared.faces.identify)(peer, credential).map_err(Refused::turned)?;
         places::proved();
         Ok(caller)

@@ -15,6 +15,7 @@ use crate::domain::decision::Reason;
 use crate::domain::id::CallId;
 use crate::domain::time::Timestamp;
 use crate::enforce::Fault;
+use crate::identity::IdentityError;
 use crate::ledger::permit::Receipt;
 
 pub mod mcp;
@@ -323,6 +324,13 @@ impl Problem {
         }
         let omitted = self.reasons.len().saturating_sub(texts.len());
         (format!("[{}]", texts.join(",")), omitted)
+    }
+}
+
+/// A wrong credential has one answer on every face.
+impl From<IdentityError> for Problem {
+    fn from(error: IdentityError) -> Self {
+        Fault::from(error).into()
     }
 }
 

@@ -9,9 +9,11 @@ use hyper::body::{Bytes, Incoming};
 
 use super::ToolExecutor;
 use super::content;
-use super::net::{Client, Resolve, SendError, Unread, is_encoded, whole};
+use super::net::{self, Client, Resolve, SendError, Unread, is_encoded, whole};
 use super::probe::{self, Point};
-use super::request::{failed, headers_of, not_connected, of_call, push_pair, sources};
+use super::request::{
+    RequestError, failed, headers_of, not_connected, of_call, push_pair, sources,
+};
 use crate::catalog::binding::{self, Credential, Place};
 use crate::catalog::host::Origin;
 use crate::catalog::secret::Secret;
@@ -60,7 +62,7 @@ impl Http {
         read_only: bool,
         result_bytes_max: u64,
         resolve: Arc<dyn Resolve>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, net::Error> {
         let client =
             Client::new(&http.origin, &http.private_addresses, http.ca.as_deref(), resolve)?;
         Ok(Self {
@@ -110,7 +112,7 @@ impl Http {
         &self,
         ready: &Ready,
         call: &ToolCall,
-    ) -> Result<http::Request<Full<Bytes>>, String> {
+    ) -> Result<http::Request<Full<Bytes>>, RequestError> {
         let mut target = ready.target.clone();
         for (name, secret) in self.credentials.iter().filter_map(in_query) {
             push_pair(&mut target, name, &secret.latest());
@@ -127,7 +129,7 @@ impl Http {
         for (name, value) in headers_of(&self.credentials)? {
             request = request.header(name, value);
         }
-        request.body(Full::new(ready.body.clone())).map_err(|error| error.to_string())
+        Ok(request.body(Full::new(ready.body.clone()))?)
     }
 
     /// Sends the request its `prepare` filled. Only `execute` calls this, with a permitted call.

@@ -143,7 +143,7 @@ impl Toolbox {
             let name = binding.name.clone();
             match tool(binding, upstreams, resolve) {
                 Ok(tool) => tools.push(tool),
-                Err(message) => errors.push(Error { tool: name, message }),
+                Err(why) => errors.push(Error { tool: name, message: why.to_string() }),
             }
         }
         if !errors.is_empty() {
@@ -202,7 +202,7 @@ fn tool(
     binding: Binding,
     upstreams: &Upstreams,
     resolve: &Arc<dyn Resolve>,
-) -> Result<Tool, String> {
+) -> Result<Tool, super::Error> {
     let facts = ToolFacts {
         name: binding.name,
         kind: binding.kind.as_str().to_owned(),

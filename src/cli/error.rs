@@ -1,0 +1,116 @@
+//! Why commands fail, as far as several of them share it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Exit, fail};
+use crate::domain::id::RunId;
+use crate::policy::fault::LoadError;
+
+/// An error of any room, for the one place that prints it.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a command fails, and with which exit code it ends.
+#[derive(Debug)]
+pub struct Failure {
+    pub(super) exit: Exit,
+    cause: Cause,
+}
+
+impl Failure {
+    /// A failure with this exit code.
+    pub fn new(exit: Exit, cause: impl Into<Cause>) -> Self {
+        Self { exit, cause: cause.into() }
+    }
+
+    /// Something is invalid or denied.
+    pub fn invalid(cause: impl Into<Cause>) -> Self {
+        Self::new(Exit::Invalid, cause)
+    }
+
+    /// What is there does not suffice to tell.
+    pub fn unverifiable(cause: impl Into<Cause>) -> Self {
+        Self::new(Exit::Unverifiable, cause)
+    }
+
+    /// The command line is wrong.
+    pub fn usage(cause: impl Into<Cause>) -> Self {
+        Self::new(Exit::Usage, cause)
+    }
+
+    /// Another process is the writer.
+    pub fn fenced(cause: impl Into<Cause>) -> Self {
+        Self::new(Exit::Fenced, cause)
+    }
+
+    /// The configuration is wrong.
+    pub fn config(cause: impl Into<Cause>) -> Self {
+        Self::new(Exit::Config, cause)
+    }
+
+    /// Prints it, and returns how the command ends.
+    pub fn print(self) -> Exit {
+        fail(self.exit, self.cause)
+    }
+}
+
+/// A file or directory that cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("`{}`: {source}", path.display())]
+pub struct FileError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl FileError {
+    /// An error of the system about this path.
+    pub fn at(path: &Path) -> impl Fn(io::Error) -> Self + use<'_> {
+        |source| Self { path: path.to_owned(), source }
+    }
+}
+
+/// A bundle that does not load, and everything that is wrong with it.
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` does not load:{}", place.display(), indented(errors))]
+pub struct BundleError {
+    place: PathBuf,
+    errors: Vec<LoadError>,
+}
+
+impl BundleError {
+    /// What is wrong with the bundle in this place.
+    pub fn at(place: &Path) -> impl Fn(Vec<LoadError>) -> Self + use<'_> {
+        |errors| Self { place: place.to_owned(), errors }
+    }
+}
+
+fn indented(errors: &[LoadError]) -> String {
+    errors.iter().map(|error| format!("\n  {error}")).collect()
+}
+
+/// A name that the ledger does not have.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupError {
+    /// No chain has this origin.
+    #[error("no chain `{0}`")]
+    Chain(String),
+    /// No run has this id.
+    #[error("no run `{0}` in this ledger")]
+    Run(RunId),
+}
+
+/// A place where something would be written, and something is.
+#[derive(Debug, thiserror::Error)]
+pub enum Occupied {
+    /// A file is there.
+    #[error("`{}` exists and is not replaced", .0.display())]
+    File(PathBuf),
+    /// The directory has entries.
+    #[error("`{}` is not empty", .0.display())]
+    Directory(PathBuf),
+}
+
+/// The asynchronous runtime that the system did not give.
+#[derive(Debug, thiserror::Error)]
+#[error("no runtime: {0}")]
+pub struct NoRuntime(pub io::Error);

@@ -1,0 +1,210 @@
+//! Why a step of the quickstart did not go as it has to.
+
+use std::fmt;
+use std::process::ExitStatus;
+
+use super::agent::Refused;
+use super::own::Ran;
+use super::tools::Hits;
+use crate::approval::approvers;
+use crate::cli::error::Occupied;
+use crate::cli::{BundleError, FileError};
+use crate::crypto::{keys, openssh};
+use crate::identity;
+
+/// A process that the quickstart starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// The gate.
+    Gate,
+    /// The server of the tools.
+    Tools,
+    /// The auditor's witness.
+    Witness,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gate => "gate",
+            Self::Tools => "tool server",
+            Self::Witness => "witness",
+        })
+    }
+}
+
+/// Why a step did not go as it has to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file of the directory cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The directory is in use.
+    #[error(transparent)]
+    Occupied(#[from] Occupied),
+    /// A key is not stored.
+    #[error(transparent)]
+    Key(#[from] keys::Error),
+    /// A key of a person is not stored.
+    #[error(transparent)]
+    PersonKey(#[from] openssh::Error),
+    /// The manifest is not signed.
+    #[error(transparent)]
+    Manifest(#[from] identity::Error),
+    /// The list of approvers is not signed.
+    #[error(transparent)]
+    Approvers(#[from] approvers::Error),
+    /// The policy does not load.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// The database of the invoices is not made.
+    #[error("the invoices: {0}")]
+    Invoices(#[from] rusqlite::Error),
+    /// A file of the example lacks what this machine has to replace.
+    #[error("the example does not say `{0}`")]
+    Example(String),
+    /// The keys of the auditor lack that of the witness.
+    #[error("no key of the witness")]
+    NoWitnessKey,
+    /// This program does not find itself.
+    #[error("this program: {0}")]
+    Program(#[source] std::io::Error),
+    /// A signal cannot be waited for.
+    #[error(transparent)]
+    Signal(std::io::Error),
+    /// A command cannot be run.
+    #[error("`wicketgate {command}`: {source}")]
+    Command {
+        /// Its arguments.
+        command: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A command takes too long.
+    #[error("`wicketgate {0}` did not end")]
+    Endless(String),
+    /// A command says something else than it has to.
+    #[error("`wicketgate {command}` ended with {ran}")]
+    Unexpected {
+        /// Its arguments.
+        command: String,
+        /// What it said.
+        ran: Ran,
+    },
+    /// A process cannot be started, written to or waited for.
+    #[error("the {part}: {source}")]
+    Process {
+        /// Which one.
+        part: Part,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A process has no pipe to talk through.
+    #[error("the {0} has no pipe")]
+    NoPipe(Part),
+    /// A process does not answer.
+    #[error("the {0} does not answer")]
+    Silent(Part),
+    /// A process ended before its time.
+    #[error("the {0} ended")]
+    Ended(Part),
+    /// A process does not end when it has to.
+    #[error("the {0} did not end")]
+    Running(Part),
+    /// The gate ended badly, or before its time.
+    #[error("the gate ended with {status}; see {log}")]
+    GateEnded {
+        /// How.
+        status: ExitStatus,
+        /// Its log.
+        log: String,
+    },
+    /// A process does not begin to answer.
+    #[error("the {part} did not get ready; see {log}")]
+    NotReady {
+        /// Which one.
+        part: Part,
+        /// Its log.
+        log: String,
+    },
+    /// The gate does not say where operators are answered.
+    #[error("the log names no address of the operator API; see {0}")]
+    NoAddress(String),
+    /// The socket of the gate is not connected to.
+    #[error("the gate: {0}")]
+    Connect(#[from] tonic::transport::Error),
+    /// The tool server counted otherwise.
+    #[error("{allowed} calls were allowed and the tool server counted {}", hits.all)]
+    Count {
+        /// Calls that it had to see.
+        allowed: u64,
+        /// What it saw.
+        hits: Hits,
+    },
+    /// The tool server does not say what it counted.
+    #[error("the counters of the tool server: {0}")]
+    Counters(#[from] serde_json::Error),
+    /// A request of the agent is refused.
+    #[error("{request}: {refused}")]
+    Refused {
+        /// What it was about.
+        request: &'static str,
+        /// Why.
+        refused: Refused,
+    },
+    /// A request of the agent is not refused.
+    #[error("the gate did not refuse {0}")]
+    NotRefused(&'static str),
+    /// The agent sees other tools than its manifest grants.
+    #[error("the agent sees {seen} tools and not {granted}")]
+    Tools {
+        /// How many it sees.
+        seen: usize,
+        /// How many it has to see.
+        granted: usize,
+    },
+    /// A call did not go as it has to.
+    #[error("call `{call}`: {fault}")]
+    Call {
+        /// Its id.
+        call: &'static str,
+        /// What is wrong.
+        fault: CallFault,
+    },
+    /// An approval leads to another state of the call.
+    #[error("`{subject}` approved and the call is {state:?}: {ran}")]
+    Approval {
+        /// The approver.
+        subject: &'static str,
+        /// The state of the call, if the command names one.
+        state: Option<String>,
+        /// What the command said.
+        ran: Ran,
+    },
+    /// No payload can be tampered with.
+    #[error("no payload of the evidence holds the amount")]
+    NoPayload,
+}
+
+/// What is wrong with a call.
+#[derive(Debug, thiserror::Error)]
+pub enum CallFault {
+    /// It has another result.
+    #[error("the result is `{0}`")]
+    Result(String),
+    /// Its result holds the credential of the tool.
+    #[error("the result holds a credential")]
+    Credential,
+    /// It is refused.
+    #[error(transparent)]
+    Refused(Refused),
+    /// It is refused by other rules.
+    #[error("{refused} by {:?}", refused.rules)]
+    Rules {
+        /// The refusal.
+        refused: Refused,
+    },
+    /// It ran.
+    #[error("it ran, not {0}")]
+    Ran(&'static str),
+}

@@ -1,0 +1,256 @@
+//! The operator API as one table: each route once, with its right, its types and its gRPC twins.
+//!
+//! The table makes the router, and a route without a handler does not compile. The gRPC services, the client of the
+//! command line, the reference (`docs/reference/api.md`) and the list of the whole surface name its rows.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{MethodFilter, on};
+use http::Method;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::Office;
+use super::http::{Answer, handle};
+use super::staff::{Right, Who};
+use crate::serve::problem::Problem;
+
+pub mod replies;
+pub mod requests;
+
+use requests::{BundlePath, ErasurePath, HeldCallPath, NoncePath, OrderPath};
+
+/// One row of the table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// `GET` reads, `POST` changes.
+    pub method: Method,
+    /// The path; a parameter stands in braces.
+    pub path: &'static str,
+    /// What the operator has to have the right to.
+    pub right: Right,
+    /// What the route does, in one sentence.
+    pub about: &'static str,
+    /// Its methods of gRPC, as `Service/Method` of `wicketgate.v1`.
+    pub twins: &'static [&'static str],
+    /// The schema of its request: of the query where it reads, else of the body.
+    pub request: fn(&mut SchemaGenerator) -> Schema,
+    /// The schema of its answer.
+    pub reply: fn(&mut SchemaGenerator) -> Schema,
+}
+
+impl Row {
+    /// Method and path, as documents name a route.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
+    /// The full names of its methods of gRPC.
+    pub fn methods(&self) -> impl Iterator<Item = String> {
+        self.twins.iter().map(|twin| format!("wicketgate.v1.{twin}"))
+    }
+}
+
+/// What a route takes besides its path.
+pub trait Input: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
+    /// Bytes of a body that holds it.
+    const BYTES_MAX: usize = 256 * 1024;
+    /// Whether a request holds it at all.
+    const CARRIED: bool = true;
+    /// The finer code of a request that does not hold it.
+    const CAUSE: &'static str = "";
+}
+
+impl Input for () {
+    const CARRIED: bool = false;
+}
+
+/// What a route answers with.
+pub trait Reply: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
+    /// Whether all that was ordered is done; else it stands, and the answer is 202.
+    fn is_complete(&self) -> bool {
+        true
+    }
+}
+
+/// A route: its row, and the types of its request and its answer.
+pub trait Route: Sized + Send + Sync + 'static {
+    /// Its row of the table.
+    const ROW: Row;
+    /// The parameters of its path.
+    type Path: Serialize + DeserializeOwned + Send + 'static;
+    /// Its query or its body.
+    type Request: Input;
+    /// Its answer.
+    type Reply;
+
+    /// Where a request goes, and its body: path and query for one that reads, path and JSON for one that changes.
+    #[must_use]
+    fn target(parameters: &Self::Path, request: &Self::Request) -> (String, Option<String>) {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let mut path = Self::ROW.path.to_owned();
+        for (name, value) in members(parameters) {
+            path = path.replace(&format!("{{{name}}}"), &text(&value));
+        }
+        if !Self::Request::CARRIED {
+            return (path, None);
+        }
+        let sent = members(request);
+        if Self::ROW.method != Method::GET {
+            return (path, Some(Value::Object(sent).to_string()));
+        }
+        for (i, (name, value)) in sent.iter().enumerate() {
+            let mark = if i == 0 { '?' } else { '&' };
+            path.push_str(&format!("{mark}{name}={}", text(value)));
+        }
+        (path, None)
+    }
+}
+
+fn members(of: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(of) {
+        Ok(Value::Object(members)) => members,
+        Ok(_) | Err(_) => Map::new(),
+    }
+}
+
+/// One request of an operator who has the right to it.
+pub(super) struct Asked<R: Route> {
+    pub who: Who,
+    pub path: R::Path,
+    pub request: R::Request,
+}
+
+/// A route and what answers it.
+pub(super) trait Serve: Route<Reply: Answer> {
+    fn serve(
+        office: &Arc<Office>,
+        asked: Asked<Self>,
+    ) -> impl Future<Output = Result<Self::Reply, Problem>> + Send;
+}
+
+macro_rules! routes {
+    ($(
+        #[doc = $about:literal]
+        $name:ident: $method:ident $path:literal ($parameters:ty), $right:ident, $request:ty => $reply:ty,
+        [$($twin:literal),*], $handler:path;
+    )*) => {
+        /// The routes, as types.
+        pub mod route {
+            $(
+                #[doc = $about]
+                #[derive(Clone, Copy, Debug)]
+                pub struct $name;
+            )*
+        }
+
+        $(
+            impl Route for route::$name {
+                const ROW: Row = Row {
+                    method: Method::$method,
+                    path: $path,
+                    right: Right::$right,
+                    about: $about.trim_ascii(),
+                    twins: &[$($twin),*],
+                    request: |schemas| schemas.subschema_for::<$request>(),
+                    reply: <$reply as Answer>::schema,
+                };
+                type Path = $parameters;
+                type Request = $request;
+                type Reply = $reply;
+            }
+
+            impl Serve for route::$name {
+                async fn serve(
+                    office: &Arc<Office>,
+                    asked: Asked<Self>,
+                ) -> Result<Self::Reply, Problem> {
+                    $handler(office, asked).await
+                }
+            }
+        )*
+
+        /// The table.
+        pub const ROUTES: &[Row] = &[$(<route::$name as Route>::ROW),*];
+
+        /// Serves the table.
+        pub(crate) fn router(office: Arc<Office>) -> Router {
+            Router::new()
+                $(.route($path, on(MethodFilter::$method, handle::<route::$name>)))*
+                .with_state(office)
+        }
+    };
+}
+
+routes! {
+    /// Lists the proposed policy bundles and their outcome.
+    Amendments: GET "/v1/amendments" (()), Study, () => replies::Amendments, [], Office::amendments;
+    /// Proposes a signed bundle: every gate tests it.
+    AmendmentProposal: POST "/v1/amendments" (()), Propose, requests::Proposal => replies::OrderReply,
+        [], Office::propose;
+    /// Shows one proposal with its files and the statements to sign.
+    AmendmentDetail: GET "/v1/amendments/{bundle}" (BundlePath), Study, () => replies::AmendmentDetail,
+        [], Office::amendment;
+    /// Approves or refuses a proposal.
+    AmendmentDecision: POST "/v1/amendments/{bundle}" (BundlePath), Publish, requests::SignedStatement => replies::OrderReply,
+        [], Office::publish;
+    /// Activates an approved bundle on every gate.
+    AmendmentActivation: POST "/v1/amendments/{bundle}/activate" (BundlePath), Publish, requests::Empty => replies::OrderReply,
+        [], Office::activate;
+    /// Lists the held calls, without their arguments.
+    HeldCalls: GET "/v1/approvals" (()), Look, requests::Page => replies::HeldCalls,
+        ["Approvals/List"], Office::held;
+    /// Shows one held call with its arguments and the statements to sign.
+    HeldCallDetail: GET "/v1/approvals/{run}/{call}" (HeldCallPath), Read, () => replies::HeldCallDetail,
+        ["Approvals/Show"], Office::show;
+    /// Approves or refuses a held call.
+    HeldCallDecision: POST "/v1/approvals/{run}/{call}" (HeldCallPath), Word, requests::SignedStatement => replies::OrderReply,
+        ["Approvals/Approve", "Approvals/Refuse"], Office::word;
+    /// Proposes other arguments for a held call.
+    HeldCallProposal: POST "/v1/approvals/{run}/{call}/modify" (HeldCallPath), Word, requests::Modification => replies::OrderReply,
+        ["Approvals/Modify"], Office::modify;
+    /// Lists the break-glass statements that were opened, and which of them still need a review.
+    BreakGlass: GET "/v1/break-glass" (()), Look, () => replies::BreakGlass, [], Office::glass;
+    /// Opens a break-glass statement, once its signers are enough and the alarm was taken.
+    BreakGlassOpening: POST "/v1/break-glass" (()), Switch, requests::BreakGlassStatement => replies::OrderReply,
+        [], Office::open_glass;
+    /// Ends an open statement early.
+    BreakGlassEnd: POST "/v1/break-glass/{nonce}/close" (NoncePath), Switch, requests::BreakGlassEnd => replies::OrderReply,
+        [], Office::close_glass;
+    /// Records the review of a statement that has ended.
+    BreakGlassReview: POST "/v1/break-glass/{nonce}/review" (NoncePath), Review, requests::BreakGlassReview => replies::OrderReply,
+        [], Office::review_glass;
+    /// Lists the orders above a number.
+    Orders: GET "/v1/control" (()), Look, requests::OrdersAfter => replies::Orders, ["Control/List"], Office::rows;
+    /// Stops a target: `suspend`, `revoke` or `kill`.
+    Stop: POST "/v1/control" (()), Switch, requests::Stop => replies::OrderReply, ["Control/Set"], Office::stop;
+    /// Names the newest order, which a signed order has to name.
+    NewestOrder: GET "/v1/control/head" (()), Look, () => replies::Head, ["Control/Head"], Office::head;
+    /// Takes back a stop, by a signed order.
+    Reinstatement: POST "/v1/control/reinstate" (()), Switch, requests::SignedStatement => replies::OrderReply,
+        ["Control/Reinstate"], Office::loosen;
+    /// Shows one order, and what each gate did about it.
+    OrderDetail: GET "/v1/control/{seq}" (OrderPath), Look, () => replies::OrderDetail, ["Control/Get"], Office::row;
+    /// Lists the erasures, the newest first.
+    Erasures: GET "/v1/erasures" (()), Custody, () => replies::Erasures, [], Office::erasures;
+    /// Erases payloads by a signed order; with `dry_run` and a `run` or `commitments`, counts what would be erased.
+    Erasure: POST "/v1/erasures" (()), Erase, requests::Erasure => replies::ErasureReply, [], Office::erase;
+    /// Names the newest entry of the fleet log, which a signed order has to name.
+    NewestErasure: GET "/v1/erasures/head" (()), Custody, () => replies::Head, [], Office::erasures_head;
+    /// Shows one erasure with its receipt.
+    ErasureDetail: GET "/v1/erasures/{seq}" (ErasurePath), Custody, () => replies::ErasureDetail, [], Office::erasure;
+    /// Makes an evidence bundle: a zip file, with its summary in the header `wicketgate-export`.
+    Export: POST "/v1/exports" (()), Export, requests::Export => super::exports::Made, [], Office::export;
+    /// Lists the gates: version, bundle in force, newest order applied.
+    Fleet: GET "/v1/fleet" (()), Look, () => replies::Fleet, ["Control/Fleet"], Office::fleet;
+    /// Lists the legal holds in force.
+    LegalHolds: GET "/v1/holds" (()), Custody, () => replies::LegalHolds, [], Office::holds;
+    /// Places a legal hold on a `run` or a `log` for a `reason`; by a signed order, ends one.
+    LegalHold: POST "/v1/holds" (()), Hold, requests::LegalHold => replies::LegalHoldReply, [], Office::hold;
+    /// Lists the open runs, those with held calls first.
+    Runs: GET "/v1/runs" (()), Look, requests::Page => replies::Runs, ["Control/Runs"], Office::runs;
+}

@@ -1,0 +1,262 @@
+//! What routes take: the parameters of paths, queries and bodies. A member that no struct has is refused.
+
+use std::num::NonZeroU64;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use super::Input;
+
+/// A member may be absent, but `null` is no value of it.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+macro_rules! paths {
+    ($($(#[doc = $about:literal])+ $name:ident { $($(#[doc = $of:literal])+ $member:ident: $of_type:ty),+ })*) => {$(
+        $(#[doc = $about])+
+        #[derive(Clone, Debug, Deserialize, Serialize)]
+        pub struct $name { $($(#[doc = $of])+ pub $member: $of_type),+ }
+    )*};
+}
+
+paths! {
+    /// Names a proposed bundle.
+    BundlePath {
+        /// Its digest, `sha256:…`.
+        bundle: String
+    }
+    /// Names a held call.
+    HeldCallPath {
+        /// The id of its run.
+        run: String,
+        /// Its id.
+        call: String
+    }
+    /// Names a break-glass statement.
+    NoncePath {
+        /// Its nonce.
+        nonce: String
+    }
+    /// Names an order.
+    OrderPath {
+        /// Its number.
+        seq: NonZeroU64
+    }
+    /// Names an erasure.
+    ErasurePath {
+        /// The number of its entry in the newest fleet log.
+        seq: u64
+    }
+}
+
+macro_rules! inputs {
+    ($($(#[$meta:meta])+ $name:ident { $($(#[$of:meta])+ $member:ident: $of_type:ty,)* })*) => {$(
+        $(#[$meta])+
+        #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name { $($(#[$of])+ pub $member: $of_type,)* }
+    )*};
+}
+
+/// Lines of a list, unless the client says how many.
+const LINES: u64 = 100;
+
+inputs! {
+    /// A body without members.
+    Empty {}
+
+    /// How much of a list is wanted.
+    Page {
+        /// Lines of the list; 100 if absent, 200 at most.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        limit: Option<u64>,
+    }
+
+    /// Which orders are wanted.
+    OrdersAfter {
+        /// Only orders above this number.
+        #[serde(default)]
+        since: u64,
+    }
+
+    /// A statement and one signature over it.
+    SignedStatement {
+        /// The bytes that were signed, as text.
+        statement: String,
+        /// The SSH signature over them, armored.
+        signature: String,
+    }
+
+    /// A bundle that is proposed.
+    Proposal {
+        /// The files of the bundle by name, each as base64.
+        files: Map<String, Value>,
+        /// Digest of the bundle it replaces; if absent, the one that all gates have in force.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        base: Option<String>,
+        /// Why, for the publishers.
+        #[serde(default)]
+        reason: String,
+    }
+
+    /// Other arguments for a held call.
+    Modification {
+        /// The arguments: text that is a JSON object.
+        arguments: String,
+        /// Why, for the ledger.
+        #[serde(default)]
+        reason: String,
+        /// The proposal that was signed, as text.
+        statement: String,
+        /// The SSH signature over it, armored.
+        signature: String,
+    }
+
+    /// A break-glass statement and the signatures over it.
+    BreakGlassStatement {
+        /// The statement, as text.
+        statement: String,
+        /// The SSH signatures over it, armored.
+        #[schemars(length(max = 16))]
+        signatures: Vec<String>,
+    }
+
+    /// The early end of a break-glass statement.
+    BreakGlassEnd {
+        /// Why, for the ledger.
+        #[serde(default)]
+        reason: String,
+    }
+
+    /// The review of a break-glass statement.
+    BreakGlassReview {
+        /// What the review found; 1 to 1024 bytes.
+        #[serde(default)]
+        note: String,
+    }
+
+    /// A stop.
+    Stop {
+        /// `suspend`, `revoke` or `kill`.
+        action: String,
+        /// `all`, `agent`, `run`, `tool`, `manifest` or `key`.
+        target: String,
+        /// The name of the target; empty for `all`.
+        #[serde(default)]
+        name: String,
+        /// Why, for the ledger.
+        reason: String,
+        /// When the stop ends by itself, such as `2026-11-21T20:05:03.123Z`.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        expires: Option<String>,
+    }
+
+    /// Payloads to erase: named by a signed order or, to see what it would erase, without one.
+    Erasure {
+        /// The order, as text.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        statement: Option<String>,
+        /// The SSH signature over the order, armored.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+        /// Rewrite the file of a SQLite ledger in any case.
+        #[serde(default)]
+        vacuum: bool,
+        /// Erase nothing, and count what would be erased.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        dry_run: bool,
+        /// With `dry_run`: the id of a run.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        run: Option<String>,
+        /// With `run`: only payloads of this role.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        role: Option<String>,
+        /// With `dry_run`: commitments of payloads, 64 hex digits each.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        commitments: Option<Vec<String>>,
+    }
+
+    /// A legal hold to place or, by a signed order, to end.
+    LegalHold {
+        /// The order that ends a hold, as text.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        statement: Option<String>,
+        /// The SSH signature over the order, armored.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+        /// To place one: the id of a run.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        run: Option<String>,
+        /// To place one: the name of a log.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        log: Option<String>,
+        /// To place one: why, for the ledger.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    }
+
+    /// What an evidence bundle holds.
+    Export {
+        /// `{scope: run, run}`, `{scope: range, log, from, to}` or `{scope: population}` with `since`, `until`,
+        /// `agent`, `tool`, `verdict` and `chains`.
+        #[schemars(required)]
+        query: Option<Value>,
+        /// Sizes of a log, from each of which the bundle proves consistency.
+        #[serde(default)]
+        #[schemars(length(max = 64))]
+        since: Vec<u64>,
+        /// Put the payloads in; of one run they always are.
+        #[serde(default)]
+        payloads: bool,
+        /// Members to hide: a role and members, such as `args:iban,note`.
+        #[serde(default)]
+        #[schemars(length(max = 64))]
+        redact: Vec<String>,
+        /// Members to open; all others of that role are hidden.
+        #[serde(default)]
+        #[schemars(length(max = 64))]
+        disclose: Vec<String>,
+    }
+
+    /// A writer's key to certify.
+    Enrolment {
+        /// The request, as text.
+        request: String,
+        /// The signature over the request by the key it names.
+        proof: String,
+    }
+}
+
+impl Input for Empty {}
+impl Input for Page {}
+impl Input for OrdersAfter {}
+impl Input for SignedStatement {}
+impl Input for Modification {}
+impl Input for BreakGlassStatement {}
+impl Input for BreakGlassEnd {}
+impl Input for BreakGlassReview {}
+impl Input for Stop {}
+impl Input for Erasure {}
+impl Input for LegalHold {}
+
+impl Input for Export {
+    const CAUSE: &'static str = "export.options";
+}
+
+impl Input for Proposal {
+    const BYTES_MAX: usize = 1024 * 1024;
+}
+
+impl Input for Enrolment {
+    const BYTES_MAX: usize = 16 * 1024;
+}
+
+impl Page {
+    /// How many lines are wanted.
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        usize::try_from(self.limit.unwrap_or(LINES)).unwrap_or(usize::MAX)
+    }
+}
