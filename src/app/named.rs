@@ -10,7 +10,6 @@ use super::versions::Versions;
 use super::{approvers, break_glass, lint, policy};
 use crate::approval::approvers::Purpose;
 use crate::catalog::Bound;
-use crate::catalog::binding::Kind;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Amendments, Config, Lint};
 use crate::domain::tier::Tier;
@@ -160,14 +159,14 @@ fn told(finding: &Finding) -> String {
     format!("{finding}; {}", finding.hint())
 }
 
-/// Commands and servers that this machine cannot isolate as they must be.
+/// Tools and servers that this machine cannot isolate as they must be.
 fn isolation(config: &Config, bound: &Bound) -> Vec<String> {
     let levels = Levels::default();
     let mut missing = Vec::new();
     for binding in &bound.bindings {
-        if let Kind::Command(command) = &binding.kind
-            && let Err(why) = levels.meet(command.demand())
-        {
+        // Those of servers are named below, once for each server.
+        let demand = binding.kind.demand().filter(|_| binding.kind.mcp().is_none());
+        if let Some(Err(why)) = demand.map(|demand| levels.meet(demand)) {
             missing.push(config.of_tool(binding.name.as_str(), &why.to_string()));
         }
     }

@@ -57,7 +57,7 @@ impl Schema {
     /// # Errors
     /// What is wrong, for the operator.
     pub fn compile(schema: &Json) -> Result<Self, Error> {
-        if let Some(dialect) = schema.get("$schema")
+        if let Some(dialect) = Keywords::of(schema).dialect
             && draft(dialect) != Some(Draft::Draft202012)
         {
             return Err(Error::Dialect);
@@ -71,7 +71,7 @@ impl Schema {
     /// # Errors
     /// What is wrong, for the operator.
     pub fn of_server(schema: &Json) -> Result<Self, Error> {
-        let draft = match schema.get("$schema") {
+        let draft = match Keywords::of(schema).dialect {
             None => Draft::Draft202012,
             Some(dialect) => draft(dialect).ok_or(Error::UnknownDialect)?,
         };
@@ -133,17 +133,15 @@ impl Schema {
     /// Whether this argument can be given at all, as far as the root says.
     #[must_use]
     pub fn knows(&self, argument: &str) -> bool {
-        let listed = self.json.get("properties").and_then(|p| p.get(argument)).is_some();
-        listed
-            || !self.is_plain()
-            || self.json.get("additionalProperties") != Some(&Json::Bool(false))
+        let root = Keywords::of(&self.json);
+        let listed = root.properties.and_then(|p| p.get(argument)).is_some();
+        listed || !self.is_plain() || root.additional != Some(&Json::Bool(false))
     }
 
     /// Whether this argument is always given.
     #[must_use]
     pub fn requires(&self, argument: &str) -> bool {
-        let required = self.json.get("required").and_then(Json::as_array).unwrap_or_default();
-        !self.is_plain() || required.iter().any(|name| name.as_str() == Some(argument))
+        !self.is_plain() || Keywords::of(&self.json).requires(argument)
     }
 
     fn is_plain(&self) -> bool {
@@ -158,6 +156,32 @@ impl Schema {
     }
 }
 
+/// The keywords of one schema that say which members an object has, as they are written.
+#[derive(Clone, Copy)]
+pub(super) struct Keywords<'a> {
+    dialect: Option<&'a Json>,
+    pub properties: Option<&'a Json>,
+    pub additional: Option<&'a Json>,
+    required: Option<&'a Json>,
+}
+
+impl<'a> Keywords<'a> {
+    pub fn of(schema: &'a Json) -> Self {
+        Self {
+            dialect: schema.get("$schema"),
+            properties: schema.get("properties"),
+            additional: schema.get("additionalProperties"),
+            required: schema.get("required"),
+        }
+    }
+
+    /// Whether an object needs this member.
+    pub fn requires(&self, name: &str) -> bool {
+        let required = self.required.and_then(Json::as_array).unwrap_or_default();
+        required.iter().any(|one| one.as_str() == Some(name))
+    }
+}
+
 /// Whether arguments may be described elsewhere than in the root's own list.
 pub(super) fn is_composed(schema: &Json) -> bool {
     schema.as_object().is_some_and(|root| composed(root.keys()))
@@ -166,7 +190,7 @@ pub(super) fn is_composed(schema: &Json) -> bool {
 /// Whether this gate closes a server's schema that does not say itself what it does with what it does
 /// not describe: it describes something, so the rest is unknown.
 pub(super) fn closes_by_itself(schema: &Json) -> bool {
-    schema.get("properties").is_some() || is_composed(schema)
+    Keywords::of(schema).properties.is_some() || is_composed(schema)
 }
 
 /// The draft of this `$schema`.

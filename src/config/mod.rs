@@ -117,7 +117,7 @@ pub struct Config {
     /// The operator's own tools: how the gate reaches each of them.
     #[serde(default)]
     #[schemars(
-        with = "Vec<catalog::config::Tool>",
+        with = "Vec<catalog::Tool>",
         length(max = 4096),
         extend("x-null" = "the same as no field")
     )]
@@ -296,7 +296,7 @@ impl Config {
         if problems.is_empty() {
             let tools = document.value.get("tools").and_then(Value::as_array);
             for (i, tool) in tools.into_iter().flatten().enumerate() {
-                if let Err(error) = catalog::config::Tool::deserialize(tool) {
+                if let Err(error) = catalog::Tool::deserialize(tool) {
                     problems.push(document.error(&format!("/tools/{i}"), error.to_string()));
                 }
             }

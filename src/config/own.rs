@@ -6,26 +6,15 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::Config;
-use crate::catalog::binding::{Binding, Kind};
-use crate::catalog::{self, Surroundings, server};
+use crate::catalog::{self, Binding, Surroundings, server};
 
 /// Tells every root which files are the gate's own.
 pub(super) fn shield(config: &Config, mut bindings: Vec<Binding>) -> Vec<Binding> {
     let own = files(config);
     for binding in &mut bindings {
-        let root = match &mut binding.kind {
-            Kind::FileRead(root) => root,
-            Kind::FileList(listing) => &mut listing.root,
-            Kind::FileWrite(writing) => &mut writing.root,
-            Kind::Http(_)
-            | Kind::Fetch(_)
-            | Kind::Command(_)
-            | Kind::Sql(_)
-            | Kind::Grpc(_)
-            | Kind::Model(_)
-            | Kind::Mcp(_) => continue,
-        };
-        root.own.clone_from(&own);
+        if let Some(root) = binding.kind.root_mut() {
+            root.own.clone_from(&own);
+        }
     }
     bindings
 }

@@ -30,6 +30,7 @@ pub mod carried;
 mod depth;
 pub mod diff;
 mod document;
+mod effect;
 pub mod enforcement;
 pub mod explain;
 pub mod fault;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::binding::{Binding, Kind};
+use super::binding::Binding;
 use super::lock::{LockedServer, Pinned, Verified, pinned, printable};
 use super::schema::Schema;
 use super::server::{Isolation, Mcp, Said, Server, Target, Transport, governed};
-use super::{ConfigError, Problems, definition};
+use super::{ConfigError, Kind, Problems, definition};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
@@ -178,7 +178,7 @@ impl Effective {
         let timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         let effective = Json::object([
             ("kind", Json::from(kind.as_str())),
-            ("binding", definition::kind(kind)),
+            ("binding", kind.definition()),
             ("tier", Json::from(self.tier.as_str())),
             ("read_only", Json::from(self.read_only)),
             ("idempotent", Json::from(self.idempotent)),

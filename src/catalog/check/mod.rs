@@ -9,21 +9,16 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-use super::binding::{Binding, Kind};
-use super::config::{self, Config};
+use super::binding::Binding;
+use super::config::Config;
 use super::definition;
-use super::fetch;
 use super::schema::{SCHEMA_BYTES_MAX, Schema};
-use super::sql;
-use super::{ConfigError, Problems};
+use super::{ConfigError, Kind, Problems, Tool, configurable};
 use crate::crypto::private;
+use crate::domain::effect::ToolKind;
 use crate::domain::id::ToolName;
 use crate::domain::json::Json;
 use crate::domain::tier::Tier;
-
-mod file;
-
-pub(super) use file::{DEPTH, DEPTH_MAX, ENTRIES, ENTRIES_MAX, NAMES_MAX};
 
 pub(super) const TIMEOUT_MS: u64 = 30_000;
 pub(super) const TIMEOUT_MS_MAX: u64 = 600_000;
@@ -33,9 +28,6 @@ pub(super) const RESULT_BYTES_MAX: u64 = 8 << 20;
 /// A billion dollars.
 pub(super) const COST_MICRO_USD_MAX: u64 = 1_000_000_000_000_000;
 const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
-/// Kinds this build knows.
-const KINDS: &str =
-    "`http`, `fetch`, `file.read`, `file.list`, `file.write`, `command`, `sql`, `model`, `grpc`";
 /// Never below a root, and no root below them.
 const SYSTEM_DIRS: [&str; 5] = ["/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets"];
 
@@ -61,6 +53,8 @@ pub(super) enum Error {
     Range(u64, u64),
     #[error("`{0}` is none of `T0`, `T1`, `T2`, `T3`")]
     Tier(String),
+    #[error("`{0}` is none of {all}", all = kinds())]
+    Kind(String),
 }
 
 /// What a configuration is checked against: the one way it reaches files and the environment.
@@ -163,7 +157,7 @@ impl Config {
     #[must_use]
     pub fn check_each(self, around: &Surroundings<'_>) -> Vec<Checked> {
         let mut names = BTreeSet::new();
-        let secrets = secret_files(&self, around);
+        let secrets = self.secret_files(around);
         let mut all = Vec::new();
         for (i, tool) in self.0.iter().enumerate() {
             let mut problems = Problems::default();
@@ -180,13 +174,15 @@ impl Config {
         }
         all
     }
-}
 
-impl Config {
-    /// Files that hold secrets of tools, canonical: no server is given one.
+    /// Files that hold secrets of tools, canonical: no server is given one, and no root lies over one.
     #[must_use]
     pub fn secret_files(&self, around: &Surroundings<'_>) -> Vec<PathBuf> {
-        secret_files(self, around)
+        let own = self.0.iter().flat_map(|tool| &tool.credentials);
+        let own = own.filter_map(|one| one.file.as_deref());
+        let sections = self.0.iter().flat_map(|tool| configurable().map(|kind| tool.section(kind)));
+        let named = sections.flatten().flat_map(|section| section.secret_files());
+        own.chain(named).filter_map(|file| around.base_dir.join(file).canonicalize().ok()).collect()
     }
 }
 
@@ -201,24 +197,81 @@ pub struct Checked {
     pub checked: Result<Binding, Vec<ConfigError>>,
 }
 
-/// Files that hold secrets, so that no root lies over one.
-fn secret_files(config: &Config, around: &Surroundings<'_>) -> Vec<PathBuf> {
-    let models = config.0.iter().filter_map(|tool| tool.model.as_ref());
-    let models = models.flat_map(|model| &model.upstreams).flat_map(|place| &place.credentials);
-    let all = config.0.iter().flat_map(|tool| &tool.credentials).chain(models);
-    let files = all.filter_map(|c| c.file.as_ref());
-    let commands = config.0.iter().filter_map(|tool| tool.command.as_ref());
-    let more = commands.flat_map(|command| &command.credentials).filter_map(|c| c.file.as_ref());
-    let urls = config.0.iter().filter_map(|tool| tool.sql.as_ref()).filter_map(sql::secret_file);
-    files
-        .chain(more)
-        .chain(urls)
-        .filter_map(|file| around.base_dir.join(file).canonicalize().ok())
-        .collect()
+/// One tool as it was written, where it stands, and what it is checked against.
+#[derive(Clone, Copy)]
+pub(super) struct Draft<'a> {
+    pub tool: &'a Tool,
+    pub kind: ToolKind,
+    /// `tools[0]`.
+    pub at: &'a str,
+    pub around: &'a Surroundings<'a>,
+    /// Files that hold secrets, canonical.
+    pub secrets: &'a [PathBuf],
+}
+
+impl Draft<'_> {
+    /// The schema that is written, or else the kind's own. A kind without one needs a written one.
+    pub fn schema(&self, own: Option<&[u8]>, problems: &mut Problems) -> Option<Schema> {
+        schema(self.tool, own, self.at, self.around, problems)
+    }
+
+    /// Says that a schema is written although the arguments of this kind are what it reaches.
+    pub fn no_schema(&self, problems: &mut Problems) {
+        let schemas = [
+            ("input_schema", self.tool.input_schema.is_some()),
+            ("input_schema_file", self.tool.input_schema_file.is_some()),
+        ];
+        for (name, _) in schemas.iter().filter(|(_, given)| *given) {
+            self.foreign(name, problems);
+        }
+    }
+
+    /// Milliseconds from the permit to the end of a call.
+    pub fn timeout_ms(&self) -> u64 {
+        bounded(self.tool.timeout_ms, TIMEOUT_MS, TIMEOUT_MS_MAX).unwrap_or(TIMEOUT_MS)
+    }
+
+    fn check(&self, problems: &mut Problems) -> Option<(Schema, Kind)> {
+        let mine = section(self.kind);
+        let others = configurable().filter(|kind| self.tool.section(*kind).is_some());
+        let others: BTreeSet<_> = others.map(section).filter(|name| *name != mine).collect();
+        others.iter().for_each(|name| self.foreign(name, problems));
+        let Some(section) = self.tool.section(self.kind) else {
+            let message = format!("a tool of kind `{}` needs it", self.kind);
+            problems.add(format!("{}.{mine}", self.at), message);
+            return None;
+        };
+        if !self.tool.credentials.is_empty() && !section.takes_credentials() {
+            self.foreign("credentials", problems);
+        }
+        section.check(self, problems)
+    }
+
+    /// Says that a field belongs to another kind.
+    fn foreign(&self, field: &str, problems: &mut Problems) {
+        let message = format!("means nothing for kind `{}`", self.kind);
+        problems.add(format!("{}.{field}", self.at), message);
+    }
+}
+
+/// The name of the section of a kind.
+fn section(kind: ToolKind) -> &'static str {
+    let kind = kind.as_str();
+    kind.split_once('.').map_or(kind, |(section, _)| section)
+}
+
+/// The kind that is written.
+fn kind(text: &str) -> Result<ToolKind, Error> {
+    configurable().find(|kind| kind.as_str() == text).ok_or_else(|| Error::Kind(text.to_owned()))
+}
+
+/// `` `http`, `fetch`, … ``
+fn kinds() -> String {
+    configurable().map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(", ")
 }
 
 fn binding(
-    tool: &config::Tool,
+    tool: &Tool,
     at: &str,
     around: &Surroundings<'_>,
     secrets: &[PathBuf],
@@ -231,10 +284,9 @@ fn binding(
         let message = format!("a description has 1 to {DESCRIPTION_BYTES_MAX} bytes");
         problems.add(format!("{at}.description"), message);
     }
-    let (described, service) = service(tool, at, around, problems).unzip();
-    let schema = match tool.kind.as_str() {
-        "grpc" => described,
-        _ => schema(tool, at, around, problems),
+    let checked = match problems.take(&format!("{at}.kind"), kind(&tool.kind)) {
+        Some(kind) => Draft { tool, kind, at, around, secrets }.check(problems),
+        None => schema(tool, None, at, around, problems).and(None),
     };
     let tier = tool.tier.as_deref().map_or(Ok(Tier::T3), tier);
     let tier = problems.take(&format!("{at}.tier"), tier);
@@ -244,12 +296,7 @@ fn binding(
     let bytes = problems.take(&format!("{at}.result_bytes_max"), bytes);
     let cost_micro_usd = problems.take(&format!("{at}.cost_micro_usd"), cost(tool.cost_micro_usd));
     let dedupe = problems.take(&format!("{at}.dedupe_ms"), dedupe(tool.dedupe_ms));
-    let kind = match tool.kind.as_str() {
-        "grpc" => service,
-        "sql" => database(tool, at, around, timeout.unwrap_or(TIMEOUT_MS), problems),
-        _ => kind(tool, schema.as_ref(), at, around, secrets, problems),
-    };
-    let (name, schema, kind) = (name?, schema?, kind?);
+    let (name, (schema, kind)) = (name?, checked?);
     let (tier, timeout_ms, result_bytes_max, cost_micro_usd, dedupe) =
         (tier?, timeout?, bytes?, cost_micro_usd?, dedupe?);
     let shown = Json::object([
@@ -259,7 +306,7 @@ fn binding(
     ]);
     let effective = Json::object([
         ("kind", Json::from(kind.as_str())),
-        ("binding", definition::kind(&kind)),
+        ("binding", kind.definition()),
         ("tier", Json::from(tier.as_str())),
         ("read_only", Json::from(tool.read_only)),
         ("idempotent", Json::from(tool.idempotent)),
@@ -308,141 +355,31 @@ pub(super) fn bounded(given: Option<u64>, default: u64, most: u64) -> Result<u64
 }
 
 fn schema(
-    tool: &config::Tool,
+    tool: &Tool,
+    own: Option<&[u8]>,
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<Schema> {
-    match (&tool.input_schema, &tool.input_schema_file) {
-        (Some(value), None) => {
+    match (&tool.input_schema, &tool.input_schema_file, own) {
+        (Some(value), None, _) => {
             let schema = Schema::parse(value.to_string().as_bytes());
             problems.take(&format!("{at}.input_schema"), schema)
         }
-        (None, Some(file)) => {
+        (None, Some(file), _) => {
             let most = u64::try_from(SCHEMA_BYTES_MAX).unwrap_or(u64::MAX);
             let at = format!("{at}.input_schema_file");
             let text = problems.take(&at, around.read(file, most))?;
             problems.take(&at, Schema::parse(&text))
         }
-        (Some(_), Some(_)) => {
+        (Some(_), Some(_), _) => {
             problems.add(at, "give one of `input_schema` and `input_schema_file`");
             None
         }
-        (None, None) if tool.kind == "sql" => {
-            problems.take(&format!("{at}.sql"), tool.sql.as_ref().map(sql::schema)?)
-        }
-        (None, None) if tool.kind == "fetch" => {
-            problems.take(at, Schema::parse(fetch::SCHEMA.as_bytes()))
-        }
-        (None, None) if tool.kind == "model" => {
-            let schema = tool.model.as_ref().map(super::model::schema)?;
-            problems.take(at, Schema::parse(&schema))
-        }
-        (None, None) => match file::schema(&tool.kind) {
-            Some(text) => problems.take(at, Schema::parse(text.as_bytes())),
-            None => {
-                problems.add(format!("{at}.input_schema"), "is missing");
-                None
-            }
-        },
-    }
-}
-
-fn kind(
-    tool: &config::Tool,
-    schema: Option<&Schema>,
-    at: &str,
-    around: &Surroundings<'_>,
-    secrets: &[PathBuf],
-    problems: &mut Problems,
-) -> Option<Kind> {
-    match tool.kind.as_str() {
-        "command" => {
-            only("command", tool, at, problems);
-            super::command::check(tool, schema, at, around, secrets, problems)
-                .map(Box::new)
-                .map(Kind::Command)
-        }
-        "http" => {
-            only("http", tool, at, problems);
-            super::http::check(tool, schema, at, around, problems).map(Box::new).map(Kind::Http)
-        }
-        "fetch" => {
-            only("fetch", tool, at, problems);
-            fetch::check(tool, schema, at, around, problems).map(Box::new).map(Kind::Fetch)
-        }
-        "file.read" | "file.list" | "file.write" => {
-            only("file", tool, at, problems);
-            file::check(tool, at, around, secrets, problems)
-        }
-        "model" => {
-            only("model", tool, at, problems);
-            super::model::check(tool, at, around, problems).map(Kind::Model)
-        }
-        other => {
-            problems.add(format!("{at}.kind"), format!("`{other}` is none of {KINDS}"));
+        (None, None, Some(own)) => problems.take(at, Schema::parse(own)),
+        (None, None, None) => {
+            problems.add(format!("{at}.input_schema"), "is missing");
             None
-        }
-    }
-}
-
-/// A tool of kind `grpc`, and the schema that its descriptor set brings.
-fn service(
-    tool: &config::Tool,
-    at: &str,
-    around: &Surroundings<'_>,
-    problems: &mut Problems,
-) -> Option<(Schema, Kind)> {
-    if tool.kind != "grpc" {
-        return None;
-    }
-    only("grpc", tool, at, problems);
-    no_schema(tool, at, problems);
-    let (schema, grpc) = super::grpc::check(tool, at, around, problems)?;
-    Some((schema, Kind::Grpc(Box::new(grpc))))
-}
-
-/// Kinds whose arguments are what they reach bring the schema themselves.
-fn no_schema(tool: &config::Tool, at: &str, problems: &mut Problems) {
-    let schemas = [
-        ("input_schema", tool.input_schema.is_some()),
-        ("input_schema_file", tool.input_schema_file.is_some()),
-    ];
-    for (name, _) in schemas.iter().filter(|(_, given)| *given) {
-        let message = format!("means nothing for kind `{}`", tool.kind);
-        problems.add(format!("{at}.{name}"), message);
-    }
-}
-
-fn database(
-    tool: &config::Tool,
-    at: &str,
-    around: &Surroundings<'_>,
-    timeout_ms: u64,
-    problems: &mut Problems,
-) -> Option<Kind> {
-    only("sql", tool, at, problems);
-    no_schema(tool, at, problems);
-    sql::check(tool, at, around, timeout_ms, problems).map(Box::new).map(Kind::Sql)
-}
-
-/// Whatever belongs to another kind than this section's means nothing.
-fn only(section: &str, tool: &config::Tool, at: &str, problems: &mut Problems) {
-    let given = [
-        ("http", tool.http.is_some()),
-        ("file", tool.file.is_some()),
-        ("model", tool.model.is_some()),
-        ("command", tool.command.is_some()),
-        ("sql", tool.sql.is_some()),
-        ("fetch", tool.fetch.is_some()),
-        ("grpc", tool.grpc.is_some()),
-        ("credentials", !tool.credentials.is_empty()),
-    ];
-    for (name, _) in given.iter().filter(|(name, given)| *given && *name != section) {
-        // A command says where its own belong.
-        if *name != "credentials" || !["http", "fetch", "command", "grpc"].contains(&section) {
-            let kind = &tool.kind;
-            problems.add(format!("{at}.{name}"), format!("means nothing for kind `{kind}`"));
         }
     }
 }

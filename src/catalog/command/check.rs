@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::argv::{self, Element};
-use super::{Command, ElfError, Level, Limits, Program, Workspace, inspect};
-use crate::Problems;
-use crate::check::{self, Surroundings, TIMEOUT_MS, bounded};
-use crate::config;
+use super::{Command, ElfError, Level, Limits, Program, Workspace, config, inspect};
+use crate::check::{self, Draft, Surroundings, TIMEOUT_MS, bounded};
 use crate::domain::digest::Digest;
 use crate::schema::Schema;
 use crate::server::{is_variable, variables};
+use crate::{Kind, Problems, Section};
 
 /// Bytes of the largest program: it is hashed at every call.
 const PROGRAM_BYTES_MAX: u64 = 64 << 20;
@@ -43,24 +42,36 @@ pub(crate) enum Error {
 #[error("`{0}` is neither `available` nor `required`")]
 pub(crate) struct CgroupError(String);
 
+impl Section for config::Command {
+    /// No, and it says itself where they belong.
+    fn takes_credentials(&self) -> bool {
+        true
+    }
+
+    fn secret_files(&self) -> Vec<&Path> {
+        self.credentials.iter().filter_map(|one| one.file.as_deref()).collect()
+    }
+
+    fn check(&self, draft: &Draft<'_>, problems: &mut Problems) -> Option<(Schema, Kind)> {
+        let schema = draft.schema(None, problems);
+        let command = command(self, draft, schema.as_ref(), problems);
+        Some((schema?, Kind::Command(Box::new(command?))))
+    }
+}
+
 /// The command, if nothing is wrong with it.
-pub(crate) fn check(
-    tool: &config::Tool,
+fn command(
+    raw: &config::Command,
+    draft: &Draft<'_>,
     schema: Option<&Schema>,
-    at: &str,
-    around: &Surroundings<'_>,
-    secrets: &[PathBuf],
     problems: &mut Problems,
 ) -> Option<Command> {
+    let Draft { tool, around, secrets, .. } = *draft;
     if !tool.credentials.is_empty() {
         let why = "a command gets its secrets by `command.credentials`";
-        problems.add(format!("{at}.credentials"), why);
+        problems.add(format!("{}.credentials", draft.at), why);
     }
-    let at = format!("{at}.command");
-    let Some(raw) = &tool.command else {
-        problems.add(at, "a tool of kind `command` needs it");
-        return None;
-    };
+    let at = format!("{}.command", draft.at);
     let before = problems.0.len();
     let program = problems.take(&format!("{at}.program"), program(&raw.program, around));
     if let (Some(program), Some(pin)) = (&program, &raw.sha256) {

@@ -6,16 +6,20 @@
 
 pub mod argv;
 mod check;
+pub mod config;
 mod elf;
 
-pub(super) use check::{CPU_SECONDS_MAX, MEMORY, PIDS, PIDS_MAX, check, program, together};
+pub(super) use check::{program, together};
 pub use elf::{Elf, ElfError, inspect};
 
 use std::path::PathBuf;
 
 use self::argv::Element;
+use super::Reach;
+use super::host::Origin;
 use super::secret::Secret;
 use crate::domain::digest::Digest;
+use crate::domain::effect::ToolKind;
 use crate::domain::json::Json;
 
 /// Why a text is no level that is right where it stands.
@@ -157,9 +161,12 @@ pub struct Command {
     pub exit_codes: Option<Vec<u8>>,
 }
 
-impl Command {
-    /// What of it the definition digest covers: everything but the secrets.
-    pub(super) fn facts(&self) -> Json {
+impl Reach for Command {
+    fn kind(&self) -> ToolKind {
+        ToolKind::Command
+    }
+
+    fn definition(&self) -> Json {
         let path = |path: &PathBuf| Json::from(path.to_string_lossy().as_ref());
         let program = |program: &Program| {
             Json::object([
@@ -200,6 +207,20 @@ impl Command {
         Json::object(members)
     }
 
+    fn origins(&self) -> Vec<Origin> {
+        Vec::new()
+    }
+
+    fn secrets(&self) -> Vec<Secret> {
+        self.secrets.iter().map(|(_, secret, _)| secret.clone()).collect()
+    }
+
+    fn demand(&self) -> Option<Demand> {
+        Some(self.demand())
+    }
+}
+
+impl Command {
     /// What it demands of the system.
     #[must_use]
     pub const fn demand(&self) -> Demand {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::lock::printable;
-use super::schema;
+use super::schema::{self, Keywords};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 
@@ -239,7 +239,8 @@ impl Walk {
     }
 
     fn properties(&mut self, at: &str, pinned: &Json, live: &Json, stand: Stand) {
-        let (p, l) = (pinned.get("properties"), live.get("properties"));
+        let keywords = Keywords::of(live);
+        let (p, l) = (Keywords::of(pinned).properties, keywords.properties);
         if [p, l].into_iter().flatten().any(|value| value.as_object().is_none()) {
             self.whole(Weight::Breaking, at, p, l);
             return;
@@ -250,13 +251,12 @@ impl Walk {
         if one_sided && same(p, l) {
             self.note(Weight::Text, at, "written otherwise");
         }
-        let required = live.get("required").and_then(Json::as_array).unwrap_or_default();
         for name in names(p, l) {
             let here = format!("{at}/{}", printable(name));
             match (p.get(name), l.get(name)) {
                 (Some(p), Some(l)) => self.schema(&here, p, l, stand.below()),
                 (None, Some(new)) => {
-                    let optional = !required.iter().any(|r| r.as_str() == Some(name));
+                    let optional = !keywords.requires(name);
                     let unseen = refuses_unknown(pinned, stand) && !has_header(new);
                     let harmless = optional && unseen && !schema::is_composed(live);
                     let weight = if harmless { Weight::Compatible } else { Weight::Breaking };
@@ -303,7 +303,7 @@ const HOLDS_SCHEMAS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 /// Whether the pinned schema refuses a property that it does not list, so that nobody can send a new
 /// one before somebody looked at it.
 fn refuses_unknown(pinned: &Json, stand: Stand) -> bool {
-    let closed = match pinned.get("additionalProperties") {
+    let closed = match Keywords::of(pinned).additional {
         Some(word) => word == &Json::Bool(false),
         None => stand == Stand::Root && schema::closes_by_itself(pinned),
     };

@@ -2,17 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use ::http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use prost_reflect::{DescriptorError, DescriptorPool, MethodDescriptor};
 
 use super::{Grpc, config, schema};
 use crate::binding::Place;
-use crate::check::{Surroundings, bounded};
+use crate::check::{Draft, Surroundings, bounded};
 use crate::domain::digest::Digest;
-use crate::domain::json::Json;
 use crate::host::Origin;
 use crate::schema::Schema;
-use crate::{Problems, definition as shared, http};
+use crate::{Kind, Problems, Section, outbound};
 
 /// Bytes of one descriptor set.
 const DESCRIPTOR_BYTES_MAX: u64 = 4 << 20;
@@ -29,14 +28,30 @@ enum Error {
     NoService(PathBuf),
 }
 
-/// A tool of this kind, and the schema of its arguments: both come from the one reading of the file.
-pub fn check(
-    tool: &crate::config::Tool,
-    at: &str,
-    around: &Surroundings<'_>,
+impl Section for config::Grpc {
+    fn takes_credentials(&self) -> bool {
+        true
+    }
+
+    fn secret_files(&self) -> Vec<&Path> {
+        Vec::new()
+    }
+
+    fn check(&self, draft: &Draft<'_>, problems: &mut Problems) -> Option<(Schema, Kind)> {
+        draft.no_schema(problems);
+        let (schema, grpc) = service(self, draft, problems)?;
+        Some((schema, Kind::Grpc(Box::new(grpc))))
+    }
+}
+
+/// What is reached, and the schema of the arguments: both come from the one reading of the file.
+fn service(
+    grpc: &config::Grpc,
+    draft: &Draft<'_>,
     problems: &mut Problems,
 ) -> Option<(Schema, Grpc)> {
-    let credentials = http::credentials(&tool.credentials, at, around, problems);
+    let Draft { tool, at, around, .. } = *draft;
+    let credentials = outbound::credentials(&tool.credentials, at, around, problems);
     for (i, credential) in credentials.iter().enumerate() {
         let at = format!("{at}.credentials[{i}]");
         match &credential.place {
@@ -44,17 +59,13 @@ pub fn check(
             Place::Header(name) => reserved(name.as_str(), &format!("{at}.header"), problems),
         }
     }
-    let Some(grpc) = &tool.grpc else {
-        problems.add(format!("{at}.grpc"), "a tool of kind `grpc` needs it");
-        return None;
-    };
     let at = format!("{at}.grpc");
-    let ranges = http::ranges(&grpc.private_addresses, &at, problems);
+    let ranges = outbound::ranges(&grpc.private_addresses, &at, problems);
     let origin = origin(&grpc.url, &at, problems);
     if let Some(origin) = &origin {
-        http::reachable(origin, &ranges, !tool.credentials.is_empty(), &at, problems);
+        outbound::reachable(origin, &ranges, !tool.credentials.is_empty(), &at, problems);
     }
-    let ca = http::ca(grpc.ca_file.as_deref(), origin.as_ref(), &at, around, problems);
+    let ca = outbound::ca(grpc.ca_file.as_deref(), origin.as_ref(), &at, around, problems);
     let metadata = metadata(grpc, &at, problems);
     let request = bounded(grpc.request_bytes_max, REQUEST_BYTES, REQUEST_BYTES_MAX);
     let request = problems.take(&format!("{at}.request_bytes_max"), request);
@@ -102,7 +113,7 @@ fn metadata(
     for name in grpc.metadata.keys() {
         reserved(&name.to_ascii_lowercase(), &format!("{at}.metadata.{name}"), problems);
     }
-    http::literal(&grpc.metadata, &format!("{at}.metadata"), problems)
+    outbound::literal(&grpc.metadata, &format!("{at}.metadata"), problems)
 }
 
 /// The unary method, and the digest of the bytes that describe it.
@@ -160,21 +171,4 @@ fn listed(names: impl Iterator<Item = String>) -> String {
         names.push("…".to_owned());
     }
     format!("it has {}", names.join(", "))
-}
-
-/// The binding's part of the definition digest, without secrets.
-pub fn definition(grpc: &Grpc) -> Json {
-    let url = format!("{}://{}", grpc.origin.scheme(), grpc.origin.authority());
-    Json::object([
-        ("url", Json::from(url)),
-        ("descriptors", Json::from(grpc.descriptors.hex())),
-        ("service", Json::from(grpc.method.parent_service().full_name())),
-        ("method", Json::from(grpc.method.name())),
-        ("metadata", shared::headers(&grpc.metadata)),
-        ("request_bytes_max", Json::from(grpc.request_bytes_max)),
-        ("private_addresses", shared::ranges(&grpc.private_addresses)),
-        ("ca", shared::authorities(grpc.ca.as_deref())),
-        ("credentials", grpc.credentials.iter().map(shared::credential).collect::<Vec<_>>().into()),
-        ("isolation", Json::from("none")),
-    ])
 }

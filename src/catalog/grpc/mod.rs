@@ -8,7 +8,6 @@ pub mod config;
 mod known;
 mod schema;
 
-pub(super) use check::{check, definition};
 pub use known::Known;
 
 #[cfg(test)]
@@ -19,7 +18,11 @@ use prost_reflect::MethodDescriptor;
 use super::address::Cidr;
 use super::binding::Credential;
 use super::host::Origin;
+use super::secret::Secret;
+use super::{Reach, definition};
 use crate::domain::digest::Digest;
+use crate::domain::effect::ToolKind;
+use crate::domain::json::Json;
 
 /// A checked `grpc` binding.
 #[derive(Debug)]
@@ -40,4 +43,37 @@ pub struct Grpc {
     pub private_addresses: Vec<Cidr>,
     /// PEM text of the only certificate authorities to trust; the public ones if absent.
     pub ca: Option<Vec<u8>>,
+}
+
+impl Reach for Grpc {
+    fn kind(&self) -> ToolKind {
+        ToolKind::Grpc
+    }
+
+    fn definition(&self) -> Json {
+        let url = format!("{}://{}", self.origin.scheme(), self.origin.authority());
+        Json::object([
+            ("url", Json::from(url)),
+            ("descriptors", Json::from(self.descriptors.hex())),
+            ("service", Json::from(self.method.parent_service().full_name())),
+            ("method", Json::from(self.method.name())),
+            ("metadata", definition::headers(&self.metadata)),
+            ("request_bytes_max", Json::from(self.request_bytes_max)),
+            ("private_addresses", definition::ranges(&self.private_addresses)),
+            ("ca", definition::authorities(self.ca.as_deref())),
+            (
+                "credentials",
+                self.credentials.iter().map(definition::credential).collect::<Vec<_>>().into(),
+            ),
+            ("isolation", Json::from("none")),
+        ])
+    }
+
+    fn origins(&self) -> Vec<Origin> {
+        vec![self.origin.clone()]
+    }
+
+    fn secrets(&self) -> Vec<Secret> {
+        self.credentials.iter().map(|one| one.secret.clone()).collect()
+    }
 }

@@ -22,6 +22,7 @@ mod tool;
 
 pub use diff::{Difference, differences};
 pub use sign::{PAYLOAD_TYPE, Verified, envelope_path, sign};
+use tool::own_name;
 pub use tool::{Pinned, ToolError, pinned};
 
 const API_VERSION: &str = "wicketgate.dev/v1";
@@ -124,7 +125,7 @@ impl LockedServer {
         let mut tools = BTreeMap::new();
         let mut left_out = Vec::new();
         for tool in &shown.tools {
-            let own = tool.get("name").and_then(Json::as_str).unwrap_or_default();
+            let own = own_name(tool).unwrap_or_default();
             let taken =
                 methods.iter().any(|m| governed(&server.name, m) == governed(&server.name, own));
             let hidden = if shown.accept_hidden { Vec::new() } else { hidden::finds(tool) };
@@ -282,16 +283,14 @@ impl LockedServer {
         let mut tools = BTreeMap::new();
         for (i, tool) in here.list("tools")?.iter().enumerate() {
             let wrong = |why: &str| (format!("{at}.tools[{i}]"), why.to_owned());
-            let own = tool.get("name").and_then(Json::as_str);
-            let own = own.filter(|own| governed(server, own).is_some());
+            let own = own_name(tool).filter(|own| governed(server, own).is_some());
             let own = own.ok_or_else(|| wrong("has no name that can be governed"))?;
             if tools.insert(own.to_owned(), tool.clone()).is_some() {
                 return Err(wrong("has the name of another"));
             }
         }
         let server_info = here.get("server_info")?.clone();
-        let listed = here.get("files")?.as_object();
-        let listed = listed.ok_or_else(|| here.wrong("files", "is no object".into()))?;
+        let listed = here.object("files")?;
         let mut files = BTreeMap::new();
         for (path, digest) in listed {
             let digest = digest.as_str().and_then(Digest::parse);
@@ -326,6 +325,10 @@ impl<'a> Members<'a> {
 
     fn get(&self, name: &str) -> Result<&'a Json, (String, String)> {
         self.json.get(name).ok_or_else(|| self.wrong(name, "is missing".into()))
+    }
+
+    fn object(&self, name: &str) -> Result<&'a BTreeMap<String, Json>, (String, String)> {
+        self.get(name)?.as_object().ok_or_else(|| self.wrong(name, "is no object".into()))
     }
 
     fn text(&self, name: &str) -> Result<&'a str, (String, String)> {

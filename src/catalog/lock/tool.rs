@@ -58,13 +58,18 @@ pub struct Pinned {
     pub shown: Json,
 }
 
+/// The server's own name for its tool, if the object has one.
+pub(super) fn own_name(tool: &Json) -> Option<&str> {
+    tool.get("name")?.as_str()
+}
+
 /// Reads one tool object of this server.
 ///
 /// # Errors
 /// See [`ToolError`].
 pub fn pinned(server: &str, tool: &Json) -> Result<Pinned, ToolError> {
     let members = tool.as_object().ok_or(ToolError::Object)?;
-    let own = tool.get("name").and_then(Json::as_str).ok_or(ToolError::NoName)?;
+    let own = own_name(tool).ok_or(ToolError::NoName)?;
     let name = governed(server, own).filter(|_| !METHODS.contains(&own));
     let name = name.ok_or(ToolError::Name)?;
     let canonical = canonical::bytes(tool);

@@ -27,6 +27,12 @@ impl<'a> Members<'a> {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| *value)
     }
 
+    /// The values of these names.
+    #[must_use]
+    pub fn pick<const N: usize>(&self, names: [&str; N]) -> [Option<&'a RawValue>; N] {
+        names.map(|name| self.get(name))
+    }
+
     /// The string of this name, if there is one and it is a string.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {

@@ -110,30 +110,30 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     /// What is wrong with the text.
-    pub fn read(text: &'a [u8]) -> Result<Self, Malformed> {
-        let members = Members::parse(text).map_err(|error| {
+    pub fn read(line: &'a [u8]) -> Result<Self, Malformed> {
+        let members = Members::parse(line).map_err(|error| {
             let code = if error.is_data() { INVALID_REQUEST } else { PARSE_ERROR };
             Malformed { code, message: error.to_string(), id: None }
         })?;
-        let id = members.get("id").and_then(Id::read);
+        let [sent, version, method, params] = members.pick(["id", "jsonrpc", "method", "params"]);
+        let id = sent.and_then(Id::read);
         let bad = |message: &str| Malformed {
             code: INVALID_REQUEST,
             message: message.to_owned(),
             id: id.clone(),
         };
-        if members.text("jsonrpc").as_deref() != Some("2.0") {
+        if version.and_then(text).as_deref() != Some("2.0") {
             return Err(bad("`jsonrpc` is not \"2.0\""));
         }
-        if members.get("method").is_none() {
+        let Some(method) = method else {
             return response(&members, id.clone())
                 .ok_or_else(|| bad("neither a request nor a response"));
-        }
-        let method = members.text("method").ok_or_else(|| bad("`method` is no text"))?;
-        let params = members.get("params");
+        };
+        let method = text(method).ok_or_else(|| bad("`method` is no text"))?;
         if params.is_some_and(|raw| !raw.get().starts_with('{')) {
             return Err(bad("`params` is no object"));
         }
-        match (members.get("id"), id.clone()) {
+        match (sent, id.clone()) {
             (None, _) => Ok(Self::Notification { method, params }),
             (Some(_), Some(id)) => Ok(Self::Request { id, method, params }),
             (Some(_), None) => Err(bad("`id` is neither text nor a whole number")),
@@ -142,21 +142,27 @@ impl<'a> Message<'a> {
 }
 
 fn response<'a>(members: &Members<'a>, id: Option<Id>) -> Option<Message<'a>> {
-    let outcome = match (members.get("result"), members.get("error")) {
-        (Some(result), None) => Ok(result),
-        (None, Some(error)) => Err(read_error(error)?),
-        (None, None) | (Some(_), Some(_)) => return None,
+    let outcome = match members.pick(["result", "error"]) {
+        [Some(result), None] => Ok(result),
+        [None, Some(error)] => Err(read_error(error)?),
+        [None, None] | [Some(_), Some(_)] => return None,
     };
     Some(Message::Response { id, outcome })
 }
 
 fn read_error(raw: &RawValue) -> Option<Error> {
     let members = Members::parse(raw.get().as_bytes()).ok()?;
+    let [code, message, data] = members.pick(["code", "message", "data"]);
     Some(Error {
-        code: members.get("code")?.get().parse().ok()?,
-        message: members.text("message").unwrap_or_default(),
-        data: members.get("data").map(|data| data.get().to_owned()),
+        code: code?.get().parse().ok()?,
+        message: message.and_then(text).unwrap_or_default(),
+        data: data.map(|data| data.get().to_owned()),
     })
+}
+
+/// The value, if it is a string.
+fn text(raw: &RawValue) -> Option<String> {
+    serde_json::from_str(raw.get()).ok()
 }
 
 fn frame() -> Writer {

@@ -15,7 +15,7 @@ use crate::domain::json::Json;
 use crate::host::Origin;
 use crate::mcp::name;
 use crate::secret::Secret;
-use crate::{ConfigError, Problems, definition, http};
+use crate::{ConfigError, Problems, definition, outbound};
 
 /// Variables of the gate's own environment that a program gets; it is part of no digest what they hold.
 pub const INHERITED: [&str; 8] =
@@ -249,7 +249,9 @@ pub(crate) fn variables(
             continue;
         }
         let source = (variable.file.as_deref(), variable.from_env.as_deref());
-        if let Some((secret, reference)) = http::secret(source, "from_env", &at, around, problems) {
+        if let Some((secret, reference)) =
+            outbound::secret(source, "from_env", &at, around, problems)
+        {
             found.push((variable.env.clone(), secret, reference));
         }
     }
@@ -263,15 +265,15 @@ fn remote(
     around: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<(Remote, Json)> {
-    let credentials = http::credentials(&raw.credentials, at, around, problems);
+    let credentials = outbound::credentials(&raw.credentials, at, around, problems);
     let (url, query) =
         raw.url.split_once('?').map_or((raw.url.as_str(), None), |(url, query)| (url, Some(query)));
     let origin = problems.take(&format!("{at}.url"), Origin::parse(url));
-    let ranges = http::ranges(&raw.private_addresses, at, problems);
+    let ranges = outbound::ranges(&raw.private_addresses, at, problems);
     if let Some((origin, _)) = &origin {
-        http::reachable(origin, &ranges, !credentials.is_empty(), at, problems);
+        outbound::reachable(origin, &ranges, !credentials.is_empty(), at, problems);
     }
-    let headers = http::headers(&raw.headers, at, problems);
+    let headers = outbound::headers(&raw.headers, at, problems);
     for (name, _) in &headers {
         transport_header(name.as_str(), &format!("{at}.headers.{name}"), problems);
     }
@@ -281,10 +283,10 @@ fn remote(
         }
     }
     let to = origin.as_ref().map(|(origin, _)| origin);
-    let ca = http::ca(raw.ca_file.as_deref(), to, at, around, problems);
+    let ca = outbound::ca(raw.ca_file.as_deref(), to, at, around, problems);
     let (origin, path) = origin?;
     let target = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
-    let literal = target.parse::<::http::uri::PathAndQuery>().map_err(|e| e.to_string());
+    let literal = target.parse::<http::uri::PathAndQuery>().map_err(|e| e.to_string());
     let literal = literal.and_then(|_| {
         if target.contains(['{', '}', '#']) {
             Err("the url of a server is literal".to_owned())

@@ -12,7 +12,7 @@ use crate::check::{self, Surroundings};
 use crate::command::{self, Level, Limits, Program};
 use crate::domain::json::Json;
 use crate::host::{self, Origin};
-use crate::http;
+use crate::outbound;
 
 /// Bytes of memory a server may use: 16 MiB, 1 GiB, 64 GiB. Node alone sets 512 MiB aside that it could write to.
 pub(super) const MEMORY: (u64, u64, u64) = (16 << 20, 1 << 30, 64 << 30);
@@ -199,10 +199,10 @@ fn network(raw: &config::Sandbox, at: &str, problems: &mut Problems) -> Network 
     if named && raw.network.is_some() {
         problems.add(format!("{at}.hosts"), "means nothing beside `network`; give one of them");
     }
-    let private_addresses = http::ranges(&raw.private_addresses, at, problems);
+    let private_addresses = outbound::ranges(&raw.private_addresses, at, problems);
     let one = |text: &String| {
         let origin = host(text)?;
-        http::allowed(&origin, &private_addresses).map(|()| origin)
+        outbound::allowed(&origin, &private_addresses).map(|()| origin)
     };
     let origins = raw.hosts.iter().enumerate();
     let origins = origins

@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
+use super::Reach;
 use super::address::Cidr;
 use super::binding::Credential;
 use super::command::Demand;
 use super::host::Origin;
 use super::secret::Secret;
 use crate::domain::digest::Digest;
+use crate::domain::effect::ToolKind;
 use crate::domain::id::ToolName;
+use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::mcp::header::Mirrored;
 use crate::mcp::name;
@@ -179,6 +182,34 @@ pub struct Mcp {
     pub pinned: Arc<[u8]>,
     /// Ids of the trusted keys that signed the lock it stands in, sorted.
     pub signers: Arc<[String]>,
+}
+
+impl Reach for Mcp {
+    fn kind(&self) -> ToolKind {
+        ToolKind::Mcp
+    }
+
+    fn definition(&self) -> Json {
+        Json::object([
+            ("server", Json::from(self.server.name.as_str())),
+            ("reached", Json::from(self.server.binding.prefixed())),
+        ])
+    }
+
+    fn origins(&self) -> Vec<Origin> {
+        match &self.server.transport {
+            Transport::Http(remote) => vec![remote.origin.clone()],
+            Transport::Stdio(stdio) => stdio.isolation.origins(),
+        }
+    }
+
+    fn secrets(&self) -> Vec<Secret> {
+        self.server.secrets()
+    }
+
+    fn demand(&self) -> Option<Demand> {
+        self.server.demand()
+    }
 }
 
 /// What is asked of a server.

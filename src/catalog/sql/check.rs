@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Allowed, Asks, Engine, Named, Postgres, SQL_BYTES_MAX, Sql, Target, config, read};
-use crate::Problems;
-use crate::check::{Surroundings, bounded};
+use crate::check::{Draft, Surroundings, bounded};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::host::{self, Origin};
-use crate::http;
+use crate::outbound;
 use crate::schema::{self, Schema};
 use crate::secret::{self, Secret};
+use crate::{Kind, Problems, Section};
 
 pub(super) const ROWS: u64 = 1_000;
 pub(super) const ROWS_MAX: u64 = 100_000;
@@ -23,16 +23,11 @@ pub(super) const CONNECTIONS_MAX: u64 = 64;
 /// Never a database of anybody's tool.
 const SYSTEM_DIRS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// The file of a `sql` tool that holds a secret.
-pub fn secret_file(sql: &config::Sql) -> Option<&PathBuf> {
-    sql.url_file.as_ref()
-}
-
 /// What agents are asked for: one query's own parameters, the name of one of several, or a statement.
 ///
 /// # Errors
 /// The schema of a parameter.
-pub fn schema(sql: &config::Sql) -> Result<Schema, schema::Error> {
+fn schema(sql: &config::Sql) -> Result<Schema, schema::Error> {
     let text = |text: &str| Json::from(text);
     let object = |members: Vec<(String, Json)>, required: Vec<Json>| {
         Json::object([
@@ -106,18 +101,27 @@ fn param_schema(param: &config::Param) -> Result<Json, schema::Error> {
     json.map_err(|error| schema::Error::Parameter(param.name.clone(), error))
 }
 
-pub fn check(
-    tool: &crate::config::Tool,
-    at: &str,
-    around: &Surroundings<'_>,
-    timeout_ms: u64,
-    problems: &mut Problems,
-) -> Option<Sql> {
-    let Some(sql) = &tool.sql else {
-        problems.add(format!("{at}.sql"), "a tool of kind `sql` needs it");
-        return None;
-    };
-    let at = &format!("{at}.sql");
+impl Section for config::Sql {
+    fn takes_credentials(&self) -> bool {
+        false
+    }
+
+    fn secret_files(&self) -> Vec<&Path> {
+        self.url_file.iter().map(PathBuf::as_path).collect()
+    }
+
+    fn check(&self, draft: &Draft<'_>, problems: &mut Problems) -> Option<(Schema, Kind)> {
+        draft.no_schema(problems);
+        let schema = problems.take(&format!("{}.sql", draft.at), schema(self));
+        let sql = database(self, draft, problems);
+        Some((schema?, Kind::Sql(Box::new(sql?))))
+    }
+}
+
+fn database(sql: &config::Sql, draft: &Draft<'_>, problems: &mut Problems) -> Option<Sql> {
+    let Draft { tool, around, .. } = *draft;
+    let timeout_ms = draft.timeout_ms();
+    let at = &format!("{}.sql", draft.at);
     let engine = match sql.engine.as_str() {
         "postgres" => Ok(Engine::Postgres),
         "sqlite" => Ok(Engine::Sqlite),
@@ -154,7 +158,7 @@ fn postgres(
     if sql.path.is_some() {
         problems.add(format!("{at}.path"), "means nothing for `postgres`");
     }
-    let ranges = http::ranges(&sql.private_addresses, at, problems);
+    let ranges = outbound::ranges(&sql.private_addresses, at, problems);
     let at_url = format!("{at}.url_file");
     let Some(file) = &sql.url_file else {
         problems.add(at_url, "`postgres` needs it: the address is a secret, so it is in a file");
@@ -163,10 +167,10 @@ fn postgres(
     let text = problems.take(&at_url, around.read_secret(file))?;
     let url = problems.take(&at_url, Url::parse(text.trim()))?;
     let before = problems.0.len();
-    http::reachable(&url.origin, &ranges, true, at, problems);
+    outbound::reachable(&url.origin, &ranges, true, at, problems);
     // The address stands in a file.
     problems.0.iter_mut().skip(before).for_each(|problem| problem.path.push_str("_file"));
-    let ca = http::ca(sql.ca_file.as_deref(), Some(&url.origin), at, around, problems)?;
+    let ca = outbound::ca(sql.ca_file.as_deref(), Some(&url.origin), at, around, problems)?;
     let search_path = sql.search_path.clone().unwrap_or_else(|| vec!["public".into()]);
     if search_path.is_empty() || search_path.iter().any(|name| !is_name(name)) {
         problems.add(format!("{at}.search_path"), "is a list of schemas: [A-Za-z_][A-Za-z0-9_]*");

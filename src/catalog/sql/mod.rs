@@ -12,7 +12,6 @@ mod names;
 mod read;
 mod walk;
 
-pub(super) use check::{check, definition, schema, secret_file};
 pub use functions::SQLITE_OPERATORS;
 pub use functions::{POSTGRES, SQLITE};
 pub use read::{Refused, SQL_BYTES_MAX, free_form};
@@ -25,9 +24,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Reach;
 use super::address::Cidr;
 use super::host::Origin;
 use super::secret::Secret;
+use crate::domain::effect::ToolKind;
+use crate::domain::json::Json;
 
 /// Which database it is, and so which dialect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,10 +68,23 @@ pub struct Sql {
     pub connections_max: usize,
 }
 
-impl Sql {
-    /// Its credentials.
-    #[must_use]
-    pub fn secrets(&self) -> Vec<Secret> {
+impl Reach for Sql {
+    fn kind(&self) -> ToolKind {
+        ToolKind::Sql
+    }
+
+    fn definition(&self) -> Json {
+        check::definition(self)
+    }
+
+    fn origins(&self) -> Vec<Origin> {
+        match &self.target {
+            Target::Postgres(pg) => vec![pg.origin.clone()],
+            Target::Sqlite(_) => Vec::new(),
+        }
+    }
+
+    fn secrets(&self) -> Vec<Secret> {
         match &self.target {
             Target::Postgres(pg) => pg.password.iter().cloned().collect(),
             Target::Sqlite(_) => Vec::new(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Asked, ProbeError, Where, locked, reached, wrong};
-use crate::catalog::binding::{Binding, Kind};
+use crate::catalog::Binding;
 use crate::catalog::drift::{self, Drift};
 use crate::catalog::lock::{LockedServer, printable};
 use crate::catalog::server::{Mcp, Target, governed};
@@ -92,22 +92,19 @@ impl<'a> Row<'a> {
             level: None,
             missing: None,
         };
-        if let Kind::Command(command) = &binding.kind {
-            row.level = Some(command.level.as_str());
-            row.missing = live.and_then(|live| live.levels.meet(command.demand()).err());
-            row.standing = if row.missing.is_some() { "unavailable" } else { row.standing };
+        let demand = binding.kind.demand();
+        row.level = demand.map(|demand| demand.level.as_str());
+        if let Some(mcp) = binding.kind.mcp() {
+            row.server = Some(&mcp.server.name);
+            row.level = mcp.server.isolation();
+            row.standing = "pinned";
+            match live.and_then(|live| live.servers.get(&mcp.server.name)) {
+                None => {}
+                Some(Err(_)) => row.standing = "unreached",
+                Some(Ok(server)) => row.compare(mcp, server),
+            }
         }
-        let Kind::Mcp(mcp) = &binding.kind else { return row };
-        row.server = Some(&mcp.server.name);
-        row.level = mcp.server.isolation();
-        row.standing = "pinned";
-        match live.and_then(|live| live.servers.get(&mcp.server.name)) {
-            None => {}
-            Some(Err(_)) => row.standing = "unreached",
-            Some(Ok(server)) => row.compare(mcp, server),
-        }
-        let missing = |live: &Live| live.levels.meet(mcp.server.demand()?).err();
-        row.missing = live.and_then(missing);
+        row.missing = live.and_then(|live| live.levels.meet(demand?).err());
         row.standing = if row.missing.is_some() { "unavailable" } else { row.standing };
         row
     }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::error::Error;
 use super::wrong;
-use crate::catalog::binding::{Binding, Kind};
 use crate::catalog::drift::{self, Drift};
 use crate::catalog::lock::{Lock, LockedServer, printable};
 use crate::catalog::server::{Mcp, Server, Target, governed};
-use crate::catalog::{Bound, Checked, ConfigError};
+use crate::catalog::{Binding, Bound, Checked, ConfigError};
 use crate::cli::Failure;
 use crate::config::{self, Config};
+use crate::domain::effect::ToolKind;
 use crate::domain::json::{Json, Limits};
 use crate::domain::tier::Tier;
 use crate::identity::callers::Callers;
@@ -40,7 +40,7 @@ pub(super) struct Row {
     pub tier: Option<Tier>,
     /// The server of an MCP tool.
     pub server: Option<String>,
-    /// What a command has to run in.
+    /// What its program has to run in.
     pub sandbox: Option<&'static str>,
     pub definition: Option<String>,
     pub points: Vec<Point>,
@@ -48,19 +48,15 @@ pub(super) struct Row {
 
 impl Row {
     fn of(binding: &Binding) -> Self {
-        let (mut server, mut sandbox) = (None, None);
-        if let Kind::Mcp(mcp) = &binding.kind {
-            server = Some(mcp.server.name.clone());
-        }
-        if let Kind::Command(command) = &binding.kind {
-            sandbox = Some(command.level.as_str());
-        }
+        let server = binding.kind.mcp().map(|mcp| mcp.server.name.clone());
+        // What a server runs in is said of the server.
+        let demand = binding.kind.demand().filter(|_| server.is_none());
         Self {
             name: binding.name.to_string(),
             kind: binding.kind.as_str().to_owned(),
             tier: Some(binding.tier),
             server,
-            sandbox,
+            sandbox: demand.map(|demand| demand.level.as_str()),
             definition: Some(binding.definition.prefixed()),
             points: Vec::new(),
         }
@@ -90,7 +86,7 @@ impl Row {
         let points = vec![Point::wrong(format!("server {server}"), State::New, found, todo)];
         Some(Self {
             name,
-            kind: "mcp".to_owned(),
+            kind: ToolKind::Mcp.to_string(),
             tier: None,
             server: Some(server.to_owned()),
             sandbox: None,
@@ -151,8 +147,8 @@ impl Picture {
         let mut picture = Self { servers, lock, warnings, ..Self::default() };
         for binding in bindings {
             let row = Row::of(&binding);
-            if let Kind::Mcp(mcp) = &binding.kind {
-                picture.pinned.push((row, Mcp::clone(mcp)));
+            if let Some(mcp) = binding.kind.mcp() {
+                picture.pinned.push((row, mcp.clone()));
             } else {
                 picture.own.push((row, Some(binding)));
             }
@@ -190,7 +186,9 @@ impl Picture {
             return Err(Failure::usage(Error::Tool(name.clone())));
         }
         let kinds: BTreeSet<&str> = rows().map(|row| row.kind.as_str()).collect();
-        let kind = |kind: &&String| kinds.contains(kind.as_str()) || kind.as_str() == "mcp";
+        let kind = |kind: &&String| {
+            kinds.contains(kind.as_str()) || kind.as_str() == ToolKind::Mcp.as_str()
+        };
         if let Some(kind) = filter.kinds.iter().find(|one| !kind(one)) {
             return Err(Failure::usage(Error::Kind(kind.clone())));
         }
@@ -203,7 +201,8 @@ impl Picture {
         self.pinned.retain(|(row, _)| has(row));
         let pinned: BTreeSet<&str> =
             self.pinned.iter().filter_map(|(row, _)| row.server.as_deref()).collect();
-        let mcp = filter.kinds.is_empty() || filter.kinds.iter().any(|kind| kind == "mcp");
+        let mcp = filter.kinds.is_empty()
+            || filter.kinds.iter().any(|kind| kind == ToolKind::Mcp.as_str());
         let named = |name: &str| {
             filter.servers.is_empty() || filter.servers.iter().any(|server| server == name)
         };

@@ -12,6 +12,7 @@ use crate::clock::{Entropy, random16, random32};
 use crate::domain::commitment::commit;
 use crate::domain::decision::{Course, Reason};
 use crate::domain::digest::{Digest, Salt, call_digest};
+use crate::domain::effect::ToolKind;
 use crate::domain::outcome::{Observed, Outcome, Usage};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
@@ -76,7 +77,7 @@ impl Payloads {
     /// committed to beside it.
     fn as_sent(&mut self, entropy: &dyn Entropy, prepared: &Prepared, keep: bool) {
         let call = prepared.call();
-        let model = prepared.tool().is_some_and(|tool| tool.kind == "model");
+        let model = prepared.tool().is_some_and(|tool| tool.kind == ToolKind::Model.as_str());
         if model && call.sent() != call.canonical() {
             let keep = keep && call.sent().len() <= STORED_MAX;
             self.commit(&random32(entropy), Role::Raw, call.sent(), keep);

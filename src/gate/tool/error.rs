@@ -1,6 +1,7 @@
 //! Why a tool is not there: it cannot be opened at start, or what it reaches must not be used.
 
-use super::{file, http, mcp, net, sandbox, sql};
+use super::request::RequestError;
+use super::{file, mcp, net, sandbox, sql};
 
 /// What an operator corrects before the gate serves.
 #[derive(Debug, thiserror::Error)]
@@ -10,7 +11,7 @@ pub enum Error {
     Connection(#[from] net::Error),
     /// Its requests cannot be written.
     #[error(transparent)]
-    Request(#[from] http::RequestError),
+    Request(#[from] RequestError),
     /// Its root cannot be opened.
     #[error(transparent)]
     File(#[from] file::Error),

@@ -3,6 +3,9 @@
 //! An executor is a folder or file of its own per kind, all of one anatomy. `prepare` has no external
 //! effect and never touches the network; `execute` takes the permit, which carries the prepared call.
 //! There are no retries here: one permit, one execution.
+//!
+//! This file is the registry of the kinds: [`open`] makes an executor of a binding, [`look`] tells an operator of what
+//! a binding needs. A new kind has one arm in each.
 
 mod cancel;
 pub mod command;
@@ -20,6 +23,7 @@ pub mod net;
 mod number;
 mod path;
 pub mod probe;
+mod request;
 pub mod sandbox;
 pub mod scrub;
 mod shape;
@@ -39,6 +43,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 
+use self::mcp::Upstreams;
+use self::net::Resolve;
+use self::probe::Point;
+use crate::catalog::Kind;
 use crate::clock::Clock;
 use crate::domain::call::ToolCall;
 use crate::domain::decision::Reason;
@@ -90,6 +98,67 @@ pub trait ToolExecutor: Send + Sync + 'static {
     /// Runs the permitted call once, on the hold its `prepare` made. Every failure is an outcome.
     /// Dropped half way, it stops: its deadline passed, or its caller cancelled it.
     async fn execute(&self, permit: &Permit) -> Unmasked;
+}
+
+/// Opens what a checked tool needs to be called: roots, clients, programs. Reaches no network.
+fn open(
+    kind: Kind,
+    facts: &ToolFacts,
+    upstreams: &Upstreams,
+    resolve: &Arc<dyn Resolve>,
+) -> Result<Arc<dyn ToolExecutor>, Error> {
+    let (read_only, most) = (facts.read_only, facts.result_bytes_max);
+    Ok(match kind {
+        Kind::Http(http) => Arc::new(http::Http::new(*http, read_only, most, Arc::clone(resolve))?),
+        Kind::Fetch(fetch) => Arc::new(fetch::Fetch::new(*fetch, most, Arc::clone(resolve))?),
+        Kind::FileRead(root) => Arc::new(file::FileRead::new(&root, most)?),
+        Kind::FileList(listing) => Arc::new(file::FileList::new(&listing, most)?),
+        Kind::FileWrite(writing) => Arc::new(file::FileWrite::new(&writing)?),
+        Kind::Command(command) => {
+            let shared = (upstreams.workspaces(), upstreams.places());
+            let levels = upstreams.levels();
+            Arc::new(command::Command::new(*command, read_only, most, levels, shared)?)
+        }
+        Kind::Sql(sql) => Arc::new(sql::SqlTool::new(*sql, most, Arc::clone(resolve))?),
+        Kind::Model(model) => {
+            Arc::new(model::Model::new(model, facts.cost_micro_usd, most, resolve)?)
+        }
+        Kind::Grpc(grpc) => Arc::new(grpc::Grpc::new(*grpc, facts, Arc::clone(resolve))?),
+        Kind::Mcp(mcp) => {
+            let server = &mcp.server.name;
+            let upstream = upstreams.get(server).ok_or_else(|| Error::NoServer(server.clone()))?;
+            if let Some(demand) = mcp.server.demand() {
+                upstreams.levels().meet(demand)?;
+            }
+            Arc::new(mcp::McpTool::new(Arc::clone(upstream), *mcp, read_only, most)?)
+        }
+    })
+}
+
+/// Looks at everything a checked tool needs, without a call.
+async fn look(kind: Kind, around: &probe::Around) -> Vec<Point> {
+    let resolve = &around.resolve;
+    match kind {
+        Kind::Http(http) => http::probe(&http, resolve).await,
+        Kind::Fetch(fetch) => fetch::probe(&fetch, resolve).await,
+        Kind::FileRead(root) => file::probe(&root, false),
+        Kind::FileList(listing) => file::probe(&listing.root, false),
+        Kind::FileWrite(writing) => file::probe(&writing.root, true),
+        Kind::Command(command) => {
+            let levels = Arc::clone(&around.levels);
+            // Hashing programs and trying to break out of a sandbox block.
+            let looking = tokio::task::spawn_blocking(move || command::probe(&command, &levels));
+            looking.await.unwrap_or_else(|lost| {
+                let why = format!("the look itself failed: {lost}");
+                vec![Point::wrong("look", probe::State::Unreached, why, "")]
+            })
+        }
+        Kind::Sql(sql) => sql::probe(*sql, Arc::clone(resolve)).await,
+        Kind::Model(model) => model::probe(&model, resolve).await,
+        Kind::Grpc(grpc) => grpc::probe(&grpc, resolve).await,
+        // What stands behind a server is compared where the server is asked.
+        Kind::Mcp(_) => Vec::new(),
+    }
 }
 
 /// Runs a permitted call under its deadline until it ends or `cancel` says so: whatever happens in

@@ -3,15 +3,15 @@
 //!
 //! Each kind looks in its own room, with the very parts a call would use. Nothing of it is a call: no
 //! argument and no credential is sent but what a database wants to see of its own client, nothing is
-//! written, and what stands at the other end is asked for nothing. A new kind: one arm in [`probe`].
+//! written, and what stands at the other end is asked for nothing.
 
 use std::sync::Arc;
 
+use super::look;
 use super::net::{Client, Reached, Refused, Resolve};
 use super::sandbox::Levels;
 use super::scrub::Scrub;
-use super::{command, fetch, file, grpc, http, model, sql};
-use crate::catalog::binding::{Binding, Kind};
+use crate::catalog::Binding;
 use crate::catalog::host::Origin;
 
 /// How one thing that a tool needs was found; what is worse is greater.
@@ -128,30 +128,9 @@ pub struct Around {
 /// What stands behind an MCP server is compared where the server is asked, and is nothing here.
 pub async fn probe(binding: Binding, around: &Around) -> Vec<Point> {
     let scrub = Scrub::new(&binding.kind.secrets());
-    let resolve = &around.resolve;
-    let points = match binding.kind {
-        Kind::Http(http) => http::probe(&http, resolve).await,
-        Kind::Fetch(fetch) => fetch::probe(&fetch, resolve).await,
-        Kind::Grpc(grpc) => grpc::probe(&grpc, resolve).await,
-        Kind::FileRead(root) => file::probe(&root, false),
-        Kind::FileList(listing) => file::probe(&listing.root, false),
-        Kind::FileWrite(writing) => file::probe(&writing.root, true),
-        Kind::Model(model) => model::probe(&model, resolve).await,
-        Kind::Command(command) => {
-            let levels = Arc::clone(&around.levels);
-            // Hashing programs and trying to break out of a sandbox block.
-            let looking = tokio::task::spawn_blocking(move || command::probe(&command, &levels));
-            looking.await.unwrap_or_else(|lost| vec![broken(&lost.to_string())])
-        }
-        Kind::Sql(sql) => sql::probe(*sql, Arc::clone(resolve)).await,
-        Kind::Mcp(_) => Vec::new(),
-    };
+    let points = look(binding.kind, around).await;
     let clean = |point: Point| Point { found: scrub.text(&point.found), ..point };
     points.into_iter().map(clean).collect()
-}
-
-fn broken(why: &str) -> Point {
-    Point::wrong("look", State::Unreached, format!("the look itself failed: {why}"), "")
 }
 
 /// Connects to an origin with the client a call would use, and sends nothing.

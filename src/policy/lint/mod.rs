@@ -29,7 +29,7 @@ mod probe;
 mod rules;
 pub mod schema;
 mod scope;
-mod shape;
+pub(crate) mod shape;
 mod traps;
 mod truth;
 

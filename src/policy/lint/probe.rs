@@ -1,14 +1,15 @@
 //! Calls that no rule can name, put to the engine: what it allows then, it allows to anybody.
 
-use super::shape::{BUILT, KINDS};
 use super::{Finding, Level, Surroundings};
 use crate::PolicyEngine as _;
 use crate::bundle::Bundle;
 use crate::domain::canonical;
 use crate::domain::decision::Verdict;
+use crate::domain::effect::ToolKind;
 use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
+use crate::effect;
 use crate::input::{VERSION, break_glass_json, quorum_json, time_json};
 use crate::rego::{DEADLINE, RegoEngine};
 
@@ -36,7 +37,7 @@ pub(super) fn ask(
     let mut waits = holds.map(str::to_owned);
     for (tool, _) in around.tools.iter().filter(|(_, tier)| *tier == Tier::T3) {
         let verdicts: Vec<_> =
-            BUILT.iter().map(|kind| verdict(&engine, tool, kind, Tier::T3)).collect();
+            ToolKind::ALL.iter().map(|kind| verdict(&engine, tool, *kind, Tier::T3)).collect();
         if verdicts.contains(&Some(Verdict::Allow)) {
             let message = format!("the irreversible tool `{tool}` is allowed without an approval");
             let (level, code) = (Level::Error, "lint.irreversible_unapproved");
@@ -58,7 +59,9 @@ pub(super) fn ask(
 /// A tool and an agent that nobody ever named, changing something, of every kind.
 fn default_allow(engine: &RegoEngine, open: &[String]) -> Vec<Finding> {
     let allowed = |tier: Tier| {
-        KINDS.iter().all(|kind| verdict(engine, NOBODY, kind, tier) == Some(Verdict::Allow))
+        ToolKind::ALL
+            .iter()
+            .all(|kind| verdict(engine, NOBODY, *kind, tier) == Some(Verdict::Allow))
     };
     let anybody = allowed(Tier::T2) || allowed(Tier::T3);
     let code = "lint.default_allow";
@@ -77,7 +80,7 @@ fn default_allow(engine: &RegoEngine, open: &[String]) -> Vec<Finding> {
 }
 
 /// The word about one such call; `None`: there is none, and that is a denial.
-fn verdict(engine: &RegoEngine, tool: &str, kind: &str, tier: Tier) -> Option<Verdict> {
+fn verdict(engine: &RegoEngine, tool: &str, kind: ToolKind, tier: Tier) -> Option<Verdict> {
     let input = canonical::bytes(&document(engine, tool, kind, tier));
     engine.decide(&input).ok().map(|answer| answer.verdict)
 }
@@ -86,7 +89,7 @@ fn text(value: &str) -> Json {
     Json::from(value)
 }
 
-fn document(engine: &RegoEngine, tool: &str, kind: &str, tier: Tier) -> Json {
+fn document(engine: &RegoEngine, tool: &str, kind: ToolKind, tier: Tier) -> Json {
     let empty = || Json::object::<String>([]);
     let list = || Json::Array(Vec::new());
     let digest = || text("sha256:0000000000000000000000000000000000000000000000000000000000000000");
@@ -113,7 +116,7 @@ fn document(engine: &RegoEngine, tool: &str, kind: &str, tier: Tier) -> Json {
     ]);
     let tool = Json::object([
         ("name", text(tool)),
-        ("kind", text(kind)),
+        ("kind", text(kind.as_str())),
         ("tier", text(tier.as_str())),
         ("read_only", Json::from(false)),
         ("definition", digest()),
@@ -127,7 +130,7 @@ fn document(engine: &RegoEngine, tool: &str, kind: &str, tier: Tier) -> Json {
         ("tool", tool),
         ("call", Json::object([("id", text(NOBODY))])),
         ("args", odd),
-        ("effect", effect(kind)),
+        ("effect", effect::unnamed(kind, NOBODY).to_json()),
         ("context", Json::object([("attested", empty()), ("claimed", empty())])),
         ("time", time_json(now)),
         ("findings", list()),
@@ -138,92 +141,4 @@ fn document(engine: &RegoEngine, tool: &str, kind: &str, tier: Tier) -> Json {
         ("observe", list()),
         ("history", Json::object(history)),
     ])
-}
-
-/// Something of this kind that is somewhere nobody named.
-fn effect(kind: &str) -> Json {
-    let number = || Json::from(0_u64);
-    match kind {
-        "http" | "fetch" => Json::object([
-            ("kind", text("http")),
-            ("method", text(if kind == "fetch" { "GET" } else { "POST" })),
-            ("scheme", text("https")),
-            ("host", text("zz-lint-probe.invalid")),
-            ("port", Json::from(443_u64)),
-            ("path", text("/zz")),
-            ("query", Json::Array(Vec::new())),
-            ("body_bytes", number()),
-        ]),
-        "file.read" | "file.write" | "file.list" => file(kind),
-        "model" => Json::object([
-            ("kind", text("model")),
-            ("model", text(NOBODY)),
-            ("upstreams", Json::Array(Vec::new())),
-            ("messages", number()),
-            ("output_tokens_max", number()),
-            ("functions", Json::Array(Vec::new())),
-            ("body_bytes", number()),
-        ]),
-        "mcp" => Json::object([
-            ("kind", text("mcp")),
-            ("server", text(NOBODY)),
-            ("transport", text("stdio")),
-            ("method", text("tools/call")),
-            ("name", text(NOBODY)),
-        ]),
-        "command" => Json::object([
-            ("kind", text("command")),
-            ("program", text("/zz/lint/probe")),
-            (
-                "digest",
-                text("sha256:0000000000000000000000000000000000000000000000000000000000000000"),
-            ),
-            ("argv", Json::Array(vec![text(NOBODY)])),
-            ("sandbox", text("S1")),
-            ("workspace", text("per_call")),
-        ]),
-        "sql" => Json::object([
-            ("kind", text("sql")),
-            ("engine", text("postgres")),
-            ("host", text("zz-lint-probe.invalid")),
-            ("port", Json::from(5432_u64)),
-            ("database", text(NOBODY)),
-            ("statement", text("delete")),
-            ("named_query", text(NOBODY)),
-            ("relations", Json::Array(vec![text(NOBODY)])),
-            ("functions", Json::Array(Vec::new())),
-            ("params", number()),
-            ("sql_sha256", text(NOBODY)),
-        ]),
-        "grpc" => Json::object([
-            ("kind", text("grpc")),
-            ("scheme", text("https")),
-            ("host", text("zz-lint-probe.invalid")),
-            ("port", Json::from(443_u64)),
-            ("service", text(NOBODY)),
-            ("method", text(NOBODY)),
-            ("request_bytes", number()),
-        ]),
-        _none => Json::object([("kind", text("none"))]),
-    }
-}
-
-fn file(kind: &str) -> Json {
-    let number = || Json::from(0_u64);
-    let mut members = vec![
-        ("kind", text("file")),
-        ("access", text(kind.strip_prefix("file.").unwrap_or(kind))),
-        ("root", text(NOBODY)),
-        ("path", text(NOBODY)),
-        ("file_kind", text(if kind == "file.list" { "directory" } else { "regular" })),
-        ("size", number()),
-        ("mode", number()),
-    ];
-    if kind == "file.write" {
-        members.push(("operation", text("replace")));
-        members.push(("bytes", number()));
-        members.push(("sha256", text(NOBODY)));
-        members.push(("before_sha256", text(NOBODY)));
-    }
-    Json::object(members)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::shape::{INPUT, Member, Shape};
+use super::shape::{INPUT, Shape};
 use crate::domain::json::Json;
 use crate::input::VERSION;
 
@@ -33,7 +33,7 @@ pub fn violations(document: &Json) -> Vec<String> {
     validator.iter_errors(&document).map(told).collect()
 }
 
-fn of(shape: &Shape) -> Value {
+fn of(shape: &'static Shape) -> Value {
     match shape {
         Shape::Open => json!({"type": "object"}),
         Shape::Text => json!({"type": "string"}),
@@ -42,11 +42,11 @@ fn of(shape: &Shape) -> Value {
         Shape::Flag => json!({"type": "boolean"}),
         Shape::Texts => json!({"type": "object", "additionalProperties": {"type": "string"}}),
         Shape::List(item) => json!({"type": "array", "items": of(item)}),
-        Shape::Object(members) => {
+        Shape::Object(_) | Shape::Effect => {
             let properties: Map<String, Value> =
-                members.iter().map(|member| (member.name.to_owned(), of(&member.shape))).collect();
-            let always = members.iter().filter(|member| member.always);
-            let required: Vec<&str> = always.map(|member: &Member| member.name).collect();
+                shape.members().map(|member| (member.name.to_owned(), of(&member.shape))).collect();
+            let always = shape.members().filter(|member| member.always);
+            let required: Vec<&str> = always.map(|member| member.name).collect();
             json!({
                 "type": "object", "properties": properties, "required": required,
                 "additionalProperties": false,

@@ -301,7 +301,9 @@ fn never_is(place: &Expr, shape: &Shape, value: &Value) -> String {
         Shape::Number => "it is a number".to_owned(),
         Shape::Flag => "it is `true` or `false`".to_owned(),
         Shape::List(_) => "it is a list".to_owned(),
-        Shape::Object(_) | Shape::Texts | Shape::Open => "it is an object".to_owned(),
+        Shape::Object(_) | Shape::Effect | Shape::Texts | Shape::Open => {
+            "it is an object".to_owned()
+        }
     };
     format!("`{}` is never {value}: {what}", shown(place))
 }
@@ -315,7 +317,9 @@ fn takes(shape: &Shape, value: &Value) -> bool {
         (Shape::Number, value) => matches!(value, Value::Number(_)),
         (Shape::Flag, value) => matches!(value, Value::Bool(_)),
         // Only scalars are asked for.
-        (Shape::OneOf(_) | Shape::Texts | Shape::List(_) | Shape::Object(_), _) => false,
+        (Shape::OneOf(_) | Shape::Texts | Shape::List(_) | Shape::Object(_) | Shape::Effect, _) => {
+            false
+        }
     }
 }
 

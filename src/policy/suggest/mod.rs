@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::domain::canonical;
+use crate::domain::effect::EffectKind;
 use crate::domain::json::Json;
+use crate::effect::{Conditions, conditions};
 use runs::is_runner;
 use shape::{Lines, literal};
 
@@ -100,7 +102,8 @@ fn effect(lines: &mut Lines, effects: &[&Json]) {
     };
     lines.note("what it touches, as the gate resolved it");
     lines.add(format!("input.effect.kind == {}", literal(&Json::from(kind.as_str()))));
-    let Facts { words, paths, lists } = facts(kind);
+    let Conditions { words, paths, lists } =
+        EffectKind::parse(kind).map(conditions).unwrap_or_default();
     let given = |name: &str| -> Vec<&Json> {
         effects.iter().filter_map(|effect| effect.get(name)).collect()
     };
@@ -117,43 +120,6 @@ fn effect(lines: &mut Lines, effects: &[&Json]) {
     }
     for (name, values) in seen(lists) {
         lines.within(&format!("input.effect.{name}"), &values);
-    }
-}
-
-/// The facts of one kind of effect that a rule asks for.
-#[derive(Default)]
-struct Facts {
-    /// One of those that were seen.
-    words: &'static [&'static str],
-    /// In the directory of those that were seen, or like them.
-    paths: &'static [&'static str],
-    /// Lists of which every item was seen.
-    lists: &'static [&'static str],
-}
-
-/// What is not here follows from the arguments, which have conditions of their own, or from the binding.
-fn facts(kind: &str) -> Facts {
-    match kind {
-        "http" => Facts {
-            words: &["method", "scheme", "host", "port"],
-            paths: &["path", "query"],
-            lists: &[],
-        },
-        "file" => Facts { words: &["access", "root", "operation"], paths: &["path"], lists: &[] },
-        "mcp" => Facts { words: &["server", "transport", "method", "name"], ..Facts::default() },
-        "sql" => Facts {
-            words: &["engine", "host", "port", "database", "statement", "named_query"],
-            paths: &[],
-            lists: &["relations", "functions"],
-        },
-        "command" => Facts { words: &["program", "sandbox", "workspace"], ..Facts::default() },
-        "model" => {
-            Facts { words: &["model"], paths: &["output_tokens_max"], lists: &["functions"] }
-        }
-        "grpc" => {
-            Facts { words: &["scheme", "host", "port", "service", "method"], ..Facts::default() }
-        }
-        _ => Facts::default(),
     }
 }
 

@@ -49,6 +49,10 @@ macro_rules! closed {
             #[allow(dead_code, reason = "not every set is enumerated")]
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
+            /// The text of every value, in the same order.
+            #[allow(dead_code, reason = "not every set is listed")]
+            pub const TEXTS: &'static [&'static str] = &[$($text,)*];
+
             /// Its text.
             #[must_use]
             pub const fn as_str(self) -> &'static str {

@@ -1,7 +1,72 @@
-//! What a call would touch, as typed facts: policies read these and never parse strings.
+//! The kinds of tools, and what a call of each would touch, as typed facts: policies read these and never parse strings.
 
+use super::closed::closed;
 use super::facts::Finding;
 use super::json::Json;
+
+closed! {
+    /// The kinds of tools that a gate can bind (`input.tool.kind`).
+    pub enum ToolKind {
+        /// One HTTP request.
+        Http = "http",
+        /// A URL of the agent's choice.
+        Fetch = "fetch",
+        /// One file beneath a root.
+        FileRead = "file.read",
+        /// The entries of one directory beneath a root.
+        FileList = "file.list",
+        /// One file beneath a root, made, replaced or deleted.
+        FileWrite = "file.write",
+        /// One program inside a sandbox.
+        Command = "command",
+        /// One statement of a database.
+        Sql = "sql",
+        /// A model, asked at one of several upstreams.
+        Model = "model",
+        /// One unary method of a gRPC service.
+        Grpc = "grpc",
+        /// One tool or method of an MCP server.
+        Mcp = "mcp",
+    }
+}
+
+closed! {
+    /// The kinds of effects (`input.effect.kind`).
+    pub enum EffectKind {
+        /// Nothing was resolved.
+        None = "none",
+        /// One HTTP request.
+        Http = "http",
+        /// One file.
+        File = "file",
+        /// One question to a model.
+        Model = "model",
+        /// One request to an MCP server.
+        Mcp = "mcp",
+        /// One program with its arguments.
+        Command = "command",
+        /// One statement of a database.
+        Sql = "sql",
+        /// One call of a unary method.
+        Grpc = "grpc",
+    }
+}
+
+impl ToolKind {
+    /// The kind of effect that calls of such a tool have.
+    #[must_use]
+    pub const fn effect(self) -> EffectKind {
+        match self {
+            Self::Http | Self::Fetch => EffectKind::Http,
+            Self::FileRead | Self::FileList | Self::FileWrite => EffectKind::File,
+            Self::Command => EffectKind::Command,
+            Self::Sql => EffectKind::Sql,
+            Self::Model => EffectKind::Model,
+            Self::Grpc => EffectKind::Grpc,
+            Self::Mcp => EffectKind::Mcp,
+        }
+    }
+}
 
 /// The facts of one prepared call (`input.effect`).
 #[derive(Clone, PartialEq, Debug)]
@@ -115,7 +180,7 @@ pub struct Grpc {
 impl Grpc {
     fn to_json(&self) -> Json {
         Json::object([
-            ("kind", Json::from("grpc")),
+            kind(EffectKind::Grpc),
             ("scheme", Json::from(self.scheme.as_str())),
             ("host", Json::from(self.host.as_str())),
             ("port", Json::from(u64::from(self.port))),
@@ -168,7 +233,7 @@ impl Sql {
             texts.iter().map(|text| Json::from(text.as_str())).collect::<Vec<_>>().into()
         };
         let mut members = vec![
-            ("kind", Json::from("sql")),
+            kind(EffectKind::Sql),
             ("engine", Json::from(self.engine.as_str())),
             ("database", Json::from(self.database.as_str())),
             ("statement", Json::from(self.statement.as_str())),
@@ -197,9 +262,9 @@ impl Effect {
     #[must_use]
     pub fn to_json(&self) -> Json {
         match self {
-            Self::None => Json::object([("kind", Json::from("none"))]),
+            Self::None => Json::object([kind(EffectKind::None)]),
             Self::Http { method, scheme, host, port, path, query, body_bytes } => Json::object([
-                ("kind", Json::from("http")),
+                kind(EffectKind::Http),
                 ("method", Json::from(method.as_str())),
                 ("scheme", Json::from(scheme.as_str())),
                 ("host", Json::from(host.as_str())),
@@ -208,13 +273,13 @@ impl Effect {
                 ("query", query.iter().map(pair).collect::<Vec<_>>().into()),
                 ("body_bytes", Json::from(*body_bytes)),
             ]),
-            Self::File { access, root, path, kind, size, mode, change } => {
+            Self::File { access, root, path, kind: file_kind, size, mode, change } => {
                 let mut members = vec![
-                    ("kind", Json::from("file")),
+                    kind(EffectKind::File),
                     ("access", Json::from(access.as_str())),
                     ("root", Json::from(root.as_str())),
                     ("path", Json::from(path.as_str())),
-                    ("file_kind", Json::from(kind.as_str())),
+                    ("file_kind", Json::from(file_kind.as_str())),
                     ("size", Json::from(*size)),
                     ("mode", Json::from(u64::from(*mode))),
                 ];
@@ -229,7 +294,7 @@ impl Effect {
                 functions,
                 body_bytes,
             } => Json::object([
-                ("kind", Json::from("model")),
+                kind(EffectKind::Model),
                 ("model", Json::from(model.as_str())),
                 ("upstreams", upstreams.iter().map(Upstream::to_json).collect::<Vec<_>>().into()),
                 ("messages", Json::from(*messages)),
@@ -244,14 +309,14 @@ impl Effect {
             Self::Grpc(grpc) => grpc.to_json(),
             Self::Recorded { effect, .. } => effect.clone(),
             Self::Mcp { server, transport, method, name } => Json::object([
-                ("kind", Json::from("mcp")),
+                kind(EffectKind::Mcp),
                 ("server", Json::from(server.as_str())),
                 ("transport", Json::from(transport.as_str())),
                 ("method", Json::from(method.as_str())),
                 ("name", Json::from(name.as_str())),
             ]),
             Self::Command { program, digest, argv, sandbox, workspace } => Json::object([
-                ("kind", Json::from("command")),
+                kind(EffectKind::Command),
                 ("program", Json::from(program.as_str())),
                 ("digest", Json::from(digest.as_str())),
                 (
@@ -290,6 +355,10 @@ impl Upstream {
             ("model", Json::from(self.model.as_str())),
         ])
     }
+}
+
+fn kind(kind: EffectKind) -> (&'static str, Json) {
+    ("kind", Json::from(kind.as_str()))
 }
 
 fn written(change: &Change) -> [(&'static str, Json); 4] {

@@ -18,6 +18,7 @@ use super::{mirror, stream};
 use crate::clock::random16;
 use crate::domain::canonical;
 use crate::domain::code::Code;
+use crate::domain::effect::ToolKind;
 use crate::domain::id::CallId;
 use crate::domain::json::Json;
 use crate::enforce::{CallRequest, Fault, Road, Run, Thread};
@@ -194,7 +195,7 @@ fn tool(
     if let Some(tool) = found.as_ref().filter(|_| manner.style.modern) {
         mirror::params(&exchange.headers, &tool.input_schema, args)?;
     }
-    let server = found.is_some_and(|tool| tool.kind == "mcp");
+    let server = found.is_some_and(|tool| tool.kind == ToolKind::Mcp.as_str());
     Ok(Asked {
         tool: name,
         arguments: ask.arguments(),

@@ -7,6 +7,7 @@ use super::ask::Request;
 use super::reply::{Answer, Refused};
 use super::view::View;
 use crate::catalog::server::METHODS;
+use crate::domain::effect::ToolKind;
 use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
 use crate::enforce::ToolView;
@@ -212,7 +213,7 @@ impl Shown {
     }
 }
 
-const MCP: &str = "mcp";
+const MCP: &str = ToolKind::Mcp.as_str();
 
 /// Whether this is another method of a server and no tool.
 fn is_method(tool: &ToolView) -> bool {

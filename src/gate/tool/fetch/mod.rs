@@ -15,11 +15,11 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use serde::Deserialize;
 
-use super::http::{RequestError, failed, headers_of, not_connected, sources};
 use super::net::{
     self, Client, Clients, Pace, Resolve, SendError, Trust, Unread, is_encoded, whole,
 };
 use super::probe::{self, Point, State};
+use super::request::{RequestError, failed, headers_of, not_connected, sources};
 use super::shape::{self, Value, lenient};
 use super::{ToolExecutor, content};
 use crate::catalog::binding::{self, Credential};

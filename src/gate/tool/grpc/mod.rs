@@ -22,9 +22,9 @@ use prost_reflect::{DynamicMessage, MethodDescriptor};
 
 use self::status::Status;
 use super::ToolExecutor;
-use super::http::{RequestError, failed, headers_of, not_connected, of_call};
 use super::net::{self, Client, Resolve, SendError, Trust};
 use super::probe::{self, Point};
+use super::request::{RequestError, failed, headers_of, not_connected, of_call};
 use crate::catalog::address::Cidr;
 use crate::catalog::binding::Credential;
 use crate::catalog::grpc;

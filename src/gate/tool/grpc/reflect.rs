@@ -233,7 +233,7 @@ fn words(words: &str) -> Error {
 }
 
 fn refused(error: &(dyn std::error::Error + 'static)) -> Error {
-    let refusal = crate::tool::http::refusal(error).cloned();
+    let refusal = crate::tool::request::refusal(error).cloned();
     refusal.map_or(Error::Connection, Error::Refused)
 }
 

@@ -7,7 +7,7 @@ use super::list::{LIST_BYTES_MAX, PAGES_MAX, TOOLS_MAX};
 use super::traffic::Broken;
 use crate::catalog::command::ElfError;
 use crate::domain::json;
-use crate::tool::http::RequestError;
+use crate::tool::request::RequestError;
 use crate::tool::{net, sandbox};
 
 /// What stands between the gate and one server.

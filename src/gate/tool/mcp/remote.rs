@@ -21,8 +21,8 @@ use crate::catalog::server;
 use crate::ledger::fuse::Fuse;
 use crate::mcp::http::{Form, Messages, Session, Unread, mirror, session_id};
 use crate::mcp::rpc::{Id, Message};
-use crate::tool::http::{headers_of, push_pair};
 use crate::tool::net::{Client, Refused, Resolve, SendError, is_encoded};
+use crate::tool::request::{headers_of, push_pair};
 
 /// Bytes of a body that only says why something failed.
 const ERROR_BYTES_MAX: usize = 64 * 1024;

@@ -15,13 +15,13 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 
 use self::ask::{Ask, AskError, Size};
-use super::http::{RequestError, failed, headers_of, of_call, refusal};
 use super::net::{Client, Resolve, SendError, Unread, whole};
 use super::probe::{self, Point};
+use super::request::{RequestError, failed, headers_of, of_call, refusal};
 use super::{Error, ToolExecutor};
 use crate::catalog::binding::{self, Api, Credential};
-use crate::catalog::config::Price;
 use crate::catalog::host::Origin;
+use crate::catalog::model::config::Price;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::decision::Reason;

@@ -8,6 +8,7 @@ use super::{Tool, ToolExecutor};
 use crate::catalog::schema::Schema;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
+use crate::domain::effect::ToolKind;
 use crate::domain::facts::ToolFacts;
 use crate::domain::id::ToolName;
 use crate::domain::json::{Json, Limits};
@@ -70,8 +71,11 @@ fn tool_of(tool: &Json, executor: &Arc<dyn ToolExecutor>) -> Result<Tool, String
     let input_schema = text("input_schema")?.as_bytes().to_vec();
     let json = Json::parse(&input_schema, &Limits::FILE).map_err(|e| e.to_string())?;
     // As the kinds' own readers compile them.
-    let schema =
-        if text("kind")? == "mcp" { Schema::of_server(&json) } else { Schema::compile(&json) };
+    let schema = if text("kind")? == ToolKind::Mcp.as_str() {
+        Schema::of_server(&json)
+    } else {
+        Schema::compile(&json)
+    };
     let facts = ToolFacts {
         name: ToolName::parse(text("name")?).ok_or_else(|| bad("name"))?,
         kind: text("kind")?.to_owned(),

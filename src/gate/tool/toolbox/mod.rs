@@ -6,19 +6,12 @@ use std::sync::Arc;
 
 pub mod described;
 
-use super::ToolExecutor;
-use super::command::Command;
-use super::fetch::Fetch;
-use super::file::{FileList, FileRead, FileWrite};
-use super::grpc::Grpc;
-use super::http::Http;
-use super::mcp::{McpTool, Upstreams};
-use super::model::Model;
+use super::mcp::Upstreams;
 use super::net::{Resolve, System};
 use super::sandbox::Workspaces;
 use super::scrub::{Scrub, Scrubbed};
-use super::sql::SqlTool;
-use crate::catalog::binding::{Binding, Kind};
+use super::{ToolExecutor, open};
+use crate::catalog::Binding;
 use crate::catalog::schema::Schema;
 use crate::catalog::secret::Secret;
 use crate::catalog::web_url;
@@ -26,7 +19,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::decision::{Alarm, Reason};
-use crate::domain::effect::Effect;
+use crate::domain::effect::{Effect, ToolKind};
 use crate::domain::facts::{Finding, ToolFacts};
 use crate::domain::id::{RunId, ToolName};
 use crate::domain::json::Json;
@@ -210,7 +203,6 @@ fn tool(
     upstreams: &Upstreams,
     resolve: &Arc<dyn Resolve>,
 ) -> Result<Tool, super::Error> {
-    let levels = upstreams.levels();
     let facts = ToolFacts {
         name: binding.name,
         kind: binding.kind.as_str().to_owned(),
@@ -223,35 +215,9 @@ fn tool(
         cost_micro_usd: binding.cost_micro_usd,
         dedupe: binding.dedupe,
     };
-    let most = facts.result_bytes_max;
-    let signers = if let Kind::Mcp(mcp) = &binding.kind {
-        Arc::clone(&mcp.signers)
-    } else {
-        Vec::new().into()
-    };
-    let executor: Arc<dyn ToolExecutor> = match binding.kind {
-        Kind::Http(http) => Arc::new(Http::new(*http, facts.read_only, most, Arc::clone(resolve))?),
-        Kind::Fetch(fetch) => Arc::new(Fetch::new(*fetch, most, Arc::clone(resolve))?),
-        Kind::FileRead(root) => Arc::new(FileRead::new(&root, most)?),
-        Kind::FileList(listing) => Arc::new(FileList::new(&listing, most)?),
-        Kind::FileWrite(writing) => Arc::new(FileWrite::new(&writing)?),
-        Kind::Model(model) => Arc::new(Model::new(model, facts.cost_micro_usd, most, resolve)?),
-        Kind::Command(command) => {
-            let shared = (upstreams.workspaces(), upstreams.places());
-            Arc::new(Command::new(*command, facts.read_only, most, levels, shared)?)
-        }
-        Kind::Sql(sql) => Arc::new(SqlTool::new(*sql, most, Arc::clone(resolve))?),
-        Kind::Grpc(grpc) => Arc::new(Grpc::new(*grpc, &facts, Arc::clone(resolve))?),
-        Kind::Mcp(mcp) => {
-            let server = &mcp.server.name;
-            let upstream =
-                upstreams.get(server).ok_or_else(|| super::Error::NoServer(server.clone()))?;
-            if let Some(demand) = mcp.server.demand() {
-                levels.meet(demand)?;
-            }
-            Arc::new(McpTool::new(Arc::clone(upstream), *mcp, facts.read_only, most)?)
-        }
-    };
+    let signers =
+        binding.kind.mcp().map_or_else(|| Vec::new().into(), |mcp| Arc::clone(&mcp.signers));
+    let executor = open(binding.kind, &facts, upstreams, resolve)?;
     Ok(Tool {
         facts: Arc::new(facts),
         description: binding.description,
@@ -295,7 +261,7 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
         return refused(call, Some(facts), reasons);
     }
     // A panic is a refusal too, and goes on the books as one.
-    let opened = catch_unwind(AssertUnwindSafe(|| open(tool, facts.tier, &call)));
+    let opened = catch_unwind(AssertUnwindSafe(|| resolved(tool, facts.tier, &call)));
     match opened.unwrap_or_else(|_| Err(vec![panicked()])) {
         Ok(Opened { effect, .. }) if toolbox.scrub.finds(&decoded(&effect, &facts.kind)) => {
             Prepared::refused(call, Some(facts), Vec::new()).alarming(Alarm::Credential)
@@ -317,7 +283,7 @@ struct Opened {
 }
 
 /// Only a call that is said to be reversible keeps what undoes it.
-fn open(tool: &Tool, tier: Tier, call: &ToolCall) -> Result<Opened, Vec<Reason>> {
+fn resolved(tool: &Tool, tier: Tier, call: &ToolCall) -> Result<Opened, Vec<Reason>> {
     let (effect, hold) = tool.executor.prepare(call)?;
     let kept = match tier {
         Tier::T1 => tool.executor.pre_image(&*hold).map_err(|reason| vec![reason])?,
@@ -341,7 +307,7 @@ fn findings(args: &Json, effect: &Effect, kind: &str) -> Vec<Finding> {
 /// What a URL among the arguments decodes to: its path, and each name with its value.
 fn decoded(effect: &Effect, kind: &str) -> Json {
     let Effect::Http { path, query, .. } = effect else { return Json::Null };
-    if kind != "fetch" {
+    if kind != ToolKind::Fetch.as_str() {
         return Json::Null;
     }
     let pairs = query.iter().map(|(name, value)| format!("{name}={value}"));

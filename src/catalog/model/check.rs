@@ -1,15 +1,19 @@
 //! The `model` kind as it is written: places that are asked in order, their ids and prices.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
-use super::binding::{self, Api, Place};
 use super::config::{self, Price};
-use super::host::Origin;
-use super::template::PathTemplate;
-use super::{Problems, Surroundings, http};
+use super::{Api, Model, ModelUpstream};
+use crate::binding::Place;
+use crate::check::Draft;
 use crate::domain::canonical;
 use crate::domain::id::ToolName;
 use crate::domain::json::{Json, Limits};
+use crate::host::Origin;
+use crate::schema::Schema;
+use crate::template::PathTemplate;
+use crate::{Kind, Problems, Section, Surroundings, Tool, outbound};
 
 /// Tokens one call may write at most, whatever a binding says.
 pub(super) const OUTPUT_TOKENS_MAX: u64 = 1_000_000;
@@ -39,7 +43,7 @@ const SCHEMA: &str = r#"{"type":"object","additionalProperties":false,"required"
 "response_format":{"type":"object","required":["type"],"properties":{"type":{"enum":["text","json_object","json_schema"]}}}}}"#;
 
 /// The schema of the arguments, with the ids of this binding and its bound.
-pub(super) fn schema(model: &config::Model) -> Vec<u8> {
+fn schema(model: &config::Model) -> Vec<u8> {
     let Ok(Json::Object(mut schema)) = Json::parse(SCHEMA.as_bytes(), &Limits::ARGUMENTS) else {
         return Vec::new();
     };
@@ -55,17 +59,25 @@ pub(super) fn schema(model: &config::Model) -> Vec<u8> {
     canonical::bytes(&Json::Object(schema))
 }
 
-pub(super) fn check(
-    tool: &config::Tool,
-    at: &str,
-    around: &Surroundings<'_>,
-    problems: &mut Problems,
-) -> Option<binding::Model> {
-    let at = format!("{at}.model");
-    let Some(model) = &tool.model else {
-        problems.add(at, "a tool of kind `model` needs it");
-        return None;
-    };
+impl Section for config::Model {
+    fn takes_credentials(&self) -> bool {
+        false
+    }
+
+    fn secret_files(&self) -> Vec<&Path> {
+        let all = self.upstreams.iter().flat_map(|place| &place.credentials);
+        all.filter_map(|one| one.file.as_deref()).collect()
+    }
+
+    fn check(&self, draft: &Draft<'_>, problems: &mut Problems) -> Option<(Schema, Kind)> {
+        let schema = draft.schema(Some(&schema(self)), problems);
+        let model = upstreams(self, draft, problems);
+        Some((schema?, Kind::Model(model)))
+    }
+}
+
+fn upstreams(model: &config::Model, draft: &Draft<'_>, problems: &mut Problems) -> Model {
+    let at = format!("{}.model", draft.at);
     let output_tokens_max = model.output_tokens_max;
     if !(1..=OUTPUT_TOKENS_MAX).contains(&output_tokens_max) {
         problems.add(format!("{at}.output_tokens_max"), format!("is 1 to {OUTPUT_TOKENS_MAX}"));
@@ -84,14 +96,14 @@ pub(super) fn check(
         if !names.insert(place.name.as_str()) {
             problems.add(format!("{at}.name"), format!("`{}` is there twice", place.name));
         }
-        upstreams.extend(upstream(place, &at, around, problems));
+        upstreams.extend(upstream(place, &at, draft.around, problems));
     }
-    priced(tool, model, &at, problems);
-    Some(binding::Model { output_tokens_max, image_tokens_max, upstreams })
+    priced(draft.tool, model, &at, problems);
+    Model { output_tokens_max, image_tokens_max, upstreams }
 }
 
 /// What a call costs is said once, and for every place or for none.
-fn priced(tool: &config::Tool, model: &config::Model, at: &str, problems: &mut Problems) {
+fn priced(tool: &Tool, model: &config::Model, at: &str, problems: &mut Problems) {
     let with = model.upstreams.iter().filter(|place| place.price.is_some()).count();
     if with > 0 && tool.cost_micro_usd.is_some() {
         problems.add(at, "has prices for tokens and `cost_micro_usd` for a call: say one of them");
@@ -106,7 +118,7 @@ fn upstream(
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,
-) -> Option<binding::ModelUpstream> {
+) -> Option<ModelUpstream> {
     if ToolName::parse(&place.name).is_none() {
         let message = format!("`{}` is not [A-Za-z0-9_.-]{{1,128}}", place.name);
         problems.add(format!("{at}.name"), message);
@@ -119,23 +131,23 @@ fn upstream(
             None
         }
     };
-    let ranges = http::ranges(&place.private_addresses, at, problems);
-    let credentials = http::credentials(&place.credentials, at, around, problems);
+    let ranges = outbound::ranges(&place.private_addresses, at, problems);
+    let credentials = outbound::credentials(&place.credentials, at, around, problems);
     if credentials.iter().any(|c| matches!(c.place, Place::Query(_))) {
         problems.add(format!("{at}.credentials"), "are headers for kind `model`");
     }
     let origin = problems.take(&format!("{at}.url"), Origin::parse(&place.url));
     if let Some((origin, _)) = &origin {
-        http::reachable(origin, &ranges, !credentials.is_empty(), at, problems);
+        outbound::reachable(origin, &ranges, !credentials.is_empty(), at, problems);
     }
     let path = origin.as_ref().and_then(|(_, path)| base(path, at, problems));
     let to = origin.as_ref().map(|(origin, _)| origin);
-    let ca = http::ca(place.ca_file.as_deref(), to, at, around, problems);
-    let headers = http::headers(&place.headers, at, problems);
+    let ca = outbound::ca(place.ca_file.as_deref(), to, at, around, problems);
+    let headers = outbound::headers(&place.headers, at, problems);
     models(&place.models, at, problems);
     price(place.price, at, problems);
     let output_tokens_field = output_tokens_field(place, to, at, problems);
-    Some(binding::ModelUpstream {
+    Some(ModelUpstream {
         name: place.name.clone(),
         api: api?,
         origin: origin?.0,

@@ -1,13 +1,14 @@
 //! Tools that work on files beneath a root: which root, and what of it nobody is given.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::{Error, Surroundings, bounded};
-use crate::Problems;
-use crate::binding::{Kind, Listing, Root, Writing};
-use crate::config;
+use super::{Listing, Root, Writing, config};
+use crate::check::{Draft, Error, Surroundings, bounded};
+use crate::domain::effect::ToolKind;
 use crate::domain::id::ToolName;
 use crate::file_name::{fold, is_secret};
+use crate::schema::Schema;
+use crate::{Kind, Problems, Section};
 
 /// Entries of a listing.
 pub(crate) const ENTRIES: u64 = 1000;
@@ -35,60 +36,60 @@ const WRITE: &str = r#"{"type":"object","required":["path"],"properties":{
 "mode":{"enum":["write","create","replace","delete"],"description":"`create` if it is not there, `replace` if it is, `write` (default) either; `delete` takes no content"},
 "if_match":{"type":"string","pattern":"^[0-9a-f]{64}$","description":"SHA-256 of what has to be there now"}}}"#;
 
-/// Arguments of a tool of this kind whose binding brings no schema.
-pub(super) fn schema(kind: &str) -> Option<&'static str> {
-    match kind {
-        "file.read" => Some(READ),
-        "file.list" => Some(LIST),
-        "file.write" => Some(WRITE),
-        _ => None,
+impl Section for config::File {
+    fn takes_credentials(&self) -> bool {
+        false
+    }
+
+    fn secret_files(&self) -> Vec<&Path> {
+        Vec::new()
+    }
+
+    fn check(&self, draft: &Draft<'_>, problems: &mut Problems) -> Option<(Schema, Kind)> {
+        let own = if draft.kind == ToolKind::FileList {
+            LIST
+        } else if draft.kind == ToolKind::FileWrite {
+            WRITE
+        } else {
+            READ
+        };
+        let schema = draft.schema(Some(own.as_bytes()), problems);
+        let kind = beneath(self, draft, problems);
+        Some((schema?, kind?))
     }
 }
 
-/// A tool of one of these kinds.
-pub(super) fn check(
-    tool: &config::Tool,
-    at: &str,
-    around: &Surroundings<'_>,
-    secrets: &[PathBuf],
-    problems: &mut Problems,
-) -> Option<Kind> {
-    let kind = tool.kind.as_str();
+fn beneath(file: &config::File, draft: &Draft<'_>, problems: &mut Problems) -> Option<Kind> {
+    let Draft { tool, at, around, secrets, kind } = *draft;
     let place = format!("{at}.file");
-    let Some(file) = &tool.file else {
-        problems.add(place, format!("a tool of kind `{kind}` needs it"));
-        return None;
-    };
     foreign(kind, file, &place, problems);
     let root = root(file, &place, around, secrets, problems);
-    match kind {
-        "file.list" => {
-            let entries = bounded(file.entries_max, ENTRIES, ENTRIES_MAX);
-            let entries = problems.take(&format!("{place}.entries_max"), entries);
-            let depth = bounded(file.depth_max, DEPTH, DEPTH_MAX);
-            let depth = problems.take(&format!("{place}.depth_max"), depth);
-            let (root, entries_max, depth_max) = (root?, entries?, depth?);
-            Some(Kind::FileList(Listing { root, entries_max, depth_max }))
-        }
-        "file.write" => {
-            if tool.read_only {
-                problems.add(format!("{at}.read_only"), "a tool that writes is not read only");
-            }
-            if tool.tier.as_deref() == Some("T0") {
-                problems.add(format!("{at}.tier"), "a tool that writes is at least `T1`");
-            }
-            Some(Kind::FileWrite(Writing { root: root?, create_parents: file.create_parents }))
-        }
-        _ => root.map(Kind::FileRead),
+    if kind == ToolKind::FileList {
+        let entries = bounded(file.entries_max, ENTRIES, ENTRIES_MAX);
+        let entries = problems.take(&format!("{place}.entries_max"), entries);
+        let depth = bounded(file.depth_max, DEPTH, DEPTH_MAX);
+        let depth = problems.take(&format!("{place}.depth_max"), depth);
+        let (root, entries_max, depth_max) = (root?, entries?, depth?);
+        return Some(Kind::FileList(Listing { root, entries_max, depth_max }));
     }
+    if kind != ToolKind::FileWrite {
+        return root.map(Kind::FileRead);
+    }
+    if tool.read_only {
+        problems.add(format!("{at}.read_only"), "a tool that writes is not read only");
+    }
+    if tool.tier.as_deref() == Some("T0") {
+        problems.add(format!("{at}.tier"), "a tool that writes is at least `T1`");
+    }
+    Some(Kind::FileWrite(Writing { root: root?, create_parents: file.create_parents }))
 }
 
 /// What belongs to another kind.
-fn foreign(kind: &str, file: &config::File, at: &str, problems: &mut Problems) {
+fn foreign(kind: ToolKind, file: &config::File, at: &str, problems: &mut Problems) {
     let given = [
-        ("create_parents", file.create_parents, "file.write"),
-        ("entries_max", file.entries_max.is_some(), "file.list"),
-        ("depth_max", file.depth_max.is_some(), "file.list"),
+        ("create_parents", file.create_parents, ToolKind::FileWrite),
+        ("entries_max", file.entries_max.is_some(), ToolKind::FileList),
+        ("depth_max", file.depth_max.is_some(), ToolKind::FileList),
     ];
     for (member, there, of) in given {
         if there && of != kind {

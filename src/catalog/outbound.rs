@@ -1,21 +1,18 @@
-//! The checks of an `http` binding.
+//! Checks that everything reached over a network shares: addresses, headers, authorities and credentials.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use http::{HeaderName, HeaderValue};
 
+use super::Problems;
 use super::address::{Cidr, is_public};
 use super::binding::{self, Place};
 use super::check::Surroundings;
 use super::config;
 use super::host::{self, Host, Origin};
-use super::schema::Schema;
 use super::secret::Secret;
-use super::template::{Body, BodyTemplate, PathTemplate, Template};
-use super::{ConfigError, Problems};
-use crate::domain::json::{Json, Limits};
 
-const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 /// Headers the gate writes itself or that change how a message is framed.
 pub(super) const OURS: &[&str] = &[
     "host",
@@ -43,59 +40,6 @@ pub(super) const SECRET: &[&str] =
     &["authorization", "cookie", "proxy-authorization", "x-api-key", "api-key"];
 /// Bytes of a CA file.
 const CA_BYTES_MAX: u64 = 1 << 20;
-
-pub(super) fn check(
-    tool: &config::Tool,
-    schema: Option<&Schema>,
-    at: &str,
-    around: &Surroundings<'_>,
-    problems: &mut Problems,
-) -> Option<binding::Http> {
-    let credentials = credentials(&tool.credentials, at, around, problems);
-    let Some(http) = &tool.http else {
-        problems.add(format!("{at}.http"), "a tool of kind `http` needs it");
-        return None;
-    };
-    let at = format!("{at}.http");
-    let method = method(&http.method, &at, problems);
-    let origin = problems.take(&format!("{at}.url"), Origin::parse(&http.url));
-    let ranges = ranges(&http.private_addresses, &at, problems);
-    if let Some((origin, _)) = &origin {
-        reachable(origin, &ranges, !tool.credentials.is_empty(), &at, problems);
-    }
-    let path = origin
-        .as_ref()
-        .and_then(|(_, path)| problems.take(&format!("{at}.url"), PathTemplate::parse(path)));
-    let query = query(&http.query, &at, problems);
-    let headers = headers(&http.headers, &at, problems);
-    let body = body(http.body.as_ref(), &http.method, &format!("{at}.body"), problems);
-    let to = origin.as_ref().map(|(origin, _)| origin);
-    let ca = ca(http.ca_file.as_deref(), to, &at, around, problems);
-    if let Some(schema) = schema {
-        known(schema, path.as_ref(), &query, body.as_ref(), &at, problems);
-    }
-    let (origin, _) = origin?;
-    Some(binding::Http {
-        method: method?,
-        origin,
-        path: path?,
-        query,
-        headers,
-        body: body?,
-        private_addresses: ranges,
-        ca: ca?,
-        credentials,
-    })
-}
-
-fn method(method: &str, at: &str, problems: &mut Problems) -> Option<http::Method> {
-    if !METHODS.contains(&method) {
-        let known = METHODS.join("`, `");
-        problems.add(format!("{at}.method"), format!("`{method}` is none of `{known}`"));
-        return None;
-    }
-    problems.take(&format!("{at}.method"), http::Method::from_bytes(method.as_bytes()))
-}
 
 pub(super) fn ranges(list: &[String], at: &str, problems: &mut Problems) -> Vec<Cidr> {
     let numbered = list.iter().enumerate();
@@ -141,26 +85,8 @@ pub(super) fn reachable(
     }
 }
 
-fn query(
-    query: &std::collections::BTreeMap<String, String>,
-    at: &str,
-    problems: &mut Problems,
-) -> Vec<(String, Template)> {
-    let mut out = Vec::new();
-    for (name, template) in query {
-        let at = format!("{at}.query.{name}");
-        if name.is_empty() || name.contains(['{', '}']) {
-            problems.add(at.as_str(), "the name of a query parameter is literal");
-        }
-        if let Some(template) = problems.take(&at, Template::parse(template)) {
-            out.push((name.clone(), template));
-        }
-    }
-    out
-}
-
 pub(super) fn headers(
-    headers: &std::collections::BTreeMap<String, String>,
+    headers: &BTreeMap<String, String>,
     at: &str,
     problems: &mut Problems,
 ) -> Vec<(HeaderName, HeaderValue)> {
@@ -169,7 +95,7 @@ pub(super) fn headers(
 
 /// Literal headers, wherever they are listed.
 pub(super) fn literal(
-    headers: &std::collections::BTreeMap<String, String>,
+    headers: &BTreeMap<String, String>,
     at: &str,
     problems: &mut Problems,
 ) -> Vec<(HeaderName, HeaderValue)> {
@@ -196,39 +122,6 @@ fn header_name(name: &str, at: &str, problems: &mut Problems) -> Option<HeaderNa
         return None;
     }
     problems.take(at, HeaderName::from_bytes(lower.as_bytes()))
-}
-
-fn body(
-    body: Option<&serde_json::Value>,
-    method: &str,
-    at: &str,
-    problems: &mut Problems,
-) -> Option<Body> {
-    let Some(value) = body else {
-        if matches!(method, "POST" | "PUT" | "PATCH") {
-            problems.add(at, format!("say what a {method} sends: `none`, `args` or a JSON object"));
-            return None;
-        }
-        return Some(Body::None);
-    };
-    let read = match value.as_str() {
-        Some("none") => Ok(Body::None),
-        Some("args") => Ok(Body::Args),
-        Some(other) => Err(format!("`{other}` is none of `none`, `args` or a JSON object")),
-        None if value.is_object() || value.is_array() => {
-            Json::parse(value.to_string().as_bytes(), &Limits::ARGUMENTS)
-                .map_err(|error| error.to_string())
-                .and_then(|value| BodyTemplate::parse(&value).map_err(|e| e.to_string()))
-                .map(|template| Body::Json(Box::new(template)))
-        }
-        None => Err("a body is `none`, `args` or a JSON object".into()),
-    };
-    let read = problems.take(at, read)?;
-    if read != Body::None && matches!(method, "GET" | "HEAD") {
-        problems.add(at, format!("a {method} has no body"));
-        return None;
-    }
-    Some(read)
 }
 
 pub(super) fn ca(
@@ -324,41 +217,4 @@ pub(super) fn secret(
         }
     };
     Some((secret?, reference))
-}
-
-/// Every place must name an argument that exists, and a path cannot do without its own.
-fn known(
-    schema: &Schema,
-    path: Option<&PathTemplate>,
-    query: &[(String, Template)],
-    body: Option<&Body>,
-    at: &str,
-    problems: &mut Problems,
-) {
-    let mut check = |place: String, argument: &str, needed: bool| {
-        if !schema.knows(argument) {
-            problems.0.push(ConfigError {
-                path: place,
-                message: format!("`{argument}` is no argument of the schema"),
-            });
-        } else if needed && !schema.requires(argument) {
-            problems.0.push(ConfigError {
-                path: place,
-                message: format!("`{argument}` fills the path, so the schema must require it"),
-            });
-        }
-    };
-    for argument in path.iter().flat_map(|path| path.arguments()) {
-        check(format!("{at}.url"), argument, true);
-    }
-    for (name, template) in query {
-        for argument in template.arguments() {
-            check(format!("{at}.query.{name}"), argument, false);
-        }
-    }
-    if let Some(Body::Json(template)) = body {
-        for argument in template.arguments() {
-            check(format!("{at}.body"), argument, false);
-        }
-    }
 }

@@ -1,0 +1,42 @@
+//! A `fetch` section of the configuration, exactly as it may be written.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::check::{HOSTS_MAX, LIST_MAX};
+use crate::form::FilePath;
+
+/// URLs of the agent's choice, within bounds.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fetch {
+    /// Hosts that the agent may name. `*.example.com` stands for every name below the domain, but not for the domain
+    /// itself.
+    #[schemars(length(min = 1, max = HOSTS_MAX), example = ["docs.example.com", "*.example.org"])]
+    pub hosts: Vec<String>,
+    /// TCP ports. Default: 443 for `https` and 80 for `http`.
+    #[serde(default)]
+    #[schemars(length(max = LIST_MAX))]
+    pub ports: Vec<u16>,
+    /// Schemes: `https` and `http`. Default: `https` alone.
+    #[serde(default)]
+    pub schemes: Vec<String>,
+    /// Methods: `GET` and `HEAD`. Default: both.
+    #[serde(default)]
+    pub methods: Vec<String>,
+    /// Request headers that the agent may set. Default: `accept` and `accept-language`.
+    #[schemars(length(max = LIST_MAX))]
+    pub headers_allowed: Option<Vec<String>>,
+    /// Response headers that the agent gets. Default: those about caching, language, links and retries.
+    #[schemars(length(max = LIST_MAX))]
+    pub headers_returned: Option<Vec<String>>,
+    /// Address ranges outside the public Internet. They need hosts that are named one by one.
+    #[serde(default)]
+    #[schemars(example = ["10.0.0.0/8"])]
+    pub private_addresses: Vec<String>,
+    /// PEM file of the only certificate authorities to trust, relative to the configuration file.
+    #[schemars(with = "Option<FilePath>")]
+    pub ca_file: Option<PathBuf>,
+}

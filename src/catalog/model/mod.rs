@@ -1,0 +1,131 @@
+//! The `model` kind: a model, and the upstreams it is asked at, in order.
+
+mod check;
+pub mod config;
+
+use std::collections::BTreeMap;
+
+use self::config::Price;
+use super::address::Cidr;
+use super::binding::Credential;
+use super::host::Origin;
+use super::secret::Secret;
+use super::{Reach, definition};
+use crate::domain::effect::ToolKind;
+use crate::domain::json::Json;
+
+/// A model and the places it is asked at, in order.
+#[derive(Debug)]
+pub struct Model {
+    /// Tokens one call may write.
+    pub output_tokens_max: u64,
+    /// Tokens one image is taken for.
+    pub image_tokens_max: u64,
+    /// At least one; all of them have a price or none has.
+    pub upstreams: Vec<ModelUpstream>,
+}
+
+/// One place a model is asked at.
+#[derive(Debug)]
+pub struct ModelUpstream {
+    /// What answers and entries call it.
+    pub name: String,
+    /// How it is spoken to.
+    pub api: Api,
+    /// Scheme, host and port.
+    pub origin: Origin,
+    /// The path of its base URL, without a slash at its end.
+    pub path: String,
+    /// Ids that agents may ask for, each with the id that is asked for here.
+    pub models: BTreeMap<String, String>,
+    /// Literal headers.
+    pub headers: Vec<(http::HeaderName, http::HeaderValue)>,
+    /// What requests are authenticated with: headers only.
+    pub credentials: Vec<Credential>,
+    /// Ranges outside the public Internet that the binding opens.
+    pub private_addresses: Vec<Cidr>,
+    /// PEM text of the only certificate authorities to trust; the public ones if absent.
+    pub ca: Option<Vec<u8>>,
+    /// What tokens cost here.
+    pub price: Option<Price>,
+    /// The member of a request that bounds its answer.
+    pub output_tokens_field: &'static str,
+}
+
+/// What a model's server speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Api {
+    /// `POST <base>/chat/completions`.
+    OpenAi,
+    /// `POST <base>/api/chat`.
+    Ollama,
+}
+
+impl Api {
+    /// `openai` or `ollama`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Ollama => "ollama",
+        }
+    }
+
+    /// What follows the base URL.
+    #[must_use]
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::OpenAi => "/chat/completions",
+            Self::Ollama => "/api/chat",
+        }
+    }
+}
+
+impl Reach for Model {
+    fn kind(&self) -> ToolKind {
+        ToolKind::Model
+    }
+
+    fn definition(&self) -> Json {
+        Json::object([
+            ("output_tokens_max", Json::from(self.output_tokens_max)),
+            ("upstreams", self.upstreams.iter().map(upstream).collect::<Vec<_>>().into()),
+        ])
+    }
+
+    fn origins(&self) -> Vec<Origin> {
+        self.upstreams.iter().map(|one| one.origin.clone()).collect()
+    }
+
+    fn secrets(&self) -> Vec<Secret> {
+        let all = self.upstreams.iter().flat_map(|place| &place.credentials);
+        all.map(|one| one.secret.clone()).collect()
+    }
+}
+
+fn upstream(place: &ModelUpstream) -> Json {
+    let url = format!("{}://{}{}", place.origin.scheme(), place.origin.authority(), place.path);
+    let models =
+        place.models.iter().map(|(asked, sent)| (asked.clone(), Json::from(sent.as_str())));
+    let price = place.price.map_or(Json::Null, |price| {
+        Json::object([("input", Json::from(price.input)), ("output", Json::from(price.output))])
+    });
+    let members = vec![
+        ("name", Json::from(place.name.as_str())),
+        ("api", Json::from(place.api.as_str())),
+        ("url", Json::from(url)),
+        ("models", Json::object(models)),
+        ("headers", definition::headers(&place.headers)),
+        ("private_addresses", definition::ranges(&place.private_addresses)),
+        ("ca", definition::authorities(place.ca.as_deref())),
+        (
+            "credentials",
+            place.credentials.iter().map(definition::credential).collect::<Vec<_>>().into(),
+        ),
+        ("price", price),
+    ];
+    // One that is asked in the older words keeps its hash.
+    let newer = (place.output_tokens_field != "max_tokens")
+        .then(|| ("output_tokens_field", Json::from(place.output_tokens_field)));
+    Json::object(members.into_iter().chain(newer))
+}
