@@ -49,6 +49,7 @@ fn logins(values: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn the_migration_finds_the_roles_of_the_cluster_as_it_needs_them_and_adds_none() {
+    // All roles of the server are counted.
     let pg = Pg::own_cluster();
     let db = pg.empty_database().await;
     let spec = yaml("deploy/postgres/cluster.yaml")["spec"].clone();

@@ -266,10 +266,20 @@ impl Bench {
             "SELECT count(*) FROM pg_class WHERE relnamespace::regnamespace::text ~ '^pg_temp'",
             "SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace",
             "SELECT last_value + is_called::int FROM s",
-            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
-            "SELECT count(*) FROM pg_db_role_setting",
         ] {
             all.push(number(&self.admin_url, sql).await);
+        }
+        // What belongs to the whole server, and is of this database or of these roles.
+        let this = "(SELECT oid FROM pg_database WHERE datname = current_database())";
+        let locks =
+            format!("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = {this}");
+        let settings = format!(
+            "SELECT count(*) FROM pg_db_role_setting WHERE setdatabase = {this} OR setrole = 0
+               OR setrole IN (SELECT oid FROM pg_roles WHERE rolname LIKE '%\\_{}')",
+            self.suffix
+        );
+        for sql in [locks, settings] {
+            all.push(number(&self.admin_url, &sql).await);
         }
         all
     }
