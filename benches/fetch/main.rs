@@ -28,14 +28,12 @@ mod server;
 #[allow(dead_code, reason = "the other bench uses more of it")]
 #[path = "../road/table.rs"]
 mod table;
-#[allow(dead_code, reason = "tests wait for more")]
-#[path = "../../tests/support/waiting.rs"]
-mod waiting;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use wicketgate_support::waiting;
 
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Bytes;

@@ -23,5 +23,4 @@ mod conformance;
 mod first_day;
 mod frameworks;
 
-#[path = "../support/waiting.rs"]
-mod waiting;
+use wicketgate_support::waiting;

@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 
 use crate::ca::Ca;
 use crate::sidecar::{Estate, run};
-use crate::support::pg::Pg;
-use crate::support::ports::Port;
 use crate::tool::Tool;
+use wicketgate_support::pg::Pg;
+use wicketgate_support::ports::Port;
 
 struct Process(Child, PathBuf);
 

@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::checker::check;
 use crate::people::{People, RULES, done};
 use crate::sidecar::{Estate, Sidecar};
-use crate::support::pg::Pg;
 use crate::tool::Tool;
+use wicketgate_support::pg::Pg;
 
 /// What is changed in a configuration.
 pub type Change<'a> = &'a dyn Fn(&mut serde_json::Value);

@@ -9,20 +9,17 @@
     reason = "tests may stop at the first surprise, and share what not all of them use"
 )]
 
-#[path = "../support/ca.rs"]
-mod ca;
 mod config;
 mod desk;
 mod groups;
 mod manifest;
-#[path = "../support/private.rs"]
-mod private;
 mod probe;
 mod steps;
 mod tools;
 
 use desk::Desk;
 use std::os::unix::fs::PermissionsExt as _;
+use wicketgate_support::{ca, private};
 
 #[test]
 fn keygen_makes_a_private_secret_key_a_public_key_and_never_replaces_either() {

@@ -25,13 +25,9 @@ mod start;
 mod together;
 mod workspace;
 
-#[path = "../faults/agent.rs"]
-mod agent;
 #[path = "../agents/home.rs"]
 mod home;
-#[path = "../support/ports.rs"]
-mod ports;
 #[path = "../agents/process.rs"]
 mod process;
-#[path = "../support/waiting.rs"]
-mod waiting;
+
+use wicketgate_support::{agent, ports, waiting};

@@ -11,8 +11,8 @@ use wicketgate::ledger::postgres::{Options, Postgres};
 use crate::desk::{agent, postgres_list, put};
 use crate::road::{Bench, Serving, call};
 use crate::sidecar::Estate;
-use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
+use wicketgate_support::pg::{Pg, TestDb};
 
 /// Roads of this process; with the real processes fifty gates.
 const ROADS: usize = 47;

@@ -17,15 +17,9 @@
 mod guesses;
 mod kinds;
 mod personal;
-#[path = "../support/private.rs"]
-mod private;
 mod tokens;
 mod world;
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../support/encodings.rs"]
-mod encodings;
 #[path = "../command/estate.rs"]
 mod estate;
 #[path = "../agents/process.rs"]
@@ -33,8 +27,7 @@ mod process;
 #[path = "../grpc/service.rs"]
 mod service;
 
-#[path = "../support/waiting.rs"]
-mod waiting;
+use wicketgate_support::{agent, encodings, private, waiting};
 
 /// The Python the tests were given.
 fn python() -> String {

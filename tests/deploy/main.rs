@@ -10,9 +10,6 @@
     reason = "tests may stop at the first surprise"
 )]
 
-#[allow(dead_code, reason = "other tests ask it more")]
-#[path = "../support/ca.rs"]
-mod ca;
 mod chart;
 #[allow(dead_code, reason = "other tests ask it more")]
 #[path = "../observe/gate.rs"]
@@ -24,13 +21,9 @@ mod papers;
 mod readme;
 mod release;
 mod roles;
-#[path = "../support/mod.rs"]
-mod support;
-#[allow(dead_code, reason = "other tests ask it more")]
-#[path = "../support/waiting.rs"]
-mod waiting;
 
 use std::path::{Path, PathBuf};
+use wicketgate_support::{ca, waiting};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
 

@@ -7,8 +7,8 @@ use std::process::Command;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 
-use crate::support::pg::Pg;
 use crate::{PROGRAM, top};
+use wicketgate_support::pg::Pg;
 
 fn yaml(path: &str) -> Value {
     let text = std::fs::read_to_string(top(path)).unwrap();

@@ -7,8 +7,8 @@ use crate::agent::{Agent, Refused};
 use crate::checker::{calls, check};
 use crate::proxy::{Proxy, Way};
 use crate::sidecar::{Estate, Sidecar};
-use crate::support::pg::{Pg, PrivatePg, TestDb};
 use crate::tool::Tool;
+use wicketgate_support::pg::{Pg, PrivatePg, TestDb};
 
 /// A gate on a cluster of its own, through a proxy.
 struct Served {

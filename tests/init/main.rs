@@ -23,6 +23,4 @@ mod wrapped;
 #[allow(dead_code, reason = "only where packages lie is asked here")]
 mod home;
 
-#[allow(dead_code, reason = "other tests wait for more")]
-#[path = "../support/waiting.rs"]
-mod waiting;
+use wicketgate_support::waiting;

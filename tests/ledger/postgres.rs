@@ -13,7 +13,7 @@ use wicketgate::ledger::store::{LeaseKey, LedgerReader, LedgerStore, StoreError}
 
 use super::books::{beats, lease, payload, request};
 use super::proxy::Proxy;
-use super::support::pg::{Pg, TestDb};
+use wicketgate_support::pg::{Pg, TestDb};
 
 async fn connect(url: &str) -> Postgres {
     Postgres::connect(url, Options::default()).await.unwrap()

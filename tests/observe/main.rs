@@ -15,11 +15,8 @@ mod gate;
 mod suggest;
 mod why;
 
-#[allow(dead_code, reason = "other tests wait for more")]
-#[path = "../support/waiting.rs"]
-mod waiting;
-
 use std::time::{Duration, SystemTime};
+use wicketgate_support::waiting;
 
 use gate::Gate;
 use serde_json::{Value, json};

@@ -21,13 +21,7 @@ mod gate;
 mod grpc;
 mod hall;
 mod hub;
-#[path = "../support/record.rs"]
-mod json_entry;
 mod pending;
-#[path = "../support/mod.rs"]
-mod support;
 mod webhook;
 
-#[allow(dead_code, reason = "other tests wait for more")]
-#[path = "../support/waiting.rs"]
-mod waiting;
+use wicketgate_support::{record as json_entry, waiting};

@@ -32,5 +32,4 @@ mod recorded;
 mod replayed;
 mod spoiled;
 
-#[path = "../support/waiting.rs"]
-mod waiting;
+use wicketgate_support::waiting;

@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use wicketgate::ledger::postgres::{Login, migrate};
+use wicketgate_gate::ledger::postgres::{Login, migrate};
 
-use super::ports::Port;
+use crate::ports::Port;
 
 /// PostgreSQL refuses to run as root; `nobody` will do.
 const NOBODY: u32 = 65_534;

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::ca::Ca;
-use crate::checker::python;
 use crate::sidecar::{Estate, Sidecar};
+use wicketgate_support::program::python;
 
 /// The agent's SPIFFE id.
 pub const REVIEWER: &str = "spiffe://example.org/ns/agents/sa/reviewer";

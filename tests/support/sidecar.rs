@@ -11,18 +11,17 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use wicketgate::clock::SystemEntropy;
-use wicketgate::crypto::keys::SecretKey;
-use wicketgate::crypto::openssh;
-use wicketgate::crypto::ssh::SshKey;
-use wicketgate::ledger::sqlite::SqliteReader;
-use wicketgate::ledger::store::LedgerReader as _;
+use wicketgate_crypto::keys::SecretKey;
+use wicketgate_crypto::openssh;
+use wicketgate_crypto::ssh::SshKey;
+use wicketgate_gate::ledger::sqlite::SqliteReader;
+use wicketgate_gate::ledger::store::LedgerReader as _;
+use wicketgate_record::clock::SystemEntropy;
 
 use crate::agent::{Agent, Receipts};
 use crate::checker::Books;
+use crate::program;
 use crate::tool::Tool;
-
-const GATE: &str = env!("CARGO_BIN_EXE_wicketgate");
 
 /// The rules of the example agent, one for each way to go wrong.
 pub const RULES: &str = r#"package wicketgate.agent
@@ -89,7 +88,7 @@ pub fn key(name: &str) -> String {
 /// Runs one command of the program to its end.
 #[track_caller]
 pub fn run(dir: &Path, args: &[&str]) -> String {
-    let done = Command::new(GATE).args(args).current_dir(dir).output().unwrap();
+    let done = Command::new(program::gate()).args(args).current_dir(dir).output().unwrap();
     let err = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{args:?}: {err}");
     String::from_utf8(done.stdout).unwrap()
@@ -250,7 +249,7 @@ impl Estate {
     fn launch(&self, before: &[&str], config: &str, options: &[&str]) -> Sidecar {
         let number = self.starts.fetch_add(1, Ordering::SeqCst) + 1;
         let log = self.path(&format!("stderr.{number}"));
-        let words: Vec<&str> = before.iter().copied().chain([GATE]).collect();
+        let words: Vec<&str> = before.iter().copied().chain([program::gate()]).collect();
         let child = Command::new(words[0])
             .args(&words[1..])
             .args(["serve", "--config", config])
