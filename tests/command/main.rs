@@ -15,7 +15,6 @@
 
 mod benign;
 mod escape;
-mod estate;
 mod limits;
 mod modes;
 mod others;
@@ -25,9 +24,4 @@ mod start;
 mod together;
 mod workspace;
 
-#[path = "../agents/home.rs"]
-mod home;
-#[path = "../agents/process.rs"]
-mod process;
-
-use wicketgate_support::{agent, ports, waiting};
+use wicketgate_support::{agent, commands as estate, home, ports, process, waiting};

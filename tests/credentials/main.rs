@@ -20,16 +20,9 @@ mod personal;
 mod tokens;
 mod world;
 
-#[path = "../command/estate.rs"]
-mod estate;
-#[path = "../agents/process.rs"]
-mod process;
 #[path = "../grpc/service.rs"]
 mod service;
 
-use wicketgate_support::{agent, encodings, private, waiting};
+use wicketgate_support::{agent, commands as estate, encodings, private, process};
 
-/// The Python the tests were given.
-fn python() -> String {
-    std::env::var("WICKETGATE_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned())
-}
+use wicketgate_support::program::python;

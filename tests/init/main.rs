@@ -19,8 +19,4 @@ mod gate;
 mod starter;
 mod wrapped;
 
-#[path = "../agents/home.rs"]
-#[allow(dead_code, reason = "only where packages lie is asked here")]
-mod home;
-
-use wicketgate_support::waiting;
+use wicketgate_support::{home, waiting};

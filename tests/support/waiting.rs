@@ -65,3 +65,8 @@ pub async fn serving(child: &mut Child, log: &Path) {
 pub async fn pause() {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
+
+/// The same, for tests without a runtime.
+pub fn pause_thread() {
+    std::thread::sleep(Duration::from_millis(20));
+}
