@@ -36,7 +36,7 @@ mod release;
 mod table;
 
 use std::time::Duration;
-use wicketgate_support::{agent, checker, sidecar, tool, waiting};
+use wicketgate_support::{agent, checker, sidecar, tool};
 
 use bench::Asked;
 use table::Table;

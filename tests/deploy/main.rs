@@ -11,9 +11,6 @@
 )]
 
 mod chart;
-#[allow(dead_code, reason = "other tests ask it more")]
-#[path = "../observe/gate.rs"]
-mod gate;
 mod image;
 mod kustomize;
 mod names;
@@ -23,7 +20,7 @@ mod release;
 mod roles;
 
 use std::path::{Path, PathBuf};
-use wicketgate_support::{ca, waiting};
+use wicketgate_support::{ca, observed as gate, waiting};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
 

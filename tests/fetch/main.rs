@@ -14,12 +14,9 @@
 mod answers;
 mod bounds;
 mod exhausted;
-#[allow(dead_code, reason = "other tests ask it more")]
-#[path = "../observe/gate.rs"]
-mod gate;
 mod inside;
 mod names;
 mod servers;
 mod world;
 
-use wicketgate_support::{encodings, waiting};
+use wicketgate_support::{encodings, observed as gate};

@@ -15,13 +15,10 @@ mod commands;
 mod control;
 mod crowd;
 mod evidence;
-#[allow(dead_code, reason = "other tests ask it more")]
-#[path = "../observe/gate.rs"]
-mod gate;
 mod grpc;
 mod hall;
 mod hub;
 mod pending;
 mod webhook;
 
-use wicketgate_support::{record as json_entry, waiting};
+use wicketgate_support::{observed as gate, record as json_entry};

@@ -42,6 +42,7 @@ impl Files {
 
     /// Writes a file that only its owner may read.
     pub fn secret(&self, name: &str, text: impl AsRef<[u8]>) {
+        self.write(name, "");
         private(self.path(name), text);
     }
 

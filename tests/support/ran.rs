@@ -42,6 +42,13 @@ impl Ran {
         self
     }
 
+    /// It printed this to standard error.
+    #[track_caller]
+    pub fn complains(self, part: &str) -> Self {
+        assert!(self.err.contains(part), "`{part}` is not in: {}", self.err);
+        self
+    }
+
     /// The JSON that it printed: all of its standard output, or the last line.
     #[track_caller]
     pub fn json(&self) -> Value {

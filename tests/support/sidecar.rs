@@ -272,10 +272,18 @@ impl Sidecar {
     /// Waits until it says that it serves.
     #[track_caller]
     pub fn serving(self) -> Self {
-        self.hear("that it is ready", |line| {
-            (line.contains("readiness") && line.contains("true")).then_some(())
-        });
-        *self.read.lock() = 0;
+        self.hear("that it is ready", |line| is_ready(line).then_some(()));
+        self
+    }
+
+    /// As [`Self::serving`], for tests with a runtime.
+    pub async fn served(self) -> Self {
+        let began = Instant::now();
+        while !self.said().lines().any(is_ready) {
+            assert!(!self.gone(), "ended: {}", self.said());
+            assert!(began.elapsed() < crate::waiting::PATIENCE, "not ready: {}", self.said());
+            crate::pause().await;
+        }
         self
     }
 
@@ -488,4 +496,9 @@ impl Drop for Sidecar {
             eprintln!("--- {}\n{}", self.log.display(), self.said());
         }
     }
+}
+
+/// Whether a process says in this line that it serves.
+fn is_ready(line: &str) -> bool {
+    line.contains("readiness") && line.contains("true")
 }
