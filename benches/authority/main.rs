@@ -19,12 +19,8 @@
     reason = "a measurement may stop at the first surprise, and prints"
 )]
 
-#[path = "../../tests/faults/agent.rs"]
-mod agent;
 #[path = "../support/bench.rs"]
 mod bench;
-#[path = "../../tests/faults/checker.rs"]
-mod checker;
 #[path = "../road/floor.rs"]
 mod floor;
 #[allow(unused_imports, reason = "its tests use more")]
@@ -36,22 +32,14 @@ mod load;
 mod people;
 mod polling;
 mod release;
-#[path = "../../tests/faults/sidecar.rs"]
-mod sidecar;
-#[path = "../../tests/support/mod.rs"]
-mod support;
 #[path = "../road/table.rs"]
 mod table;
-#[path = "../../tests/faults/tool.rs"]
-mod tool;
-#[path = "../../tests/support/waiting.rs"]
-mod waiting;
 
 use std::time::Duration;
+use wicketgate_support::{agent, checker, sidecar, tool};
 
 use bench::Asked;
 use table::Table;
-use waiting::{pause, until, within};
 
 /// How long anything may take that is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -83,7 +71,7 @@ fn main() {
 async fn measure(plan: &Plan) {
     let mut table = Table::default();
     let dir = tempfile::tempdir().unwrap();
-    let cluster = tokio::task::spawn_blocking(support::pg::Pg::cluster).await.unwrap();
+    let cluster = tokio::task::spawn_blocking(wicketgate_support::pg::Pg::cluster).await.unwrap();
     let database = cluster.database().await;
     table.say(&floor::machine(dir.path(), &database.admin_url).await);
     if plan.asked.wants("release") {

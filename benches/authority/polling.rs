@@ -14,9 +14,9 @@ use wicketgate::ledger::store::{LeaseRequest, LedgerStore as _};
 
 use crate::floor;
 use crate::load::{Seen, number, short};
-use crate::support::pg::TestDb;
 use crate::table::{Row, Table};
 use crate::{PATIENCE, Plan};
+use wicketgate_support::pg::TestDb;
 
 /// How often a gate asks.
 const LOOK: Duration = Duration::from_millis(200);

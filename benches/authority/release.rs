@@ -16,9 +16,9 @@ use crate::hub::Hub;
 use crate::load::{Seen, short};
 use crate::people::{People, RULES, ask};
 use crate::sidecar::Estate;
-use crate::support::pg::TestDb;
 use crate::table::{Row, Table};
 use crate::tool::Tool;
+use wicketgate_support::pg::TestDb;
 
 /// On one machine: the sidecar is its own office.
 pub async fn sqlite(plan: &Plan, dir: &Path, table: &mut Table) {

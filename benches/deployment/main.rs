@@ -20,11 +20,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use wicketgate_support::ca;
 
 #[path = "../support/bench.rs"]
 mod bench;
-#[path = "../../tests/support/ca.rs"]
-mod ca;
 #[path = "../road/decide.rs"]
 mod decide;
 #[path = "../road/desk.rs"]

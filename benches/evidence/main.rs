@@ -35,12 +35,6 @@ mod floor;
 #[allow(dead_code, reason = "the other bench uses more of it")]
 #[path = "../road/load.rs"]
 mod load;
-#[allow(dead_code, unreachable_pub, reason = "tests use more of it")]
-#[path = "../../tests/support/pg.rs"]
-mod pg;
-#[allow(dead_code, unreachable_pub, reason = "tests use more of it")]
-#[path = "../../tests/support/ports.rs"]
-mod ports;
 mod read;
 #[allow(dead_code, reason = "the other bench uses more of it")]
 #[path = "../road/table.rs"]
@@ -51,6 +45,7 @@ mod write;
 mod writer;
 
 use std::time::Duration;
+use wicketgate_support::pg;
 
 use bench::Asked;
 use table::Table;

@@ -17,9 +17,6 @@
 #[allow(dead_code, reason = "the other benches use more of it")]
 #[path = "../support/bench.rs"]
 mod bench;
-#[allow(dead_code, reason = "tests ask it more")]
-#[path = "../../tests/observe/gate.rs"]
-mod gate;
 #[allow(dead_code, reason = "the other bench uses more of it")]
 #[path = "../road/load.rs"]
 mod load;
@@ -28,14 +25,12 @@ mod server;
 #[allow(dead_code, reason = "the other bench uses more of it")]
 #[path = "../road/table.rs"]
 mod table;
-#[allow(dead_code, reason = "tests wait for more")]
-#[path = "../../tests/support/waiting.rs"]
-mod waiting;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use wicketgate_support::observed as gate;
 
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Bytes;
@@ -44,9 +39,10 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 
-use gate::{Agent, Gate};
+use gate::Gate;
 use load::{Seen, short};
 use table::{Row, Table};
+use wicketgate_support::agent::Agent;
 
 /// Callers at once.
 const CALLERS: [usize; 3] = [1, 16, 1000];
@@ -139,6 +135,6 @@ async fn governed(plan: Plan, gate: &Gate, tool: &'static str, args: &str, many:
     };
     let mut seen = load::drive(vec![Arc::clone(&agent); many], plan.warm, plan.each, ask).await;
     seen.failed = failed.load(Ordering::Relaxed);
-    agent.seal().await;
+    agent.seal().await.unwrap();
     seen
 }

@@ -21,14 +21,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use wicketgate_support::inside;
 
 use wicketgate::enforce::Bounds;
 use wicketgate::ledger::sqlite::{Sqlite, SqlitePools};
 
 #[path = "../support/bench.rs"]
 mod bench;
-#[path = "../../tests/support/inside.rs"]
-mod inside;
 #[path = "../../tests/limits/road.rs"]
 mod road;
 

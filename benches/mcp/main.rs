@@ -33,14 +33,8 @@ mod load;
 #[path = "../road/table.rs"]
 mod table;
 
-#[allow(dead_code, unreachable_pub, reason = "tests use more of it")]
-#[path = "../../tests/support/pg.rs"]
-mod pg;
-#[allow(dead_code, unreachable_pub, reason = "tests use more of it")]
-#[path = "../../tests/support/ports.rs"]
-mod ports;
-
 use std::time::Duration;
+use wicketgate_support::pg;
 
 use client::{Era, Place};
 use desk::{Desk, Store};

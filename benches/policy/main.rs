@@ -22,6 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
+use wicketgate_support::inside;
 
 use wicketgate::enforce::{Bounds, Thread};
 use wicketgate::evidence::backtest::{self, Against, Bench, Candidate, Query, Watch};
@@ -33,8 +34,6 @@ use wicketgate::policy::rego::RegoEngine;
 
 #[path = "../support/bench.rs"]
 mod bench;
-#[path = "../../tests/support/inside.rs"]
-mod inside;
 #[path = "../../tests/limits/road.rs"]
 mod road;
 

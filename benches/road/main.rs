@@ -31,14 +31,8 @@ mod table;
 mod tool;
 mod writer;
 
-#[allow(dead_code, unreachable_pub, reason = "tests use more of it")]
-#[path = "../../tests/support/pg.rs"]
-mod pg;
-#[allow(dead_code, unreachable_pub, reason = "tests use more of it")]
-#[path = "../../tests/support/ports.rs"]
-mod ports;
-
 use std::time::Duration;
+use wicketgate_support::pg;
 
 use bench::Asked;
 use table::Table;

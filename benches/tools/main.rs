@@ -23,17 +23,12 @@ mod turns;
 
 #[path = "../support/bench.rs"]
 mod bench;
-#[path = "../../tests/support/inside.rs"]
-mod inside;
-#[path = "../../tests/support/pg.rs"]
-mod pg;
-#[allow(dead_code, unreachable_pub, reason = "tests use more of it")]
-#[path = "../../tests/support/ports.rs"]
-mod ports;
 #[path = "../../tests/limits/road.rs"]
 mod road;
 #[path = "../support/server.rs"]
 mod server;
+
+use wicketgate_support::{inside, pg};
 
 fn main() {
     bench::bench("tools", async |_| {

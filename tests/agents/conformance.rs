@@ -58,7 +58,7 @@ fn no_scenario_that_passes_without_the_gate_is_lost_through_it() {
     let servers = [("everything", server)];
     let estate = Estate::whole(&servers, ALLOW_ALL);
     let gate = estate.serve();
-    let forwarder = Forwarder::to(gate.tcp, TOKEN);
+    let forwarder = Forwarder::to(gate.agents(), TOKEN);
     let url = format!("http://{}/mcp/s/everything", forwarder.address);
 
     let mut own = BTreeSet::new();
@@ -93,7 +93,7 @@ fn no_scenario_that_passes_without_the_gate_is_lost_through_it() {
     for scenario in OWN {
         assert!(own.contains(scenario), "{scenario} was not run");
     }
-    gate.stop();
+    gate.finish();
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::client::{CLIENTS, Client, Facts, Way};
-use crate::estate::{Estate, TOKEN};
+use crate::estate::{Estate, TOKEN, url};
 use crate::home;
 
 /// Reading is allowed; two ways of writing are granted and forbidden by a rule.
@@ -116,7 +116,7 @@ fn every_client_sees_through_both_faces_what_it_sees_without_the_gate_but_for_th
     let dir = folder();
     let (estate, dir) = (estate(dir.path()), dir.path());
     let gate = estate.serve();
-    let url = gate.url(Some("files"));
+    let url = url(&gate, Some("files"));
     let (http, stdio) = (Way::Http(&url, TOKEN), Way::Stdio(estate.bridge(Some("files"))));
     let server = Way::Stdio(words(&home::filesystem(dir)));
     for client in &CLIENTS {
@@ -129,7 +129,7 @@ fn every_client_sees_through_both_faces_what_it_sees_without_the_gate_but_for_th
         let governed = client.play(&stdio, client.eras[0], &tasks(dir));
         compare(client, &who, &direct, &governed, dir);
     }
-    gate.stop();
+    gate.finish();
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn the_newest_clients_speak_the_stateless_protocol_with_the_gate_and_the_older_o
     let dir = folder();
     let estate = estate(dir.path());
     let gate = estate.serve();
-    let url = gate.url(Some("files"));
+    let url = url(&gate, Some("files"));
     for (script, era, version) in [
         ("sdk_python_2", "auto", "2026-07-28"),
         ("sdk_typescript_2", "auto", "2026-07-28"),
@@ -150,7 +150,7 @@ fn the_newest_clients_speak_the_stateless_protocol_with_the_gate_and_the_older_o
         let facts = client.play(&Way::Http(&url, TOKEN), era, &[]);
         assert_eq!(facts.0["protocol"], version, "{script} {era}");
     }
-    gate.stop();
+    gate.finish();
 }
 
 #[test]
@@ -158,14 +158,14 @@ fn a_tool_that_is_not_granted_is_not_listed_and_calling_it_is_a_denial_that_says
     let dir = folder();
     let estate = estate(dir.path());
     let gate = estate.serve();
-    let url = gate.url(Some("files"));
+    let url = url(&gate, Some("files"));
     let call = [("move_file", json!({"source": "/a", "destination": "/b"}))];
     for client in CLIENTS.iter().filter(|client| client.script.starts_with("sdk_")) {
         let facts = client.play(&Way::Http(&url, TOKEN), client.eras[0], &call);
         assert!(!facts.tools().contains(&"move_file".to_owned()), "{}", client.script);
         denied(&facts, 0, client, "tool.not_granted", &["files.move_file"]);
     }
-    gate.stop();
+    gate.finish();
 }
 
 /// A repository with one commit.
@@ -205,7 +205,7 @@ fn five_servers_of_others_work_side_by_side_under_qualified_names() {
     let estate = Estate::new(&servers, &allow, RULES);
     let gate = estate.serve();
     let noon = json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"});
-    let url = gate.url(None);
+    let url = url(&gate, None);
     for client in CLIENTS.iter().filter(|client| client.script.starts_with("sdk_")) {
         // The graph stays: each client puts its own name into it.
         let name = client.script;
@@ -233,5 +233,5 @@ fn five_servers_of_others_work_side_by_side_under_qualified_names() {
             assert!(text.contains(part), "{}: {name}: {text}", client.script);
         }
     }
-    gate.stop();
+    gate.finish();
 }

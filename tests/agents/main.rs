@@ -15,13 +15,10 @@
 mod client;
 mod estate;
 mod forwarder;
-mod home;
-mod process;
 mod suite;
 
 mod conformance;
 mod first_day;
 mod frameworks;
 
-#[path = "../support/waiting.rs"]
-mod waiting;
+use wicketgate_support::{home, process};

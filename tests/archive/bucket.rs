@@ -234,7 +234,7 @@ async fn what_a_store_refuses_is_said_as_it_says_it() {
     refused("s3://logs", &[("AWS_REGION", "")], 64, "name the region");
     refused("s3://logs", &[("AWS_ENDPOINT_URL_S3", "ftp://x")], 64, "a url starts with");
     refused("s3://Logs", &[], 64, "a bucket's name has");
-    let nobody = crate::support::ports::Port::claim();
+    let nobody = wicketgate_support::ports::Port::claim();
     let url = format!("http://127.0.0.1:{}", nobody.number());
     refused("s3://logs", &[("AWS_ENDPOINT_URL_S3", &url)], 2, "the object store cannot be reached");
     let said = store.run(&words(&["verify", "--tiles", "s3://other"]), &[]);

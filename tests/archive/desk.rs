@@ -27,7 +27,7 @@ use wicketgate::ledger::store::{
 use wicketgate::record::{Draft, Entry};
 
 use crate::books::{Books, ORIGIN, key, run_id};
-use crate::support::pg::{Pg, TestDb};
+use wicketgate_support::pg::{Pg, TestDb};
 
 pub const ENROLMENT: u8 = 31;
 pub const FLEET: u8 = 40;

@@ -23,9 +23,7 @@ mod damage;
 mod desk;
 mod gone;
 mod holds;
-#[path = "../support/record.rs"]
-mod json_entry;
 mod prune;
-#[path = "../support/mod.rs"]
-mod support;
 mod tiles;
+
+use wicketgate_support::record as json_entry;

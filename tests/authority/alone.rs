@@ -227,11 +227,7 @@ async fn an_approver_may_not_stop_agents_and_an_operator_may_not_approve() {
 
 /// Opens a run over TCP with the agent's own token.
 async fn open_with_token(desk: &Desk, token: &str) -> Result<Agent, tonic::Status> {
-    let said = desk.sidecar.said();
-    let line = said.lines().find(|line| line.contains("agents connect here")).unwrap();
-    let at = &line[line.find("127.0.0.1:").unwrap()..];
-    let end = at.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c))).unwrap_or(at.len());
-    let mut gate = GateClient::connect(format!("http://{}", &at[..end])).await.unwrap();
+    let mut gate = GateClient::connect(format!("http://{}", desk.sidecar.agents())).await.unwrap();
     let mut request = tonic::Request::new(claims());
     let credential = format!("Bearer {token}").parse().unwrap();
     request.metadata_mut().insert("authorization", credential);

@@ -7,8 +7,8 @@ use crate::checker::{check, kinds};
 use crate::hub::Hub;
 use crate::people::People;
 use crate::sidecar::{Estate, Sidecar};
-use crate::support::pg::Pg;
 use crate::tool::Tool;
+use wicketgate_support::pg::Pg;
 
 async fn runs(sidecar: &Sidecar) -> bool {
     sidecar.open().await.call("work.do", "", r#"{"n":1}"#).await.is_ok()

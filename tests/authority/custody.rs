@@ -15,8 +15,8 @@ use crate::checker::check;
 use crate::hub::Hub;
 use crate::people::{People, RULES, done};
 use crate::sidecar::{Estate, Sidecar, run};
-use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
+use wicketgate_support::pg::{Pg, TestDb};
 
 /// Otto operates, Vera audits, Hugo looks; Grace approves and operates, Mallory audits and operates.
 const ROLES: [(&str, &[&str]); 6] = [

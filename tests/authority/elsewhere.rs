@@ -53,11 +53,7 @@ async fn holds(agent: &Agent, tool: &str, id: &str) {
 /// An agent of another manifest, which shows a token of its own.
 async fn other_agent(estate: &Estate, sidecar: &Sidecar, token: &str) -> Agent {
     use wicketgate::serve::pb::gate_client::GateClient;
-    let said = sidecar.said();
-    let line = said.lines().find(|line| line.contains("agents connect here")).unwrap();
-    let at = &line[line.find("127.0.0.1:").unwrap()..];
-    let end = at.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c))).unwrap_or(at.len());
-    let mut gate = GateClient::connect(format!("http://{}", &at[..end])).await.unwrap();
+    let mut gate = GateClient::connect(format!("http://{}", sidecar.agents())).await.unwrap();
     let mut request = tonic::Request::new(crate::agent::claims());
     let credential = format!("Bearer {token}").parse().unwrap();
     request.metadata_mut().insert("authorization", credential);

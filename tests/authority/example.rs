@@ -1,45 +1,21 @@
 //! The files of `examples/hub`, started as they stand there.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 
+use crate::agent::Receipts;
 use crate::ca::Ca;
-use crate::sidecar::{Estate, run};
-use crate::support::pg::Pg;
-use crate::support::ports::Port;
+use crate::sidecar::{Estate, Sidecar, run};
 use crate::tool::Tool;
+use wicketgate_support::pg::Pg;
+use wicketgate_support::ports::Port;
 
-struct Process(Child, PathBuf);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
-impl Process {
-    /// Starts the program in this directory and waits until it is ready.
-    async fn start(dir: &Path, args: &[&str], env: &[(&str, String)]) -> Process {
-        let log = dir.join(format!("{}.err", args[0]));
-        let child = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-            .args(args)
-            .envs(env.iter().map(|(name, value)| (*name, value.as_str())))
-            .current_dir(dir)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(&log).unwrap())
-            .spawn()
-            .unwrap();
-        let mut process = Process(child, log);
-        crate::waiting::serving(&mut process.0, &process.1).await;
-        process
-    }
-
-    fn said(&self) -> String {
-        std::fs::read_to_string(&self.1).unwrap()
-    }
+/// Starts the program in the directory of this gate and waits until it is ready.
+async fn start(estate: &Estate, args: &[&str], env: &[(&str, String)]) -> Sidecar {
+    let mut command = estate.command(args);
+    command.envs(env.iter().map(|(name, value)| (*name, value.as_str())));
+    let log = estate.path(&format!("{}.err", args[0]));
+    Sidecar::start(command, log, estate.socket(), Receipts::default()).served().await
 }
 
 fn private(path: &Path, text: &str) {
@@ -98,13 +74,13 @@ async fn the_example_of_a_hub_and_its_sidecar_starts_and_answers_its_operator() 
         ("WICKETGATE__OPERATOR__LISTEN", at(door)),
         ("WICKETGATE__HUB__ENROLMENT__LISTEN", at(enrols)),
     ];
-    let hub = Process::start(&dir, &["hub", "--config", "hub.yaml"], &env).await;
+    let hub = start(&estate, &["hub", "--config", "hub.yaml"], &env).await;
     assert!(hub.said().contains("sidecars are enrolled here"), "{}", hub.said());
     let env = [
         ("WICKETGATE__OPERATOR__LISTEN", "127.0.0.1:0".to_owned()),
         ("WICKETGATE__ENROLMENT__HUB", format!("https://localhost:{enrols}")),
     ];
-    let _sidecar = Process::start(&dir, &["serve", "--config", "sidecar.yaml"], &env).await;
+    let _sidecar = start(&estate, &["serve", "--config", "sidecar.yaml"], &env).await;
     assert!(hub.said().contains("a writer was enrolled"), "{}", hub.said());
     let (cert, key) = (ca.shown("ops.pem"), ca.shown("ops.key"));
     let url = format!("https://localhost:{door}");

@@ -8,8 +8,8 @@ use crate::glass::{RULES, configure, hand_out, nonce, request, signs};
 use crate::hub::Hub;
 use crate::people::People;
 use crate::sidecar::{Estate, Sidecar};
-use crate::support::pg::Pg;
 use crate::tool::Tool;
+use wicketgate_support::pg::Pg;
 
 struct Gate {
     estate: Estate,

@@ -1,28 +1,21 @@
 //! Two gates, one hub, one database.
 
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::json;
 
+use crate::agent::Receipts;
 use crate::checker::check;
 use crate::people::{People, RULES, done};
 use crate::sidecar::{Estate, Sidecar};
-use crate::support::pg::Pg;
 use crate::tool::Tool;
+use wicketgate_support::pg::Pg;
 
 /// What is changed in a configuration.
 pub type Change<'a> = &'a dyn Fn(&mut serde_json::Value);
 
 pub struct Hub {
-    pub child: Child,
-    log: std::path::PathBuf,
-}
-
-impl Drop for Hub {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
+    process: Sidecar,
 }
 
 impl Hub {
@@ -54,47 +47,29 @@ impl Hub {
         people(&mut config);
         config["state"] = json!(format!("{name}-state"));
         config["ledger"] = json!({"postgres": {"url": operator}});
-        let private = |name: &str, text: &str| {
-            use std::os::unix::fs::PermissionsExt as _;
-            std::fs::write(estate.path(name), text).unwrap();
-            let mode = std::fs::Permissions::from_mode(0o600);
-            std::fs::set_permissions(estate.path(name), mode).unwrap();
-        };
-        private("reader.url", reader);
+        estate.secret("reader.url", reader);
         config["hub"] = json!({"reader_url_file": "reader.url"});
         config["listen"] = json!({"socket": format!("s/{name}.sock")});
         change(&mut config);
         std::fs::write(estate.path(&format!("{name}.yaml")), config.to_string()).unwrap();
-        Self::run(estate, name, Command::new(env!("CARGO_BIN_EXE_wicketgate"))).await
+        Self::run(estate, name, Command::new(wicketgate_support::program::gate())).await
     }
 
     /// Runs this program with the configuration of this name, which is there.
     pub async fn run(estate: &Estate, name: &str, mut program: Command) -> Hub {
+        program.args(["hub", "--config", &format!("{name}.yaml")]).current_dir(estate.path("."));
         let log = estate.path(&format!("{name}.err"));
-        let child = program
-            .args(["hub", "--config", &format!("{name}.yaml")])
-            .current_dir(estate.path("."))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(&log).unwrap())
-            .spawn()
-            .unwrap();
-        let mut hub = Hub { child, log };
-        crate::waiting::serving(&mut hub.child, &hub.log).await;
-        hub
+        let process = Sidecar::start(program, log, estate.socket(), Receipts::default());
+        Hub { process: process.served().await }
     }
 
     pub fn said(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        self.process.said()
     }
 
     pub fn url(&self) -> String {
-        let said = self.said();
-        let line = said.lines().find(|line| line.contains("operator API listening")).unwrap();
-        let at = &line[line.find("127.0.0.1:").unwrap()..];
-        let end = at.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
-        let scheme = if line.contains("tls=true") { "https" } else { "http" };
-        format!("{scheme}://{}", &at[..end.unwrap_or(at.len())])
+        let scheme = if self.said().contains("tls=true") { "https" } else { "http" };
+        format!("{scheme}://{}", self.process.operators())
     }
 }
 
@@ -145,8 +120,7 @@ async fn a_hub_in_front_of_two_gates_approves_in_either_and_stops_both() {
         assert_eq!(agent.call("work.do", "d", "{}").await.unwrap_err().code, "run.sealed");
     }
     // Without a hub, calls go on.
-    drop(hub.child.kill());
-    drop(hub.child.wait());
+    hub.process.kill();
     let again = gates[0].1.open().await;
     again.call("work.do", "e", "{}").await.unwrap();
     for (_, sidecar) in &mut gates {
@@ -164,13 +138,8 @@ async fn operators_of_a_sidecar_on_postgres_are_said_to_be_unheard_and_the_hub_i
     let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
     let check = ["config", "check", "wicketgate.yaml"];
     let warned = || {
-        let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-            .args(check)
-            .current_dir(estate.path("."))
-            .output()
-            .unwrap();
-        assert!(done.status.success());
-        String::from_utf8([done.stdout, done.stderr].concat()).unwrap()
+        let ran = estate.try_run(&check).ok();
+        ran.out + &ran.err
     };
     assert!(!warned().contains("`operators`"));
     estate.configure(|config| people.configure(config, true));

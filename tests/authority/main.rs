@@ -12,17 +12,6 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../faults/checker.rs"]
-mod checker;
-#[path = "../faults/proxy.rs"]
-mod proxy;
-#[path = "../faults/sidecar.rs"]
-mod sidecar;
-#[path = "../faults/tool.rs"]
-mod tool;
-
 mod alone;
 mod amend;
 mod amend_fleet;
@@ -45,12 +34,5 @@ mod table;
 mod tls;
 mod town;
 
-#[path = "../support/ca.rs"]
-mod ca;
-#[path = "../support/mod.rs"]
-mod support;
-
-#[path = "../support/waiting.rs"]
-mod waiting;
-
-use waiting::{pause, until, within};
+use waiting::until;
+use wicketgate_support::{agent, ca, checker, proxy, sidecar, tool, waiting};

@@ -11,8 +11,8 @@ use crate::hub::Hub;
 use crate::people::{People, RULES};
 use crate::proxy::{Proxy, Way};
 use crate::sidecar::{Estate, Sidecar, run};
-use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
+use wicketgate_support::pg::{Pg, TestDb};
 
 /// Two seconds of lease, two of grace.
 fn short(config: &mut Value) {

@@ -13,8 +13,8 @@ use crate::ca::Ca;
 use crate::hub::Hub;
 use crate::people::People;
 use crate::sidecar::Estate;
-use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
+use wicketgate_support::pg::{Pg, TestDb};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
 const KILL: [&str; 6] = ["control", "kill", "agent", "nobody", "--reason", "loops"];

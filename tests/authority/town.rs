@@ -19,9 +19,9 @@ use crate::ca::Ca;
 use crate::hub::{Change, Hub};
 use crate::people::People;
 use crate::sidecar::{Estate, run};
-use crate::support::pg::{Pg, TestDb};
-use crate::support::ports::Port;
 use crate::tool::Tool;
+use wicketgate_support::pg::{Pg, TestDb};
+use wicketgate_support::ports::Port;
 
 /// Two pools, the enrolment key, and where the hub enrols.
 pub struct Town {

@@ -72,10 +72,12 @@ fn five_errors_are_five_lines_and_the_exit_code_is_78() {
 fn the_manifests_are_loaded_too() {
     let desk = desk(SMALL);
     desk.edit("agent.yaml", "calls: 500", "calls: 501");
-    desk.run(&["config", "check"]).ends(78).says("(manifest.signature)");
+    desk.run(&["config", "check"]).ends(78).complains("(manifest.signature)");
     desk.write("wicketgate.yaml", "trust: {manifest_keys: [k.pub]}\nagents: &a []\n");
-    desk.run(&["config", "check"]).ends(78).says("wicketgate.yaml:2:12: agents: anchors are not");
-    desk.run(&["config", "check", "none.yaml"]).ends(78).says("none.yaml: cannot be read");
+    desk.run(&["config", "check"])
+        .ends(78)
+        .complains("wicketgate.yaml:2:12: agents: anchors are not");
+    desk.run(&["config", "check", "none.yaml"]).ends(78).complains("none.yaml: cannot be read");
 }
 
 #[test]
@@ -86,7 +88,7 @@ fn the_environment_overrides_and_a_misspelled_variable_is_an_error() {
     assert!(printed.out.contains("hold_seconds: 3"), "{}", printed.out);
     desk.run_with(&print, &[("WICKETGATE__LIMITS__HOLD_SECOND", "3")])
         .ends(78)
-        .says("environment: WICKETGATE__LIMITS__HOLD_SECOND: no such field");
+        .complains("environment: WICKETGATE__LIMITS__HOLD_SECOND: no such field");
 }
 
 #[test]

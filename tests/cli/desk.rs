@@ -3,31 +3,11 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use wicketgate_support::program;
+use wicketgate_support::ran::Ran;
+
 /// A working directory.
 pub struct Desk(tempfile::TempDir);
-
-/// What one run said.
-pub struct Ran {
-    pub out: String,
-    pub err: String,
-    code: Option<i32>,
-}
-
-impl Ran {
-    /// Asserts the exit code.
-    #[track_caller]
-    pub fn ends(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "out: {}\nerr: {}", self.out, self.err);
-        self
-    }
-
-    /// Asserts a part of what went to standard error.
-    #[track_caller]
-    pub fn says(self, part: &str) -> Self {
-        assert!(self.err.contains(part), "`{part}` is not in: {}", self.err);
-        self
-    }
-}
 
 impl Desk {
     pub fn new() -> Self {
@@ -59,16 +39,9 @@ impl Desk {
     }
 
     pub fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
-        let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-            .args(args)
-            .current_dir(self.0.path())
-            .env_clear()
-            .env("HOME", self.0.path())
-            .envs(env.iter().copied())
-            .output()
-            .unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Ran { out: text(done.stdout), err: text(done.stderr), code: done.status.code() }
+        let mut command = Command::new(program::gate());
+        command.args(args).current_dir(self.0.path()).env_clear().env("HOME", self.0.path());
+        Ran::of(command.envs(env.iter().copied()))
     }
 
     /// A desk with two keys and a signed manifest.

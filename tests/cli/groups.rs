@@ -70,22 +70,22 @@ fn variables_give_configuration_operator_url_and_token() {
         let ran = desk.run_with(&named, &set);
         assert!(ran.err.contains("named.yaml") && !ran.err.contains("of-env"), "{}", ran.err);
     }
-    desk.run(&["ledger", "tail"]).ends(64).says("--config <FILE>|--sqlite <PATH>");
+    desk.run(&["ledger", "tail"]).ends(64).complains("--config <FILE>|--sqlite <PATH>");
     // A place that is named excludes the variable.
-    desk.run_with(&["ledger", "tail", "--sqlite", "l.db"], &set).ends(2).says("l.db");
+    desk.run_with(&["ledger", "tail", "--sqlite", "l.db"], &set).ends(2).complains("l.db");
     // Commands below `serve` are no conflict with a variable of `serve` itself.
-    desk.run_with(&["serve", "mcp"], &set).ends(78).says("of-env.yaml");
+    desk.run_with(&["serve", "mcp"], &set).ends(78).complains("of-env.yaml");
 
     desk.write("token", "wgo_nonsense");
     let set =
         [("WICKETGATE_OPERATOR_URL", "http://127.0.0.1:9"), ("WICKETGATE_TOKEN_FILE", "absent")];
-    desk.run_with(&["approval", "list"], &set).ends(2).says("absent");
+    desk.run_with(&["approval", "list"], &set).ends(2).complains("absent");
     let named = ["approval", "list", "--token-file", "other"];
-    desk.run_with(&named, &set).ends(2).says("other");
+    desk.run_with(&named, &set).ends(2).complains("other");
     let cert = ["approval", "list", "--cert", "c.pem", "--cert-key", "k.pem"];
-    desk.run_with(&cert, &set).ends(2).says("c.pem");
-    desk.run(&["approval", "list"]).ends(64).says("--token-file <FILE>");
-    desk.run_with(&["control", "health"], &set).ends(2).says("http://127.0.0.1:9");
+    desk.run_with(&cert, &set).ends(2).complains("c.pem");
+    desk.run(&["approval", "list"]).ends(64).complains("--token-file <FILE>");
+    desk.run_with(&["control", "health"], &set).ends(2).complains("http://127.0.0.1:9");
     for args in [&["approval", "list", "--help"][..], &["evidence", "export", "--help"]] {
         let help = desk.run(args).ends(0).out;
         for name in ["WICKETGATE_TOKEN_FILE", "WICKETGATE_CONFIG", "WICKETGATE_OPERATOR_URL"] {

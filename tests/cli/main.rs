@@ -9,20 +9,17 @@
     reason = "tests may stop at the first surprise, and share what not all of them use"
 )]
 
-#[path = "../support/ca.rs"]
-mod ca;
 mod config;
 mod desk;
 mod groups;
 mod manifest;
-#[path = "../support/private.rs"]
-mod private;
 mod probe;
 mod steps;
 mod tools;
 
 use desk::Desk;
 use std::os::unix::fs::PermissionsExt as _;
+use wicketgate_support::{ca, private};
 
 #[test]
 fn keygen_makes_a_private_secret_key_a_public_key_and_never_replaces_either() {
@@ -37,7 +34,7 @@ fn keygen_makes_a_private_secret_key_a_public_key_and_never_replaces_either() {
     let before = (desk.read("k"), desk.read("k.pub"));
     desk.run(&["keygen", "--out", "k"]).ends(1);
     std::fs::remove_file(desk.path("k")).unwrap();
-    desk.run(&["keygen", "--out", "k"]).ends(1).says("k.pub: exists");
+    desk.run(&["keygen", "--out", "k"]).ends(1).complains("k.pub: exists");
     assert!(!desk.path("k").exists());
     assert_eq!(desk.read("k.pub"), before.1);
     let json = desk.run(&["keygen", "--out", "k2", "--json"]).ends(0);
@@ -58,10 +55,10 @@ fn openssl_form_keys_are_what_keygen_writes() {
 #[test]
 fn a_wrong_command_line_ends_with_64_and_help_with_0() {
     let desk = Desk::new();
-    desk.run(&["keygen"]).ends(64).says("--out");
+    desk.run(&["keygen"]).ends(64).complains("--out");
     desk.run(&["no-such-command"]).ends(64);
-    desk.run(&[]).ends(64).says("Usage");
-    desk.run(&["manifest", "verify", "agent.yaml"]).ends(64).says("--public-key");
+    desk.run(&[]).ends(64).complains("Usage");
+    desk.run(&["manifest", "verify", "agent.yaml"]).ends(64).complains("--public-key");
     desk.run(&["manifest", "verify", "a", "--trust", "b", "--threshold", "0"]).ends(64);
     for args in [&["--help"][..], &["manifest", "verify", "--help"], &["config", "check", "--help"]]
     {

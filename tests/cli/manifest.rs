@@ -1,6 +1,7 @@
 //! Manifests that must not be accepted, through the built program.
 
-use crate::desk::{Desk, Ran};
+use crate::desk::Desk;
+use wicketgate_support::ran::Ran;
 
 const VERIFY: [&str; 5] = ["manifest", "verify", "agent.yaml", "--trust", "k.pub"];
 
@@ -17,30 +18,34 @@ fn a_fresh_example_is_signed_and_verified_and_never_overwritten() {
     let json = desk.run(&[&VERIFY[..], &["--json"]].concat()).ends(0);
     let value: serde_json::Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!((&value["ok"], &value["tools"][0]), (&true.into(), &"repo.read_file".into()));
-    desk.run(&["manifest", "init", "agent.yaml"]).ends(1).says("agent.yaml: ");
-    desk.run(&["manifest", "init", "b.yaml", "--name", "No Name"]).ends(1).says("metadata.name");
+    desk.run(&["manifest", "init", "agent.yaml"]).ends(1).complains("agent.yaml: ");
+    desk.run(&["manifest", "init", "b.yaml", "--name", "No Name"])
+        .ends(1)
+        .complains("metadata.name");
 }
 
 #[test]
 fn a_changed_byte_is_refused() {
     let desk = Desk::with_manifest();
     desk.edit("agent.yaml", "calls: 500", "calls: 501");
-    desk.run(&VERIFY).ends(1).says("agent.yaml.sig.json: signatures: they are over other bytes");
+    desk.run(&VERIFY)
+        .ends(1)
+        .complains("agent.yaml.sig.json: signatures: they are over other bytes");
     let desk = Desk::with_manifest();
     desk.edit("agent.yaml", "# What", "#  What");
-    desk.run(&VERIFY).ends(1).says("(manifest.signature)");
+    desk.run(&VERIFY).ends(1).complains("(manifest.signature)");
 }
 
 #[test]
 fn an_unsigned_manifest_and_one_by_a_stranger_are_refused() {
     let desk = Desk::with_manifest();
-    desk.run(&["manifest", "verify", "agent.yaml", "--trust", "k2.pub"])
-        .ends(1)
-        .says("agent.yaml.sig.json: signatures: none is by a trusted key (manifest.signature)");
+    desk.run(&["manifest", "verify", "agent.yaml", "--trust", "k2.pub"]).ends(1).complains(
+        "agent.yaml.sig.json: signatures: none is by a trusted key (manifest.signature)",
+    );
     desk.write("agent.yaml.sig.json", "{\"payload\":\"\",\"payloadType\":\"x\",\"signatures\":[]}");
-    desk.run(&VERIFY).ends(1).says("(manifest.signature)");
+    desk.run(&VERIFY).ends(1).complains("(manifest.signature)");
     std::fs::remove_file(desk.path("agent.yaml.sig.json")).unwrap();
-    desk.run(&VERIFY).ends(1).says("`agent.yaml` is not signed");
+    desk.run(&VERIFY).ends(1).complains("`agent.yaml` is not signed");
 }
 
 #[test]
@@ -57,9 +62,11 @@ fn two_of_two_need_two_distinct_keys() {
         "--threshold",
         "2",
     ];
-    desk.run(&two).ends(1).says("1 of the 2 required trusted signatures hold (manifest.threshold)");
+    desk.run(&two)
+        .ends(1)
+        .complains("1 of the 2 required trusted signatures hold (manifest.threshold)");
     desk.run(&["manifest", "sign", "agent.yaml", "--key", "k", "--key", "k"]).ends(0);
-    desk.run(&two).ends(1).says("(manifest.threshold)");
+    desk.run(&two).ends(1).complains("(manifest.threshold)");
     desk.run(&["manifest", "sign", "agent.yaml", "--key", "k", "--key", "k2"]).ends(0);
     desk.run(&two).ends(0);
 }
@@ -70,14 +77,14 @@ fn an_expired_and_a_future_manifest_are_refused_by_field() {
     let text = desk.read("agent.yaml");
     let line = |name: &str| text.lines().find(|l| l.contains(name)).unwrap().to_owned();
     let (from, to) = (line("not_before:"), line("not_after:"));
-    resigned(&desk, &to, "    not_after: 2020-01-02T00:00:00Z").ends(1).says("not later than");
+    resigned(&desk, &to, "    not_after: 2020-01-02T00:00:00Z").ends(1).complains("not later than");
     desk.edit("agent.yaml", &from, "    not_before: 2020-01-01T00:00:00Z");
     desk.run(&["manifest", "sign", "agent.yaml", "--key", "k"]).ends(0);
-    desk.run(&VERIFY).ends(1).says("agent.yaml: spec.validity.not_after: expired at");
+    desk.run(&VERIFY).ends(1).complains("agent.yaml: spec.validity.not_after: expired at");
     resigned(&desk, "2020-01-02", "2999-01-02").ends(0);
     desk.run(&VERIFY).ends(0);
     resigned(&desk, "2020-01-01", "2998-01-01").ends(0);
-    desk.run(&VERIFY).ends(1).says("spec.validity.not_before: not valid before");
+    desk.run(&VERIFY).ends(1).complains("spec.validity.not_before: not valid before");
 }
 
 #[test]
@@ -87,11 +94,13 @@ fn an_older_version_and_other_bytes_of_the_same_version_are_refused() {
     desk.write("old.yaml", desk.read("agent.yaml"));
     desk.run(&again).ends(0);
     resigned(&desk, "calls: 500", "calls: 501").ends(0);
-    desk.run(&again).ends(1).says("metadata.version: `1.0.0` was used before with other content");
+    desk.run(&again)
+        .ends(1)
+        .complains("metadata.version: `1.0.0` was used before with other content");
     resigned(&desk, "version: 1.0.0", "version: 0.9.0").ends(0);
     desk.run(&again)
         .ends(1)
-        .says("`0.9.0` is older than `1.0.0`, used before (manifest.downgrade)");
+        .complains("`0.9.0` is older than `1.0.0`, used before (manifest.downgrade)");
     resigned(&desk, "version: 0.9.0", "version: 1.0.1").ends(0);
     desk.run(&again).ends(0);
 }
@@ -103,11 +112,13 @@ fn a_small_order_key_and_a_readable_secret_key_cannot_be_used() {
     desk.write("weak.pub", "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n-----END PUBLIC KEY-----\n");
     desk.run(&["manifest", "verify", "agent.yaml", "--trust", "weak.pub"])
         .ends(2)
-        .says("`weak.pub` holds no usable ed25519 key: a small-order point");
-    desk.run(&["manifest", "verify", "agent.yaml", "--trust", "none.pub"]).ends(2).says("none.pub");
+        .complains("`weak.pub` holds no usable ed25519 key: a small-order point");
+    desk.run(&["manifest", "verify", "agent.yaml", "--trust", "none.pub"])
+        .ends(2)
+        .complains("none.pub");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     std::fs::set_permissions(desk.path("k"), open).unwrap();
-    desk.run(&["manifest", "sign", "agent.yaml", "--key", "k"]).ends(2).says("mode 644");
+    desk.run(&["manifest", "sign", "agent.yaml", "--key", "k"]).ends(2).complains("mode 644");
 }
 
 #[test]
@@ -135,7 +146,7 @@ fn what_is_no_strict_yaml_is_refused_with_its_place_before_it_is_signed() {
     ];
     for (from, to, says) in cases {
         let desk = Desk::with_manifest();
-        resigned(&desk, from, to).ends(1).says(says);
+        resigned(&desk, from, to).ends(1).complains(says);
     }
     let desk = Desk::with_manifest();
     let both = resigned(&desk, "status: active", "status: x\n  more: 1").ends(1);

@@ -11,8 +11,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 
 use crate::ca::Ca;
-use crate::desk::{Desk, Ran};
+use crate::desk::Desk;
 use crate::private::private;
+use wicketgate_support::ran::Ran;
 
 const SERVER: &str = include_str!("tools_server.py");
 const TOKEN: &str = "tok-of-the-shop-1234";
@@ -359,7 +360,7 @@ fn what_keeps_the_gate_from_starting_is_told_and_the_rest_is_looked_at_all_the_s
         assert_eq!(picture["ok"], false);
         assert!(picture["errors"].to_string().contains(says), "{picture}");
         others_are_ready(&picture, name);
-        world.ask(&["config", "check"]).ends(78).says(says);
+        world.ask(&["config", "check"]).ends(78).complains(says);
     }
     let shown = world.ask(&["tools", "probe", "--tool", "books"]).ends(78).out;
     assert!(shown.contains("the gate does not start with this configuration"), "{shown}");
@@ -438,7 +439,16 @@ fn tools_of_a_server_are_changed_drifted_missing_new_or_unreached_against_the_lo
 #[test]
 fn names_that_nothing_has_are_refused() {
     let world = World::new();
-    world.ask(&["tools", "probe", "--tool", "no.such"]).ends(64).says("no tool `no.such` is bound");
-    world.ask(&["tools", "probe", "--kind", "ftp"]).ends(64).says("no tool of kind `ftp` is bound");
-    world.ask(&["tools", "probe", "--server", "x"]).ends(64).says("no server `x` is configured");
+    world
+        .ask(&["tools", "probe", "--tool", "no.such"])
+        .ends(64)
+        .complains("no tool `no.such` is bound");
+    world
+        .ask(&["tools", "probe", "--kind", "ftp"])
+        .ends(64)
+        .complains("no tool of kind `ftp` is bound");
+    world
+        .ask(&["tools", "probe", "--server", "x"])
+        .ends(64)
+        .complains("no server `x` is configured");
 }

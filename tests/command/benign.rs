@@ -34,7 +34,7 @@ async fn ordinary_commands_work_in_both_levels() {
     tools.extend(both("env", &env));
     let estate = Estate::new(&tools);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     for level in ["S1", "S2"] {
         for (name, args, code, out) in [
             ("grep", r#"{"a":"needle"}"#, 0, "./notes.txt:2:needle two\n"),
@@ -70,7 +70,7 @@ async fn the_books_say_what_was_judged_and_in_which_level_it_ran() {
     let estate = Estate::new(&[tool("cat", command, json!({}))]);
     std::fs::write(estate.path("data/odd.bin"), b"\xff\x00\xfe").unwrap();
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let odd = answer(agent.call("cat", "c1", r#"{"a":"odd.bin"}"#).await);
     assert_eq!(odd["stdout_base64"], "/wD+", "{odd}");
     for bad in ["../s", "/etc/passwd", "-n/../x/..", "a\\u0000b"] {
@@ -99,7 +99,7 @@ async fn a_workspace_is_empty_writable_and_gone_afterwards() {
         tool("bare", bare, json!({})),
     ]);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let wrote = answer(agent.call("tee", "", r#"{"a":"f","in":"text"}"#).await);
     assert_eq!((&wrote["exit_code"], &wrote["stdout"]), (&json!(0), &json!("text")), "{wrote}");
     let listed = answer(agent.call("ls", "", "{}").await);
@@ -118,7 +118,7 @@ async fn the_example_does_what_it_says() {
         serde_saphyr::from_str(include_str!("../../examples/command/tools.yaml")).unwrap();
     let estate = Estate::new(&tools);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let found =
         answer(agent.call("repo.search", "", r#"{"text":"NEEDLE","ignore_case":true}"#).await);
     assert_eq!(found["stdout"], "./notes.txt:2:needle two\n", "{found}");

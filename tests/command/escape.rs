@@ -118,15 +118,15 @@ async fn hostile_code_reaches_nothing_in_either_level() {
     };
     let estate = Estate::new(&[read("S1"), read("S2")]);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     for level in ["S1", "S2"] {
-        let args = json!({"a": world.script(true, gate.process.id(), gate.operator)}).to_string();
+        let args = json!({"a": world.script(true, gate.id(), gate.operators().port())}).to_string();
         let got = answer(agent.call(&format!("attack.{level}"), "", &args).await);
         assert_eq!(got["exit_code"], 0, "{got}");
         assert_eq!(got["stdout"], "[]\n", "{level}: {got}");
     }
     assert!(world.is_untouched());
-    assert!(rustix::process::test_kill_process(gate.process.pid()).is_ok());
+    assert!(rustix::process::test_kill_process(gate.pid()).is_ok());
 }
 
 /// Ways to make well-known tools do something else, all written by an operator who should not have.
@@ -184,7 +184,7 @@ async fn well_known_tools_start_and_write_nothing_else() {
     }
     let estate = Estate::new(&tools);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     for tool in &tools {
         let name = tool["name"].as_str().unwrap();
         // However it ends, the canary is not there.
@@ -202,7 +202,7 @@ async fn what_an_agent_says_is_no_option_and_no_other_program() {
         json!({"program": program("tar"), "argv": ["-cf", "-", {"arg": "a"}], "read": ["data"]});
     let estate = Estate::new(&[tool("find", find, json!({})), tool("tar", tar, json!({}))]);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     for (tool, args) in [
         ("find", json!({"a": "-exec"})),
         ("tar", json!({"a": "--to-command=touch /tmp/x"})),
@@ -237,10 +237,10 @@ async fn nothing_that_the_gate_was_started_with_is_open_in_there() {
     let secret = std::fs::File::open(estate.path("wicketgate.yaml")).unwrap();
     rustix::io::fcntl_setfd(&secret, rustix::io::FdFlags::empty()).unwrap();
     let gate = estate.serve();
-    let inherited = std::fs::read_dir(format!("/proc/{}/fd", gate.process.id())).unwrap();
+    let inherited = std::fs::read_dir(format!("/proc/{}/fd", gate.id())).unwrap();
     let inherited = inherited.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
     assert!(inherited.into_iter().any(|to| to.ends_with("wicketgate.yaml")), "the gate has it");
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     for level in ["S1", "S2"] {
         let got = answer(agent.call(&format!("fds.{level}"), "", "{}").await);
         assert_eq!(got["stdout"], "[]\n", "{level}: {got}");

@@ -36,7 +36,7 @@ async fn memory_processor_time_and_output_are_bounded() {
     }
     let estate = Estate::new(&tools);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     for level in ["S1", "S2"] {
         let hog = answer(agent.call(&format!("hog.{level}"), "", "{}").await);
         assert_eq!(hog["stdout"], "no\n", "{hog}");
@@ -73,7 +73,7 @@ async fn a_command_ends_with_its_deadline_and_takes_everything_with_it() {
         script("alone", &alone, json!({"sandbox": "S1"}), more),
     ]);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     for tool in ["family", "alone"] {
         let ended = agent.call(tool, "", "{}").await.unwrap_err();
         assert_eq!(ended.code, "call.unknown", "{ended:?}");
@@ -93,7 +93,7 @@ async fn what_a_command_leaves_behind_ends_with_it() {
     let children = json!({"sandbox": "S2", "children": [program("true")]});
     let estate = Estate::new(&[script("daemon", &daemon, children, json!({}))]);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let left = answer(agent.call("daemon", "", "{}").await);
     assert_eq!(left["stdout"], "away\n", "{left}");
     gone(&mark).await;
@@ -106,7 +106,7 @@ async fn a_fork_bomb_stays_in_its_box() {
     let children = json!({"sandbox": "S2", "children": [program("true")], "limits": limits});
     let estate = Estate::new(&[script("bomb", bomb, children, json!({}))]);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let got = answer(agent.call("bomb", "", "{}").await);
     let made: u32 = got["stdout"].as_str().unwrap().trim().parse().unwrap();
     assert!((1..8).contains(&made), "{got}");
@@ -121,7 +121,7 @@ async fn nothing_outlives_a_gate_that_is_killed() {
     };
     let estate = Estate::new(&[of("S1"), of("S2")]);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let calls: Vec<_> = ["S1", "S2"]
         .map(|level| {
             let agent = agent.clone();
@@ -129,7 +129,7 @@ async fn nothing_outlives_a_gate_that_is_killed() {
         })
         .into();
     until("both to run", || async { alive(&mark).len() >= 2 }).await;
-    rustix::process::kill_process(gate.process.pid(), rustix::process::Signal::KILL).unwrap();
+    rustix::process::kill_process(gate.pid(), rustix::process::Signal::KILL).unwrap();
     for call in calls {
         assert!(call.await.unwrap().is_err());
     }
@@ -142,7 +142,7 @@ async fn only_the_exit_codes_that_are_named_are_an_answer() {
         json!({"program": program("ls"), "argv": ["--", {"arg": "a"}], "exit_codes": [0]});
     let estate = Estate::new(&[tool("ls", command, json!({}))]);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let failed = agent.call("ls", "", r#"{"a":"/nowhere"}"#).await.unwrap_err();
     assert_eq!(failed.code, "tool.failed");
     assert!(failed.message.contains("exit code 2"), "{failed:?}");

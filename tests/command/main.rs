@@ -15,7 +15,6 @@
 
 mod benign;
 mod escape;
-mod estate;
 mod limits;
 mod modes;
 mod others;
@@ -25,13 +24,4 @@ mod start;
 mod together;
 mod workspace;
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../agents/home.rs"]
-mod home;
-#[path = "../support/ports.rs"]
-mod ports;
-#[path = "../agents/process.rs"]
-mod process;
-#[path = "../support/waiting.rs"]
-mod waiting;
+use wicketgate_support::{agent, commands as estate, home, ports, process, waiting};

@@ -86,7 +86,7 @@ async fn no_file_with_a_set_id_bit_is_left_by_any_call_and_what_is_read_keeps_it
             .to_vec()
     });
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     for server in ["s1", "s2"] {
         let text = script(&estate.path("ws"), &estate.path("data/kept"), true);
         let (worked, failed) = ask(&agent, &format!("{server}.run"), json!({"text": text})).await;
@@ -109,7 +109,7 @@ async fn a_command_changes_no_modes_and_starts_no_second_program_by_any_descript
     let estate = Estate::new(&tools);
     kept(&estate.path("data/kept"));
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     for tool in &tools {
         let name = tool["name"].as_str().unwrap();
         let dir = if name == "S2.per_call" { "/workspace" } else { "/" };
@@ -137,7 +137,7 @@ async fn what_may_not_be_read_is_not_even_looked_at_in_s2() {
     let command = json!({"program": python(), "sandbox": "S2", "argv": argv});
     let estate = Estate::new(&[tool("looks", command, json!({}))]);
     let gate = estate.serve();
-    let got = answer(gate.agent().await.call("looks", "", "{}").await);
+    let got = answer(gate.open().await.call("looks", "", "{}").await);
     assert_eq!(got["stdout"], "", "{got}");
 }
 
@@ -151,7 +151,7 @@ async fn each_sandbox_of_a_gate_that_is_root_has_a_uid_of_its_own() {
     let s1 = json!({"program": python(), "sandbox": "S1", "argv": ["-I", "-S", "-B", "-c", uid]});
     let estate = Estate::new(&[tool("S1", s1, json!({}))]);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let mut seen = std::collections::BTreeSet::new();
     for turn in 0..4 {
         let got = answer(agent.call("S1", "", "{}").await);
@@ -171,7 +171,7 @@ async fn commands_at_once_are_bounded_over_the_gate_and_one_that_waits_gets_the_
     config["limits"] = json!({"sandboxes_max": 2});
     std::fs::write(estate.path("wicketgate.yaml"), config.to_string()).unwrap();
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let call = |seconds: &'static str| {
         let agent = agent.clone();
         tokio::spawn(async move { agent.call("one", "", &json!({"a": seconds}).to_string()).await })
@@ -239,7 +239,7 @@ async fn an_agent_with_two_credentials_has_one_share_of_the_places() {
     until("one to run", || async { there() == 1 }).await;
     let refused = second.call("one", "", r#"{"a":"0"}"#).await.unwrap_err();
     assert!(refused.message.contains("at most 2 commands at once"), "{refused:?}");
-    let other = gate.agent().await;
+    let other = gate.open().await;
     assert_eq!(answer(other.call("one", "", r#"{"a":"0"}"#).await)["stdout"], "done\n");
     drop(gate);
     drop(long);

@@ -61,7 +61,7 @@ async fn servers_from_npm_do_their_work_in_both_levels_and_nothing_else() {
     });
     std::fs::write(estate.path("canary"), "outside").unwrap();
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     for level in ["s1", "s2"] {
         let ws = estate.path("ws").canonicalize().unwrap();
         let call =

@@ -5,10 +5,11 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::estate::{Estate, GATE, alive, answer, program, script, tool};
+use crate::estate::{Estate, alive, answer, program, script, tool};
 use crate::servers::{ask, fixture};
 use crate::together::{groups, has_cgroups};
 use crate::waiting::until;
+use wicketgate_support::program::gate;
 
 /// Processors of every thread and child, before and after each tried to take all of them.
 const BUSY: &str = r#"
@@ -73,7 +74,7 @@ async fn a_command_has_one_processor_for_all_its_threads_and_children_and_takes_
         tool("nproc", json!({"program": program("nproc"), "argv": [], "sandbox": "S1"}), json!({})),
     ]);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let mut taken = BTreeSet::new();
     for name in ["threads", "family", "threads", "threads", "family"] {
         let got = answer(agent.call(name, "", "{}").await);
@@ -97,7 +98,7 @@ async fn a_server_has_one_processor_for_all_it_starts_and_takes_no_other() {
         vec![fixture(dir, "s1", json!({"level": "S1"}), "one"), fixture(dir, "s2", family, "one")]
     });
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     for (server, forks) in [("s1", false), ("s2", true)] {
         let (printed, failed) =
             ask(&agent, &format!("{server}.run"), json!({"text": busy(forks)})).await;
@@ -113,10 +114,10 @@ async fn the_processor_is_one_of_those_of_the_gate() {
         Estate::new(&[script("threads", &busy(false), json!({"sandbox": "S1"}), json!({}))]);
     let last = *ours().last().unwrap();
     let mut command = Command::new("taskset");
-    command.args(["-c", &last.to_string(), GATE, "serve", "--config", "wicketgate.yaml"]);
+    command.args(["-c", &last.to_string(), gate(), "serve", "--config", "wicketgate.yaml"]);
     command.current_dir(estate.path(""));
-    let gate = estate.serve_as(command);
-    let agent = gate.agent().await;
+    let gate = estate.start_as(command).serving();
+    let agent = gate.open().await;
     for _ in 0..3 {
         let got = answer(agent.call("threads", "", "{}").await);
         assert_eq!(only(got["stdout"].as_str().unwrap()), last);
@@ -140,7 +141,7 @@ async fn the_groups_of_a_run_have_the_time_of_one_processor() {
         return;
     }
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     ask(&agent, "s1.surroundings", json!({})).await;
     let calling = tokio::spawn({
         let agent = agent.clone();

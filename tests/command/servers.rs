@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use crate::agent::Agent;
 use crate::escape::World;
-use crate::estate::{Estate, GATE, alive, answer, program, python};
+use crate::estate::{Estate, alive, answer, program, python};
 use crate::process;
 use crate::waiting::until;
+use wicketgate_support::program::gate;
 
 const SERVER: &str = include_str!("server.py");
 
@@ -59,10 +60,10 @@ async fn a_hostile_server_reaches_nothing_in_either_level() {
     let mut world = World::new();
     let estate = both(&json!({}), "attack");
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     for server in ["s1", "s2"] {
         // It runs where it may write; what it may not is tried from elsewhere.
-        let attack = world.script(true, gate.process.id(), gate.operator);
+        let attack = world.script(true, gate.id(), gate.operators().port());
         let text = format!("import os\nos.chdir('/')\n{attack}");
         let (worked, failed) = ask(&agent, &format!("{server}.run"), json!({"text": text})).await;
         // In `S2` that is a directory of its own.
@@ -77,14 +78,14 @@ async fn a_hostile_server_reaches_nothing_in_either_level() {
         }
     }
     assert!(world.is_untouched());
-    assert!(rustix::process::test_kill_process(gate.process.pid()).is_ok());
+    assert!(rustix::process::test_kill_process(gate.pid()).is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_reads_and_writes_what_it_is_given_and_knows_nothing_else() {
     let estate = both(&json!({}), "given");
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     for server in ["s1", "s2"] {
         let own = |tool: &str| format!("{server}.{tool}");
         let note = json!({"path": estate.path("data/notes.txt")});
@@ -126,8 +127,8 @@ async fn only_a_server_with_the_network_of_the_host_connects() {
         ]
     });
     let gate = estate.serve();
-    let agent = gate.agent().await;
-    for port in [canary.local_addr().unwrap().port(), gate.operator] {
+    let agent = gate.open().await;
+    for port in [canary.local_addr().unwrap().port(), gate.operators().port()] {
         for server in ["n1", "n2"] {
             let (why, failed) =
                 ask(&agent, &format!("{server}.connect"), json!({"port": port})).await;
@@ -214,7 +215,7 @@ async fn a_server_with_named_hosts_reaches_these_through_the_gate_and_nothing_el
         ]
     });
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let run = async |server: &str, program: String| {
         ask(&agent, &format!("{server}.run"), json!({"text": program})).await
     };
@@ -222,7 +223,7 @@ async fn a_server_with_named_hosts_reaches_these_through_the_gate_and_nothing_el
     let asks = json!([
         [format!("127.0.0.1:{named}"), null],
         [format!("127.0.0.1:{other}"), null],
-        [format!("127.0.0.1:{}", gate.operator), null],
+        [format!("127.0.0.1:{}", gate.operators().port()), null],
         [format!("localhost:{named}"), null],
         [format!("127.1:{named}"), null],
         [format!("127.0.0.1.:{named}"), null],
@@ -250,7 +251,7 @@ async fn a_server_with_named_hosts_reaches_these_through_the_gate_and_nothing_el
         assert!(right.contains(answer), "{target}: {answer}");
     }
     let around = |port: u16| AROUND.replace(r#"os.environ["PORT"]"#, &port.to_string());
-    for port in [named, other, gate.operator] {
+    for port in [named, other, gate.operators().port()] {
         for server in ["h", "n"] {
             assert_eq!(run(server, around(port)).await, (String::new(), false), "{server} {port}");
         }
@@ -262,7 +263,7 @@ async fn a_server_with_named_hosts_reaches_these_through_the_gate_and_nothing_el
     let env: Value =
         serde_json::from_str(&ask(&agent, "h.surroundings", json!({})).await.0).unwrap();
     assert_eq!(env["env"]["HTTPS_PROXY"], "http://127.0.0.1:3128");
-    assert!(gate.process.said().contains("evil.test:443"), "{}", gate.process.said());
+    assert!(gate.said().contains("evil.test:443"), "{}", gate.said());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -274,7 +275,7 @@ async fn the_level_is_in_the_books_and_wherever_tools_are_shown() {
         vec![of("plain", "none"), of("s1", "S1"), of("s2", "S2"), unsaid]
     });
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let servers = [("plain", "none"), ("s1", "S1"), ("s2", "S2"), ("unsaid", "none")];
     for (server, _) in servers {
         ask(&agent, &format!("{server}.surroundings"), json!({})).await;
@@ -294,10 +295,10 @@ async fn the_level_is_in_the_books_and_wherever_tools_are_shown() {
         assert_eq!((of("servers", "name"), of("tools", "server")), (json!(level), json!(level)));
     }
     assert!(estate.run(&["tools", "list"]).contains("mcp:s1:S1"));
-    let (ok, _, warned) = estate.try_run(&["config", "check", "wicketgate.yaml"]);
+    let (ok, _, warned) = process::run(estate.command(&["config", "check", "wicketgate.yaml"]));
     assert!(ok && warned.contains("server `unsaid` runs without a sandbox"), "{warned}");
     assert!(!warned.contains("`plain` runs") && !warned.contains("`s1` runs"), "{warned}");
-    assert!(gate.process.said().contains("server `unsaid` runs without a sandbox"));
+    assert!(gate.said().contains("server `unsaid` runs without a sandbox"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -312,16 +313,15 @@ async fn nothing_of_a_server_outlives_its_gate() {
             vec![fixture(dir, "alone", json!({"level": "S1"}), &mark), family]
         });
         let gate = estate.serve();
-        let agent = gate.agent().await;
+        let agent = gate.open().await;
         ask(&agent, "alone.surroundings", json!({})).await;
         assert_eq!(ask(&agent, "family.family", json!({})).await.0, "there");
         until("all to run", || async { alive(&mark).len() >= 4 }).await;
         if how == "killed" {
-            rustix::process::kill_process(gate.process.pid(), rustix::process::Signal::KILL)
-                .unwrap();
+            rustix::process::kill_process(gate.pid(), rustix::process::Signal::KILL).unwrap();
         } else {
             drop(agent);
-            gate.process.stop();
+            gate.finish();
         }
         gone(&mark).await;
     }
@@ -336,7 +336,7 @@ async fn a_fork_bomb_and_a_hoarder_stay_in_their_boxes() {
         vec![fixture(dir, "s2", limits, &mark), fixture(dir, "s1", small, "other")]
     });
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let made: u32 = ask(&agent, "s2.bomb", json!({})).await.0.parse().unwrap();
     assert!((1..12).contains(&made), "{made}");
     assert_eq!(ask(&agent, "s1.bomb", json!({})).await.0, "0");
@@ -346,7 +346,7 @@ async fn a_fork_bomb_and_a_hoarder_stay_in_their_boxes() {
     // It had no room for what comes after, and everybody else has.
     assert!(ask(&agent, "s1.surroundings", json!({})).await.0.contains("cwd"));
     drop(agent);
-    gate.process.stop();
+    gate.finish();
     gone(&mark).await;
 }
 
@@ -368,7 +368,7 @@ async fn a_link_in_place_of_what_was_given_leads_nowhere() {
         std::fs::create_dir(estate.path("secret")).unwrap();
         std::fs::write(estate.path("secret/key"), "secret").unwrap();
         let gate = estate.serve();
-        let agent = gate.agent().await;
+        let agent = gate.open().await;
         ask(&agent, "second.surroundings", json!({})).await;
         let (inner, secret) = (estate.path("ws/inner"), estate.path("secret"));
         let swap = format!(
@@ -394,7 +394,7 @@ async fn a_link_in_place_of_what_was_given_leads_nowhere() {
             "{level}: {shown}"
         );
         drop(agent);
-        gate.process.stop();
+        gate.finish();
         gone(&mark).await;
     }
 }
@@ -434,14 +434,14 @@ fn what_a_sandbox_may_not_be_given_is_refused_with_its_place() {
         let mut changed = config.clone();
         changed["servers"][0]["stdio"]["sandbox"][member] = value.clone();
         std::fs::write(estate.path("changed.yaml"), changed.to_string()).unwrap();
-        let (ok, out, err) = estate.try_run(&["config", "check", "changed.yaml"]);
+        let (ok, out, err) = process::run(estate.command(&["config", "check", "changed.yaml"]));
         assert!(!ok && format!("{out}{err}").contains(why), "{member} {value}: {out}{err}");
     }
     // Another sandbox is another way to reach it: the lock is signed again, or its tools are not there.
     let mut changed = config;
     changed["servers"][0]["stdio"]["sandbox"]["network"] = json!("host");
     std::fs::write(estate.path("changed.yaml"), changed.to_string()).unwrap();
-    let (ok, out, err) = estate.try_run(&["config", "check", "changed.yaml"]);
+    let (ok, out, err) = process::run(estate.command(&["config", "check", "changed.yaml"]));
     assert!(!ok && format!("{out}{err}").contains("is not the one the lock pins"), "{out}{err}");
 }
 
@@ -456,7 +456,7 @@ fn the_example_can_be_configured() {
     let mut config: Value = serde_json::from_str(&config).unwrap();
     config["servers"] = servers;
     std::fs::write(estate.path("example.yaml"), config.to_string()).unwrap();
-    let check = || estate.try_run(&["config", "check", "example.yaml"]);
+    let check = || process::run(estate.command(&["config", "check", "example.yaml"]));
     let (ok, _, err) = check();
     assert!(!ok && err.contains("servers[1].stdio.sandbox.read[0]: cannot open"), "{err}");
     for made in ["mcp/node_modules", "files"] {
@@ -487,7 +487,7 @@ fn a_server_whose_level_is_not_there_is_refused_and_never_started() {
         return;
     }
     for words in ["config check wicketgate.yaml", "serve --config wicketgate.yaml", "tools probe"] {
-        let (ok, out, err) = process::run(within(&format!("{GATE} {words}")));
+        let (ok, out, err) = process::run(within(&format!("{} {words}", gate())));
         assert!(!ok, "{words}: {out}");
         let said = format!("{out}{err}");
         assert!(said.contains("sandbox.unavailable: S2 is not there"), "{words}: {said}");

@@ -5,8 +5,9 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::estate::{Estate, GATE, STRANGER, answer, open, program, tool};
+use crate::estate::{Estate, STRANGER, answer, open, program, tool};
 use crate::process;
+use wicketgate_support::program::gate;
 
 fn ls(level: &str) -> serde_json::Value {
     let command = json!({"program": program("ls"), "argv": ["-1", "--", "."], "read": ["data"], "sandbox": level});
@@ -17,7 +18,7 @@ fn ls(level: &str) -> serde_json::Value {
 fn a_program_of_another_digest_is_refused_at_start() {
     let command = json!({"program": program("ls"), "sha256": "0".repeat(64)});
     let estate = Estate::new(&[tool("ls", command, json!({}))]);
-    let (ok, out, err) = estate.try_run(&["config", "check", "wicketgate.yaml"]);
+    let (ok, out, err) = process::run(estate.command(&["config", "check", "wicketgate.yaml"]));
     assert!(!ok);
     let said = format!("{out}{err}");
     assert!(said.contains("tools[0].command.sha256: "), "{said}");
@@ -32,7 +33,7 @@ async fn a_program_that_is_exchanged_never_runs() {
     let command = json!({"program": path, "argv": ["pinned"]});
     let estate = Estate::new(&[tool("echo", command, json!({}))]);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     assert_eq!(answer(agent.call("echo", "", "{}").await)["stdout"], "pinned\n");
     let evil = bin.path().join("evil");
     std::fs::copy(program("ls"), &evil).unwrap();
@@ -72,7 +73,7 @@ async fn a_program_that_is_exchanged_never_runs() {
 #[test]
 fn a_level_that_no_gate_can_vouch_for_is_refused_and_says_where_to_run_it() {
     let estate = Estate::new(&[ls("S3")]);
-    let (ok, out, err) = estate.try_run(&["config", "check", "wicketgate.yaml"]);
+    let (ok, out, err) = process::run(estate.command(&["config", "check", "wicketgate.yaml"]));
     let said = format!("{out}{err}");
     assert!(
         !ok && said.contains("tools[0].command.sandbox: `S3` is a kernel of its own"),
@@ -97,12 +98,13 @@ fn a_level_that_is_not_there_is_refused_and_never_lowered() {
         eprintln!("not tested here: a system without nested user namespaces ({why})");
         return;
     }
-    let check = format!("{GATE} config check wicketgate.yaml");
+    let gate = gate();
+    let check = format!("{gate} config check wicketgate.yaml");
     let (ok, out, err) = process::run(within(&check));
     assert!(!ok, "{out}");
     let said = format!("{out}{err}");
     assert!(said.contains("sandbox.unavailable: S2 is not there"), "{said}");
-    let serve = format!("{GATE} serve --config wicketgate.yaml");
+    let serve = format!("{gate} serve --config wicketgate.yaml");
     let (ok, out, err) = process::run(within(&serve));
     assert!(!ok, "{out}");
     assert!(format!("{out}{err}").contains("sandbox.unavailable: S2"), "{out}{err}");
@@ -116,9 +118,9 @@ async fn a_gate_that_is_not_root_isolates_as_well() {
     }
     let estate = Estate::new(&[ls("S1"), ls("S2")]);
     // Where the program was built need not be open to others.
-    let gate = estate.path("wicketgate");
-    std::fs::copy(GATE, &gate).unwrap();
-    std::fs::set_permissions(&gate, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = estate.path("wicketgate");
+    std::fs::copy(gate(), &copy).unwrap();
+    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut config: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(estate.path("wicketgate.yaml")).unwrap())
             .unwrap();
@@ -134,9 +136,9 @@ async fn a_gate_that_is_not_root_isolates_as_well() {
     let id = STRANGER.to_string();
     let mut command = Command::new("setpriv");
     command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]);
-    command.arg(&gate).args(["serve", "--config", "wicketgate.yaml"]).current_dir(estate.path(""));
-    let gate = estate.serve_as(command);
-    let agent = gate.agent().await;
+    command.arg(&copy).args(["serve", "--config", "wicketgate.yaml"]).current_dir(estate.path(""));
+    let gate = estate.start_as(command).serving();
+    let agent = gate.open().await;
     for level in ["S1", "S2"] {
         let got = answer(agent.call(&format!("ls.{level}"), "", "{}").await);
         assert_eq!(got["stdout"], "notes.txt\n", "{level}: {got}");
@@ -146,7 +148,7 @@ async fn a_gate_that_is_not_root_isolates_as_well() {
 /// The probe finds holes where there are some: a system on which it finds none has none.
 #[test]
 fn the_probe_finds_what_a_process_without_a_sandbox_can_do() {
-    let mut command = Command::new(GATE);
+    let mut command = Command::new(gate());
     command.args(["sandbox-probe", &std::process::id().to_string(), "S2"]);
     command.current_dir(std::env::temp_dir());
     let (ok, out, err) = process::run(command);

@@ -6,10 +6,11 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::estate::{Estate, GATE, alive, answer, program, script};
+use crate::estate::{Estate, alive, answer, program, script};
 use crate::process;
 use crate::servers::{ask, fixture};
 use crate::waiting::until;
+use wicketgate_support::program::gate;
 
 /// Four processes that write to 60 MiB each and wait for one another; says how many could.
 const FAMILY: &str = r#"
@@ -37,7 +38,7 @@ const THREADS_HERE: &str = "import threading\nn = 0\ntry:\n    for n in range(10
 
 /// Whether this machine has them for us, as the gate itself says.
 pub fn has_cgroups(estate: &Estate) -> bool {
-    let (_, out, err) = estate.try_run(&["tools", "probe", "--json"]);
+    let (_, out, err) = process::run(estate.command(&["tools", "probe", "--json"]));
     let told: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"));
     let text = told.to_string();
     assert!(text.contains("cgroups"), "{text}");
@@ -84,7 +85,7 @@ async fn memory_and_processes_are_bounded_for_all_of_a_command_together() {
         script("threads", THREADS, threads, json!({})),
     ]);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     // Each alone is within its limit; all four are within that of the large one only.
     assert_eq!(answer(agent.call("large", "", "{}").await)["stdout"], "4\n");
     match agent.call("small", "", "{}").await {
@@ -122,9 +123,9 @@ async fn a_run_has_groups_of_its_own_which_end_with_it_or_with_the_next_gate() {
         pids.map(|pid| groups(&pid)).filter(|groups| !groups.is_empty()).collect::<Vec<_>>()
     };
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     assert!(
-        groups(&gate.process.pid().as_raw_nonzero().get().to_string()).is_empty(),
+        groups(&gate.pid().as_raw_nonzero().get().to_string()).is_empty(),
         "the gate is in none"
     );
     let calling = tokio::spawn({
@@ -142,7 +143,7 @@ async fn a_run_has_groups_of_its_own_which_end_with_it_or_with_the_next_gate() {
         kept && runs.count() == 1
     })
     .await;
-    rustix::process::kill_process(gate.process.pid(), rustix::process::Signal::KILL).unwrap();
+    rustix::process::kill_process(gate.pid(), rustix::process::Signal::KILL).unwrap();
     assert!(calling.await.unwrap().is_err());
     until("the processes to be gone", || async { alive(&mark).is_empty() }).await;
     drop(gate);
@@ -166,7 +167,7 @@ async fn memory_and_processes_are_bounded_for_a_server_and_all_it_starts_togethe
         vec![of("large", 512), of("small", 128), fixture(dir, "threads", threads, "bounded")]
     });
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let family = json!({"text": FAMILY});
     // Each process alone is within its limit; all of them are within that of the large one only.
     assert_eq!(ask(&agent, "large.run", family.clone()).await, ("4\n".to_owned(), false));
@@ -213,7 +214,7 @@ async fn a_server_and_all_it_starts_are_in_groups_of_their_own_and_end_as_a_whol
         ]
     });
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let leaves = |server: &str| -> BTreeSet<Vec<PathBuf>> {
         let lines = alive(&format!("{mark}-{server}"));
         let pids = lines.iter().filter_map(|line| line.split(':').next());
@@ -267,16 +268,18 @@ fn groups_that_are_demanded_and_not_there_are_a_reason_not_to_start() {
         eprintln!("not tested here: only root can hide its hierarchies ({why})");
         return;
     }
+    let gate = gate();
     for words in ["config check wicketgate.yaml", "serve --config wicketgate.yaml"] {
-        let (ok, out, err) = within(&demanding, &format!("{GATE} {words}"));
+        let (ok, out, err) = within(&demanding, &format!("{gate} {words}"));
         let said = format!("{out}{err}");
         assert!(!ok && said.contains("sandbox.unavailable: cgroups are not there"), "{said}");
     }
     let content = with("available");
-    let check = format!("{GATE} config check wicketgate.yaml && {GATE} tools probe");
+    let check = format!("{gate} config check wicketgate.yaml && {gate} tools probe");
     let (ok, out, err) = within(&content, &check);
     assert!(ok && out.contains("limits hold for each process"), "{out}{err}");
-    let (ok, out, err) = with("sometimes").try_run(&["config", "check", "wicketgate.yaml"]);
+    let (ok, out, err) =
+        process::run(with("sometimes").command(&["config", "check", "wicketgate.yaml"]));
     let said = format!("{out}{err}");
     assert!(!ok && said.contains("tools[0].command.limits.cgroup: "), "{said}");
 }

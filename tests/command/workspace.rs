@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::agent::Agent;
-use crate::estate::{Estate, Gate, alive, answer, program, script, tool};
+use crate::estate::{Estate, alive, answer, program, script, tool};
 use crate::waiting::until;
+use wicketgate_support::sidecar::Sidecar;
 
 /// Tools that write and look, in the workspace of the run.
 fn tools() -> Vec<Value> {
@@ -32,8 +33,8 @@ async fn listed(agent: &Agent) -> String {
 }
 
 /// The processes that keep workspaces of this gate.
-fn houses(gate: &Gate) -> Vec<i32> {
-    let parent = gate.process.id().to_string();
+fn houses(gate: &Sidecar) -> Vec<i32> {
+    let parent = gate.id().to_string();
     let of_gate = |pid: &i32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(parent.as_str())
@@ -46,7 +47,7 @@ fn houses(gate: &Gate) -> Vec<i32> {
 async fn what_one_command_writes_the_next_of_its_run_reads_and_nobody_else() {
     let estate = Estate::new(&tools());
     let gate = estate.serve();
-    let (one, other) = (gate.agent().await, gate.agent().await);
+    let (one, other) = (gate.open().await, gate.open().await);
     assert!(houses(&gate).is_empty(), "made with the first command");
     say(&one, "tee", json!({"a": "f", "in": "mine"})).await;
     assert_eq!(say(&one, "cat", json!({"a": "f"})).await["stdout"], "mine");
@@ -63,7 +64,7 @@ async fn what_one_command_writes_the_next_of_its_run_reads_and_nobody_else() {
     assert_eq!(say(&other, "cat", json!({"a": "f"})).await["stdout"], "theirs");
     other.seal().await.unwrap();
     until("both to be gone", || async { houses(&gate).is_empty() }).await;
-    assert_eq!(listed(&gate.agent().await).await, "", "a new run begins with nothing");
+    assert_eq!(listed(&gate.open().await).await, "", "a new run begins with nothing");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -73,7 +74,7 @@ async fn commands_of_a_run_at_the_same_time_share_its_workspace() {
     all.push(script("wait", wait, json!({"workspace": "run"}), json!({})));
     let estate = Estate::new(&all);
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let waiting = tokio::spawn({
         let agent = agent.clone();
         async move { agent.call("wait", "", "{}").await }
@@ -84,7 +85,7 @@ async fn commands_of_a_run_at_the_same_time_share_its_workspace() {
     say(&agent, "ln", json!({"a": "part", "b": "go"})).await;
     assert_eq!(answer(waiting.await.unwrap())["stdout"], "now\n");
     // Sixteen first commands of a run make one workspace.
-    let next = gate.agent().await;
+    let next = gate.open().await;
     let calls = (0..16).map(|n| {
         let next = next.clone();
         async move { say(&next, "tee", json!({"a": format!("f{n:02}"), "in": "x"})).await }
@@ -102,7 +103,7 @@ async fn a_workspace_is_bounded_and_leads_nowhere() {
     let estate = Estate::new(&all);
     std::fs::write(estate.path("canary"), "outside").unwrap();
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let mut filled = 0;
     for _ in 0..3 {
         let got = say(&agent, "fill", json!({})).await;
@@ -114,7 +115,7 @@ async fn a_workspace_is_bounded_and_leads_nowhere() {
             .unwrap_or_else(|_| panic!("{got}"));
     }
     assert!((41..=64).contains(&filled), "{filled} MiB");
-    let next = gate.agent().await;
+    let next = gate.open().await;
     let canary = estate.path("canary");
     for (target, name) in
         [(estate.path("canary"), "l"), (estate.path("data"), "d"), ("/".into(), "r")]
@@ -137,11 +138,11 @@ async fn a_workspace_is_bounded_and_leads_nowhere() {
 async fn a_gate_that_is_killed_leaves_no_workspace_and_its_successor_begins_with_none() {
     let estate = Estate::new(&tools());
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     say(&agent, "tee", json!({"a": "f", "in": "mine"})).await;
     let kept = houses(&gate);
     assert_eq!(kept.len(), 1);
-    rustix::process::kill_process(gate.process.pid(), rustix::process::Signal::KILL).unwrap();
+    rustix::process::kill_process(gate.pid(), rustix::process::Signal::KILL).unwrap();
     let gone = |pid: &i32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         !String::from_utf8_lossy(&line).contains("sandbox-house")

@@ -19,8 +19,8 @@ use wicketgate::ledger::postgres::Options;
 use crate::agent::{Agent, Refused};
 use crate::checker::{Books, check};
 use crate::sidecar::{Estate, Sidecar, key};
-use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
+use wicketgate_support::pg::{Pg, TestDb};
 
 /// Everything one test needs.
 pub struct Desk {

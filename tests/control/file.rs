@@ -3,8 +3,8 @@
 use crate::agent::Agent;
 use crate::desk::{Desk, no_run, on_both_stores, refused, spawn};
 use crate::sidecar::Estate;
-use crate::support::pg::Pg;
 use crate::tool::Tool;
+use wicketgate_support::pg::Pg;
 
 on_both_stores!(
     the_switch_file_stops_what_it_names_and_opens_nothing,

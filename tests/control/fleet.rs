@@ -11,8 +11,8 @@ use wicketgate::ledger::postgres::{Options, Postgres};
 use crate::desk::{agent, postgres_list, put};
 use crate::road::{Bench, Serving, call};
 use crate::sidecar::Estate;
-use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
+use wicketgate_support::pg::{Pg, TestDb};
 
 /// Roads of this process; with the real processes fifty gates.
 const ROADS: usize = 47;
@@ -30,6 +30,7 @@ async fn road(db: &TestDb, bench: &Arc<Bench>) -> Serving {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_gates_are_killed_by_one_word_and_none_starts_a_call_after_the_answer() {
+    // So many gates would take the connections of other programs.
     let pg = tokio::task::spawn_blocking(Pg::own_cluster).await.unwrap();
     let db = pg.database().await;
     let (bench, tool) = (Bench::new(), Tool::start().await);

@@ -12,15 +12,6 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../faults/checker.rs"]
-mod checker;
-#[path = "../faults/sidecar.rs"]
-mod sidecar;
-#[path = "../faults/tool.rs"]
-mod tool;
-
 mod cut_off;
 mod desk;
 mod file;
@@ -33,12 +24,5 @@ mod stores;
 mod suspend;
 mod unsigned;
 
-#[path = "../support/inside.rs"]
-mod inside;
-#[path = "../support/mod.rs"]
-mod support;
-
-#[path = "../support/waiting.rs"]
-mod waiting;
-
 use waiting::{pause, until, within};
+use wicketgate_support::{agent, checker, inside, sidecar, tool, waiting};

@@ -15,8 +15,8 @@ use wicketgate::ledger::postgres::Options;
 use wicketgate::ledger::store::{LeaseRequest, Leased, LedgerStore, StoreError};
 use wicketgate::ledger::{postgres as pg_ledger, sqlite as file_ledger};
 
-use crate::support::pg::{Pg, TestDb};
 use crate::waiting::PATIENCE;
+use wicketgate_support::pg::{Pg, TestDb};
 
 /// One empty list: who puts orders on it, the gate of `origin`, and what keeps it there.
 struct Rig {

@@ -17,9 +17,10 @@ use wicketgate::crypto::ssh::SshKey;
 
 use crate::agent::{Agent, Receipts, Refused};
 use crate::encodings;
-use crate::estate::{Estate, Gate};
+use crate::estate::Estate;
 use crate::kinds::{holds, whole};
 use crate::private::private;
+use wicketgate_support::sidecar::Sidecar;
 
 /// These are echoed; any other is denied, for no rule allows it.
 const RULES: &str =
@@ -113,7 +114,7 @@ async fn an_answer_to_how_a_credential_begins_is_that_to_what_is_none() {
     let limits = json!({"denials_max": null, "tool_denials_max": null});
     let estate = holding(&secrets, limits, json!([])).await;
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     let mut n = 0;
     for (secret, other) in secrets.iter().zip(&others) {
         for length in 1..secret.len() {
@@ -136,7 +137,7 @@ async fn an_answer_to_how_a_credential_begins_is_that_to_what_is_none() {
     }
     // None of them was taken for the thing itself.
     agent.call("asks", "", &text("open")).await.unwrap();
-    gate.process.stop();
+    gate.finish();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -146,7 +147,7 @@ async fn a_guess_that_is_right_is_answered_like_any_other_denial_also_when_it_is
     let limits = json!({"denials_max": null, "tool_denials_max": null, "alarm_rest_seconds": null});
     let estate = holding(&secrets, limits, json!([])).await;
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     for (n, ((name, right), (_, wrong))) in
         encodings::forms(&secrets[0]).into_iter().zip(encodings::forms(&other[0])).enumerate()
     {
@@ -165,7 +166,7 @@ async fn a_guess_that_is_right_is_answered_like_any_other_denial_also_when_it_is
             assert_eq!(told[0], told[1], "{name}, {tool}");
         }
     }
-    gate.process.stop();
+    gate.finish();
     // The ledger says what it was, and nothing of it is there.
     let denied = estate.entries("call.denied");
     let (alarming, ordinary): (Vec<_>, Vec<_>) =
@@ -190,8 +191,10 @@ async fn metrics(port: u16) -> String {
     answer
 }
 
-async fn open(gate: &Gate) -> Result<Agent, Refused> {
-    Agent::try_open(&gate.socket, &Receipts::default()).await.map_err(|status| Refused::of(&status))
+async fn open(gate: &Sidecar) -> Result<Agent, Refused> {
+    Agent::try_open(gate.socket(), &Receipts::default())
+        .await
+        .map_err(|status| Refused::of(&status))
 }
 
 fn suspended(refused: &Refused) {
@@ -207,11 +210,11 @@ async fn the_first_credential_suspends_the_run_and_its_caller_and_alarms_operato
     let estate = holding(&secrets, json!({}), operators).await;
     estate.run(&["keygen", "--token", "operator", "--out", "otto.token"]);
     let gate = estate.serve();
-    let (agent, beside) = (gate.agent().await, gate.agent().await);
+    let (agent, beside) = (gate.open().await, gate.open().await);
     let before = agent.call("asks", "before", &text("open")).await.unwrap();
     let right = agent.call("asks", "right", &text(&secrets[0])).await.unwrap_err();
     assert_eq!((right.code.as_str(), right.detail.as_str()), ("policy.denied", "no_allow"));
-    let blocked = async |gate: &Gate| {
+    let blocked = async |gate: &Sidecar| {
         suspended(&agent.call("asks", "next", &text("open")).await.unwrap_err());
         suspended(&beside.call("asks", "next", &text("open")).await.unwrap_err());
         suspended(&open(gate).await.map(|agent| agent.run).unwrap_err());
@@ -220,16 +223,16 @@ async fn the_first_credential_suspends_the_run_and_its_caller_and_alarms_operato
         assert_eq!(agent.get("before").await.unwrap(), before);
     };
     blocked(&gate).await;
-    let log = gate.process.said();
+    let log = gate.said();
     assert!(log.contains("ERROR") && log.contains("the gate refused for what is in it"), "{log}");
     assert!(!holds(log.as_bytes(), &secrets[0]));
-    let metrics = metrics(gate.operator).await;
+    let metrics = metrics(gate.operators().port()).await;
     assert!(metrics.contains("wicketgate_alarms_total{kind=\"credential\"} 1"), "{metrics}");
-    gate.process.stop();
+    gate.finish();
     // A restart is no way around it.
     let gate = estate.serve();
     blocked(&gate).await;
-    let url = format!("http://127.0.0.1:{}", gate.operator);
+    let url = format!("http://127.0.0.1:{}", gate.operators().port());
     let order =
         ["control", "reinstate", "run", &agent.run, "--reason", "a false alarm", "--key", "olga"];
     estate.run(&[&order[..], &["--token-file", "otto.token", "--url", &url]].concat());
@@ -237,7 +240,7 @@ async fn the_first_credential_suspends_the_run_and_its_caller_and_alarms_operato
     for agent in [&agent, &beside] {
         agent.call("asks", "after", &text("open")).await.unwrap();
     }
-    gate.process.stop();
+    gate.finish();
     let applied = estate.entries("control.applied");
     let named: Vec<_> = applied.iter().map(|one| (&one["action"], &one["name"])).collect();
     assert_eq!(named[0], (&json!("suspend"), &json!(agent.run)), "{named:?}");

@@ -125,8 +125,8 @@ async fn kept_nowhere(world: World) {
     assert!(said.contains(MARK), "{said}");
     world.agent.seal().await.unwrap();
     let World { estate, gate, agent, .. } = world;
-    let log = gate.process.said();
-    gate.process.stop();
+    let log = gate.said();
+    gate.finish();
     let export = ["evidence", "export", "--config", "wicketgate.yaml", "--run", &agent.run];
     estate.run(&[&export[..], &["--out", "bundle-of-run", "--key", "evidence"]].concat());
     let kept = [

@@ -17,26 +17,12 @@
 mod guesses;
 mod kinds;
 mod personal;
-#[path = "../support/private.rs"]
-mod private;
 mod tokens;
 mod world;
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../support/encodings.rs"]
-mod encodings;
-#[path = "../command/estate.rs"]
-mod estate;
-#[path = "../agents/process.rs"]
-mod process;
 #[path = "../grpc/service.rs"]
 mod service;
 
-#[path = "../support/waiting.rs"]
-mod waiting;
+use wicketgate_support::{agent, commands as estate, encodings, private, process};
 
-/// The Python the tests were given.
-fn python() -> String {
-    std::env::var("WICKETGATE_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned())
-}
+use wicketgate_support::program::python;

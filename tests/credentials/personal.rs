@@ -110,7 +110,7 @@ async fn personal_data_comes_out_of_no_tool_in_any_encoding() {
     }
     world.agent.seal().await.unwrap();
     let World { estate, gate, .. } = world;
-    gate.process.stop();
+    gate.finish();
     let completed = estate.entries("call.completed");
     assert_eq!(completed.len() as u64, masked);
     for data in &completed {
@@ -199,7 +199,7 @@ async fn what_cannot_be_looked_through_is_not_released_and_the_books_say_so() {
     assert!(text.contains("M\u{fc}ller [REDACTED:email]"), "{text}");
     world.agent.seal().await.unwrap();
     let World { estate, gate, .. } = world;
-    gate.process.stop();
+    gate.finish();
     let failed = estate.entries("call.failed");
     let said: Vec<_> = failed.iter().map(|data| redaction(data)["unscanned"].as_str()).collect();
     assert_eq!(said, calls.iter().map(|(why, ..)| Some(*why)).collect::<Vec<_>>());
@@ -222,7 +222,7 @@ async fn a_policy_that_allows_it_by_name_is_given_it_and_the_books_say_what_was_
     }
     world.agent.seal().await.unwrap();
     let World { estate, gate, .. } = world;
-    gate.process.stop();
+    gate.finish();
     let authorized = estate.entries("call.authorized");
     assert!(authorized.iter().all(|data| data["obligations"][0]["opaque"] == "allow"));
     let completed = estate.entries("call.completed");
@@ -249,7 +249,7 @@ async fn the_words_of_a_tool_that_failed_are_masked_too() {
     }
     world.agent.seal().await.unwrap();
     let World { estate, gate, .. } = world;
-    gate.process.stop();
+    gate.finish();
     let failed = estate.entries("call.failed");
     let plain: BTreeSet<&str> = PERSONAL.iter().map(|(_, plain)| *plain).collect();
     assert!(failed.len() >= plain.len());

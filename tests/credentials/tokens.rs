@@ -108,8 +108,8 @@ async fn no_token_goes_into_a_tool_or_into_any_byte_that_is_kept() {
     assert!(world.call("http", &json!({"text": free})).await.unwrap().contains(&free));
     assert!(world.call("http", &json!({"text": MARK})).await.unwrap().contains(MARK));
     let World { estate, gate, .. } = world;
-    let log = gate.process.said();
-    gate.process.stop();
+    let log = gate.said();
+    gate.finish();
     let kept = [log.into_bytes(), whole(&estate, "state")];
     for token in &tokens {
         for (name, form) in encodings::forms(token) {
@@ -180,14 +180,14 @@ async fn a_layers_own_reason_decides_nothing_by_its_name() {
         .iter()
         .for_each(|name| std::fs::write(estate.path(&format!("data/{name}")), "x").unwrap());
     let gate = estate.serve();
-    let agent = gate.agent().await;
+    let agent = gate.open().await;
     for name in names {
         let args = json!({"path": name}).to_string();
         let told = agent.call("reads", name, &args).await.unwrap_err();
         assert_eq!((told.code.as_str(), told.detail.as_str()), ("policy.denied", name));
         assert_eq!(agent.get(name).await.unwrap_err(), told);
     }
-    gate.process.stop();
+    gate.finish();
     let args: Vec<Value> =
         stored(&estate, "args").iter().map(|body| serde_json::from_slice(body).unwrap()).collect();
     assert_eq!(args, names.map(|name| json!({"path": name})));
@@ -209,13 +209,13 @@ async fn a_token_of_another_shape_that_somebody_shows_this_gate_is_a_credential(
     private(estate.path("anna.token"), OLD);
     std::fs::write(estate.path("data/told"), format!("before {OLD} after")).unwrap();
     let gate = estate.serve();
-    let agent: Agent = gate.agent().await;
+    let agent: Agent = gate.open().await;
     let told = agent.call("reads", "", r#"{"path":"told"}"#).await.unwrap();
     assert!(told.contains("before [REDACTED:credential] after"), "{told}");
     let denied = agent.call("reads", "", &json!({"path": OLD}).to_string()).await.unwrap_err();
     assert_eq!((denied.code.as_str(), denied.detail.as_str()), ("policy.denied", "no_allow"));
-    let log = gate.process.said();
-    gate.process.stop();
+    let log = gate.said();
+    gate.finish();
     for kept in [log.into_bytes(), whole(&estate, "state")] {
         assert!(!holds(&kept, OLD));
     }
@@ -230,13 +230,14 @@ fn a_token_that_was_cut_or_is_of_another_kind_is_refused_with_what_to_do() {
     let check = |token: &str| {
         let _ = std::fs::remove_file(estate.path("anna.token"));
         private(estate.path("anna.token"), token);
-        let (ok, out, err) = estate.try_run(&["config", "check", "wicketgate.yaml"]);
+        let (ok, out, err) =
+            crate::process::run(estate.command(&["config", "check", "wicketgate.yaml"]));
         (ok, out + &err)
     };
     for (file, name) in [("a", "operator"), ("b", "agent")] {
         estate.run(&["keygen", "--token", name, "--out", file]);
         assert!(
-            !estate.try_run(&["keygen", "--token", name, "--out", file]).0,
+            !crate::process::run(estate.command(&["keygen", "--token", name, "--out", file])).0,
             "it is not replaced"
         );
     }

@@ -11,9 +11,10 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, Refused};
-use crate::estate::{Estate, Gate, program, python, script, tool};
+use crate::estate::{Estate, program, python, script, tool};
 use crate::private::private;
 use crate::service::Service;
+use wicketgate_support::sidecar::Sidecar;
 
 /// What the http tool is authenticated with. No tool may be told it and none may tell it.
 pub const SECRET: &str = "sk-live/Abc+123=xyz~tools";
@@ -61,7 +62,7 @@ async fn complete(State(said): State<Arc<Said>>, body: String) -> String {
 /// Everything of one test.
 pub struct World {
     pub estate: Estate,
-    pub gate: Gate,
+    pub gate: Sidecar,
     pub agent: Agent,
     pub forms: Vec<(String, String)>,
     said: Arc<Said>,
@@ -129,7 +130,7 @@ impl World {
             json!({"denials_max": null, "tool_denials_max": null, "alarm_rest_seconds": null});
         std::fs::write(estate.path("wicketgate.yaml"), config.to_string()).unwrap();
         let gate = estate.serve();
-        let agent = gate.agent().await;
+        let agent = gate.open().await;
         Self { estate, gate, agent, forms, said, service }
     }
 

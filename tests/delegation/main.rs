@@ -12,17 +12,9 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../faults/checker.rs"]
-mod checker;
 #[allow(unused_macros, unused_imports, reason = "this harness has no second store")]
 #[path = "../control/desk.rs"]
 mod desk;
-#[path = "../faults/sidecar.rs"]
-mod sidecar;
-#[path = "../faults/tool.rs"]
-mod tool;
 
 mod evidence;
 mod family;
@@ -32,10 +24,5 @@ mod opening;
 mod restart;
 mod stopping;
 
-#[path = "../support/mod.rs"]
-mod support;
-
-#[path = "../support/waiting.rs"]
-mod waiting;
-
-use waiting::{pause, until, within};
+use waiting::until;
+use wicketgate_support::{agent, checker, sidecar, tool, waiting};

@@ -306,7 +306,7 @@ async fn on_a_read_only_root_without_tmp_two_thousand_calls_an_export_a_verify_a
     );
     let ledger = state.join("ledger.sqlite");
 
-    let claimed = crate::support::ports::Port::claim();
+    let claimed = wicketgate_support::ports::Port::claim();
     let url = format!("http://127.0.0.1:{}", claimed.number());
     let log = dir.path().join("gate.err");
     let child = inside(&root, &pod)
@@ -359,7 +359,7 @@ async fn the_gate_runs_as_the_chart_runs_it_and_only_its_agent_is_let_in() {
     image(&root, &files, &given);
     empty_dir(&pod.join("var/lib/wicketgate"));
     empty_dir(&pod.join("run/wicketgate"));
-    let claimed = crate::support::ports::Port::claim();
+    let claimed = wicketgate_support::ports::Port::claim();
     let port = claimed.number();
     let url = format!("http://127.0.0.1:{port}");
     assert_eq!(health(&url, &["--live"]).0, Some(2), "nobody is there yet");

@@ -10,13 +10,7 @@
     reason = "tests may stop at the first surprise"
 )]
 
-#[allow(dead_code, reason = "other tests ask it more")]
-#[path = "../support/ca.rs"]
-mod ca;
 mod chart;
-#[allow(dead_code, reason = "other tests ask it more")]
-#[path = "../observe/gate.rs"]
-mod gate;
 mod image;
 mod kustomize;
 mod names;
@@ -24,13 +18,9 @@ mod papers;
 mod readme;
 mod release;
 mod roles;
-#[path = "../support/mod.rs"]
-mod support;
-#[allow(dead_code, reason = "other tests ask it more")]
-#[path = "../support/waiting.rs"]
-mod waiting;
 
 use std::path::{Path, PathBuf};
+use wicketgate_support::{ca, observed as gate, waiting};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
 

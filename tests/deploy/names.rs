@@ -113,13 +113,13 @@ async fn the_gate_exports_those_names_with_those_labels_after_calls_of_each_kind
     agent.call("work.do", "allowed", "{}").await.unwrap();
     agent.call("work.do", "observed", r#"{"n":10}"#).await.unwrap();
     let denied = agent.call("work.do", "denied", r#"{"never":true}"#).await.unwrap_err();
-    assert_eq!(denied.0, "policy.denied");
+    assert_eq!(denied.code, "policy.denied");
     let held = agent.call("work.do", "held", r#"{"ask":true}"#).await.unwrap_err();
-    assert_eq!(held.0, "call.held");
+    assert_eq!(held.code, "call.held");
     let broken = agent.call("work.do", "broken", r#"{"broken":true}"#).await.unwrap_err();
-    assert_eq!(broken.0, "policy.error", "two rules give two values");
+    assert_eq!(broken.code, "policy.error", "two rules give two values");
     let rejected = agent.call("work.do", "not an id", "{}").await.unwrap_err();
-    assert_eq!(rejected.0, "request.malformed");
+    assert_eq!(rejected.code, "request.malformed");
 
     waiting::until("the held call to be counted", || async {
         gate.operator("/metrics").contains("wicketgate_held_calls 1")

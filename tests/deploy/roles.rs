@@ -7,8 +7,8 @@ use std::process::Command;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 
-use crate::support::pg::Pg;
 use crate::{PROGRAM, top};
+use wicketgate_support::pg::Pg;
 
 fn yaml(path: &str) -> Value {
     let text = std::fs::read_to_string(top(path)).unwrap();
@@ -49,6 +49,7 @@ fn logins(values: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn the_migration_finds_the_roles_of_the_cluster_as_it_needs_them_and_adds_none() {
+    // All roles of the server are counted.
     let pg = Pg::own_cluster();
     let db = pg.empty_database().await;
     let spec = yaml("deploy/postgres/cluster.yaml")["spec"].clone();

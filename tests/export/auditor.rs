@@ -5,8 +5,9 @@ use std::path::Path;
 use serde_json::Value;
 use wicketgate::domain::digest::Digest;
 
-use crate::desk::{FLEET, Ran, run, run_with, vkey};
+use crate::desk::{FLEET, run, run_with, vkey};
 use crate::sidecar::Estate;
+use wicketgate_support::ran::Ran;
 
 /// The evidence key, and a trust file with it, the fleet key and the enrolment keys of these gates.
 pub fn desk(estate: &Estate, gates: &[&Estate]) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::auditor::{desk, export, manifest, recorded, verify};
-use crate::desk::{GATE, anchor, fleet, some_calls, sqlite};
+use crate::desk::{anchor, fleet, some_calls, sqlite};
 use crate::scopes::database;
 use crate::sidecar::Estate;
 use crate::tool::Tool;
@@ -16,7 +16,7 @@ fn killed(estate: &Estate, tracer: &[&str], out: &Path) -> bool {
     let done = Command::new("strace")
         .args(["-f", "-qqq", "-o", "/dev/null"])
         .args(tracer)
-        .arg(GATE)
+        .arg(wicketgate_support::program::gate())
         .args(args)
         .args(["--artifacts", "state/artifacts", "--population", "--out"])
         .arg(out)

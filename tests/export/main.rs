@@ -12,22 +12,8 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../support/authority.rs"]
-mod authority;
-#[path = "../faults/checker.rs"]
-mod checker;
 #[path = "../fleet/desk.rs"]
 mod desk;
-#[path = "../faults/sidecar.rs"]
-mod sidecar;
-#[path = "../support/mod.rs"]
-mod support;
-#[path = "../faults/tool.rs"]
-mod tool;
-#[path = "../support/waiting.rs"]
-mod waiting;
 
 mod auditor;
 mod door;
@@ -35,4 +21,5 @@ mod killed;
 mod scopes;
 mod stamps;
 
-use waiting::{pause, until, within};
+use waiting::until;
+use wicketgate_support::{authority, sidecar, tool, waiting};

@@ -6,8 +6,8 @@ use wicketgate::ledger::postgres::{Login, migrate};
 use crate::auditor::{desk, export, manifest, recorded, verify};
 use crate::desk::{anchor, fleet, sqlite};
 use crate::sidecar::Estate;
-use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
+use wicketgate_support::pg::{Pg, TestDb};
 
 /// Two runs with a call that is allowed and one that is denied in each.
 async fn runs(estate: &Estate) {

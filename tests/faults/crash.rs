@@ -3,8 +3,8 @@
 use crate::agent::Agent;
 use crate::checker::{calls, check, kinds};
 use crate::sidecar::Estate;
-use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
+use wicketgate_support::pg::{Pg, TestDb};
 
 /// A gate on the cluster that all tests share.
 pub async fn on_postgres(tool: &Tool, slots: &str) -> Estate {

@@ -7,8 +7,8 @@ use crate::agent::{Agent, Refused};
 use crate::checker::{calls, check};
 use crate::proxy::{Proxy, Way};
 use crate::sidecar::{Estate, Sidecar};
-use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
+use wicketgate_support::pg::{Pg, PrivatePg, TestDb};
 
 /// A gate on a cluster of its own, through a proxy.
 struct Served {
@@ -16,7 +16,7 @@ struct Served {
     sidecar: Sidecar,
     estate: Estate,
     proxy: Proxy,
-    pg: Pg,
+    pg: PrivatePg,
     tool: Tool,
     admin: String,
 }
@@ -161,7 +161,7 @@ async fn a_lost_acknowledgement_is_asked_for_again_and_the_call_runs_once() {
 }
 
 /// The tool ran while the database went away: nobody reads the result before it is on the books.
-async fn outcome_owed(away: impl Fn(&Pg), back: impl Fn(&Pg)) {
+async fn outcome_owed(away: impl Fn(&PrivatePg), back: impl Fn(&PrivatePg)) {
     let mut served = served().await;
     served.tool.hold();
     let agent = served.agent.clone();
@@ -186,12 +186,12 @@ async fn outcome_owed(away: impl Fn(&Pg), back: impl Fn(&Pg)) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_waits_for_a_database_that_stopped_during_the_call() {
-    outcome_owed(Pg::stop_immediate, Pg::start).await;
+    outcome_owed(PrivatePg::stop_immediate, PrivatePg::start).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_waits_for_a_database_that_froze_during_the_call() {
-    outcome_owed(Pg::freeze, Pg::thaw).await;
+    outcome_owed(PrivatePg::freeze, PrivatePg::thaw).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

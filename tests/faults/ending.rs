@@ -5,9 +5,10 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::checker::{calls, check, kinds, python};
+use crate::checker::{calls, check, kinds};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
+use wicketgate_support::program::python;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gate_that_is_told_to_stop_answers_what_it_admitted_and_admits_nothing_more() {

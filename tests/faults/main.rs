@@ -12,12 +12,6 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-mod agent;
-mod checker;
-mod proxy;
-mod sidecar;
-mod tool;
-
 mod bad_input;
 mod clock;
 mod crash;
@@ -31,14 +25,5 @@ mod stopped;
 mod syscalls;
 mod traces;
 
-#[path = "../support/ca.rs"]
-mod ca;
-#[path = "../support/collector.rs"]
-mod collector;
-#[path = "../support/mod.rs"]
-mod support;
-
-#[path = "../support/waiting.rs"]
-mod waiting;
-
 use waiting::{pause, until, within};
+use wicketgate_support::{agent, ca, checker, collector, proxy, sidecar, tool, waiting};

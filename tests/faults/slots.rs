@@ -11,8 +11,8 @@ use crate::crash::on_postgres;
 use crate::database::through;
 use crate::proxy::{Proxy, Way};
 use crate::sidecar::{Estate, Sidecar};
-use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
+use wicketgate_support::pg::{Pg, TestDb};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_process_on_the_same_file_is_refused_and_the_first_does_not_notice() {

@@ -9,8 +9,8 @@ use crate::database::through;
 use crate::proxy::{Proxy, Way};
 use crate::sidecar::Estate;
 use crate::slots::{agent_chain, takes_over};
-use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
+use wicketgate_support::pg::{Pg, TestDb};
 
 /// Calls that are at the ledger when the gate is stopped.
 const CALLS: usize = 8;

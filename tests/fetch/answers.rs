@@ -1,6 +1,7 @@
 //! What servers may answer, and what becomes of answers that are none.
 
 use serde_json::json;
+use wicketgate_support::agent::Refused;
 
 use crate::world;
 
@@ -67,7 +68,8 @@ fn a_server_that_drips_is_given_up_before_the_tools_own_deadline() {
     world::run(
         "answers::a_server_that_drips_is_given_up_before_the_tools_own_deadline",
         async |world| {
-            let (_, detail, message) = world.fetch("http://allowed.test/drip").await.unwrap_err();
+            let Refused { detail, message, .. } =
+                world.fetch("http://allowed.test/drip").await.unwrap_err();
             assert_eq!(
                 (detail.as_str(), message.as_str()),
                 ("timeout", "the answer comes too slowly")
@@ -80,7 +82,8 @@ fn a_server_that_drips_is_given_up_before_the_tools_own_deadline() {
 fn a_server_that_says_nothing_is_given_up_before_the_tools_own_deadline() {
     let name = "answers::a_server_that_says_nothing_is_given_up_before_the_tools_own_deadline";
     world::run(name, async |world| {
-        let (_, detail, message) = world.fetch("http://allowed.test/silent").await.unwrap_err();
+        let Refused { detail, message, .. } =
+            world.fetch("http://allowed.test/silent").await.unwrap_err();
         assert_eq!((detail.as_str(), message.as_str()), ("timeout", "the server does not answer"));
     });
 }
@@ -91,10 +94,10 @@ fn a_certificate_is_for_the_name_and_from_an_authority_of_the_binding() {
     world::run(name, async |world| {
         assert_eq!(world.fetch("https://tools.test/").await.unwrap()["body"], "hello");
         let wrong = "the certificate of the host is not valid for it";
-        let (_, detail, message) = world.fetch("https://allowed.test/").await.unwrap_err();
-        assert_eq!((detail.as_str(), message.as_str()), ("connect", wrong));
+        let refused = world.fetch("https://allowed.test/").await.unwrap_err();
+        assert_eq!((refused.detail.as_str(), refused.message.as_str()), ("connect", wrong));
         let public = world.call("web.public", &json!({"url": "https://tools.test/"})).await;
-        assert_eq!(public.unwrap_err().2, wrong);
+        assert_eq!(public.unwrap_err().message, wrong);
         // Plain HTTP on the port of TLS is no TLS, and the other way round.
         assert_eq!(world.refused("https://allowed.test:80/").await.1, "connect");
         assert_eq!(world.servers.heads("/").len(), 1);

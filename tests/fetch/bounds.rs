@@ -56,14 +56,14 @@ fn an_agent_sets_the_headers_it_may_and_no_others() {
             "",
         ] {
             let refused = call(json!({name: "evil.test"})).await.unwrap_err();
-            assert_eq!(refused.1, "fetch.header", "{name}");
+            assert_eq!(refused.detail, "fetch.header", "{name}");
         }
         let broken = call(json!({"accept": "a\r\nx: y"})).await.unwrap_err();
-        assert_eq!(broken.1, "fetch.header");
+        assert_eq!(broken.detail, "fetch.header");
         for method in ["POST", "CONNECT", "get", "OPTIONS"] {
             let args = json!({"url": "https://tools.test/echo", "method": method});
             let refused = world.call("web.pinned", &args).await.unwrap_err();
-            assert_eq!(refused.1, "schema.enum", "{method}");
+            assert_eq!(refused.detail, "schema.enum", "{method}");
         }
         assert_eq!(world.servers.heads("/echo").len(), 1);
     });
@@ -151,7 +151,7 @@ fn what_is_fetched_is_on_the_books() {
         world.fetch("http://allowed.test/").await.unwrap();
         world.fetch("http://evil.test/").await.unwrap_err();
         world.fetch("http://mixed.test/").await.unwrap_err();
-        world.agent.seal().await;
+        world.agent.seal().await.unwrap();
         let run = world.agent.run.clone();
         world.gate.verified(&run).ok();
     });

@@ -1,6 +1,7 @@
 //! A network that has no port left to connect from: corpus 16, FLT-043.
 
 use std::net::{SocketAddr, TcpStream};
+use wicketgate_support::agent::Refused;
 
 use crate::servers::PUBLIC;
 use crate::world;
@@ -22,7 +23,8 @@ fn without_a_port_left_a_fetch_fails_and_says_so_and_the_next_with_one_arrives()
         taken.iter().for_each(cut);
         TcpStream::connect(SocketAddr::from((PUBLIC, 80))).expect_err("a port is left");
 
-        let (code, detail, message) = world.fetch("http://allowed.test/").await.unwrap_err();
+        let Refused { code, detail, message, .. } =
+            world.fetch("http://allowed.test/").await.unwrap_err();
         assert_eq!((&*code, &*detail), ("tool.failed", "connect"), "{message}");
         assert!(world.servers.heads("/").is_empty());
 

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, TcpStream};
+use wicketgate_support::agent::Refused;
 
 use serde_json::json;
 
@@ -136,7 +137,8 @@ fn no_other_way_to_write_it_leads_inside_and_plain_urls_are_fetched() {
             json!({"id": "1", "headers": {"Authorization": "Bearer of-the-agent"}}),
             json!({"id": "1", "url": "http://evil.test/"}),
         ] {
-            let (code, _, _) = world.call("api.orders", &args).await.expect_err(&args.to_string());
+            let Refused { code, .. } =
+                world.call("api.orders", &args).await.expect_err(&args.to_string());
             assert!(NOT_ASKED.contains(&code.as_str()), "{args}: {code}");
         }
         assert!(world.servers.reached().is_empty(), "{:?}", world.servers.reached());
@@ -213,7 +215,7 @@ fn a_redirect_is_named_or_refused_and_never_followed() {
             "file",
         ] {
             let url = format!("http://allowed.test/to/{place}");
-            let (code, detail, message) = world.fetch(&url).await.unwrap_err();
+            let Refused { code, detail, message, .. } = world.fetch(&url).await.unwrap_err();
             assert_eq!((code.as_str(), detail.as_str()), ("tool.failed", "protocol"), "{place}");
             assert!(message.contains("redirects to"), "{message}");
         }

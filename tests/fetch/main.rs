@@ -13,17 +13,10 @@
 
 mod answers;
 mod bounds;
-#[path = "../support/encodings.rs"]
-mod encodings;
 mod exhausted;
-#[allow(dead_code, reason = "other tests ask it more")]
-#[path = "../observe/gate.rs"]
-mod gate;
 mod inside;
 mod names;
 mod servers;
 mod world;
 
-#[allow(dead_code, reason = "other tests wait for more")]
-#[path = "../support/waiting.rs"]
-mod waiting;
+use wicketgate_support::{encodings, observed as gate};

@@ -6,9 +6,10 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::gate::{Agent, Gate, Refused};
+use crate::gate::Gate;
 use crate::names::Names;
 use crate::servers::{PUBLIC, Servers};
+use wicketgate_support::agent::{Agent, Refused};
 
 /// Set in the network: the process is a test's second life.
 const INSIDE: &str = "WICKETGATE_TEST_WORLD";
@@ -165,8 +166,8 @@ impl World {
 
     /// Code and detail of what `web.fetch` says against this URL.
     pub async fn refused(&self, url: &str) -> (String, String) {
-        let (code, detail, _) = self.fetch(url).await.expect_err(url);
-        (code, detail)
+        let refused = self.fetch(url).await.expect_err(url);
+        (refused.code, refused.detail)
     }
 
     /// That nobody but the public server was ever connected to.

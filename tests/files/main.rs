@@ -12,20 +12,6 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../faults/checker.rs"]
-mod checker;
-#[path = "../payload/desk.rs"]
-mod desk;
-#[path = "../faults/sidecar.rs"]
-mod sidecar;
-#[path = "../support/mod.rs"]
-mod support;
-#[path = "../support/waiting.rs"]
-mod waiting;
-
-mod tool;
 mod yard;
 
 mod faults;
@@ -36,4 +22,4 @@ mod rollback;
 mod steering;
 mod write;
 
-use waiting::{pause, until};
+use wicketgate_support::{agent, checker, desk, sidecar};

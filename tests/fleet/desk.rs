@@ -3,57 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use wicketgate::crypto::keys::PublicKey;
 use wicketgate::crypto::note;
 
 use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
+use wicketgate_support::program;
+use wicketgate_support::ran::Ran;
 
-pub const GATE: &str = env!("CARGO_BIN_EXE_wicketgate");
 pub const FLEET: &str = "wicketgate.dev/default/fleet";
-
-/// How a command ended, and what it said.
-#[derive(Debug)]
-pub struct Ran {
-    pub code: Option<i32>,
-    pub out: String,
-    pub err: String,
-}
-
-impl Ran {
-    /// One of its lines, read as JSON.
-    #[track_caller]
-    pub fn json(&self) -> Value {
-        serde_json::from_str(self.out.trim()).unwrap_or_else(|e| panic!("{e}: {self:?}"))
-    }
-
-    /// It ended like this.
-    #[track_caller]
-    pub fn ends(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "{self:?}");
-        self
-    }
-
-    /// It said this, on either stream.
-    #[track_caller]
-    pub fn says(self, what: &str) -> Self {
-        assert!(self.out.contains(what) || self.err.contains(what), "`{what}` in {self:?}");
-        self
-    }
-}
 
 /// Runs a command in the gate's directory.
 pub fn run_with(estate: &Estate, args: &[&str], env: &[(&str, &str)]) -> Ran {
-    let mut command = Command::new(GATE);
-    command.args(args).current_dir(estate.path("."));
-    command.envs(env.iter().copied());
-    let done = command.output().unwrap();
-    Ran {
-        code: done.status.code(),
-        out: String::from_utf8(done.stdout).unwrap(),
-        err: String::from_utf8(done.stderr).unwrap(),
-    }
+    Ran::of(estate.command(args).envs(env.iter().copied()))
 }
 
 /// As [`run_with`], off the runtime's threads.
@@ -155,7 +118,7 @@ impl Witness {
         let key = made.ends(0).json()["vkey"].as_str().unwrap().to_owned();
         std::fs::write(estate.path("logs.txt"), format!("{}\n", vkey(estate))).unwrap();
         let out = estate.path(&format!("{name}.out"));
-        let child = Command::new(GATE)
+        let child = Command::new(program::gate())
             .args(["witness", "serve", "--name", name, "--key", &format!("{name}.pem")])
             .args(["--logs", "logs.txt", "--state", &format!("{name}.state")])
             .args(["--listen", "127.0.0.1:0"])

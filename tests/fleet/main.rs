@@ -12,15 +12,6 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../faults/checker.rs"]
-mod checker;
-#[path = "../faults/sidecar.rs"]
-mod sidecar;
-#[path = "../faults/tool.rs"]
-mod tool;
-
 mod anchor;
 mod desk;
 mod keys;
@@ -29,10 +20,5 @@ mod recover;
 mod rollback;
 mod shared;
 
-#[path = "../support/mod.rs"]
-mod support;
-
-#[path = "../support/waiting.rs"]
-mod waiting;
-
-use waiting::{pause, until, within};
+use waiting::until;
+use wicketgate_support::{sidecar, tool, waiting};

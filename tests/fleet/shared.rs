@@ -6,8 +6,8 @@ use wicketgate::ledger::postgres::{Login, migrate};
 
 use crate::desk::{FLEET, anchor, calls_through, fleet, run, some_calls};
 use crate::sidecar::Estate;
-use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
+use wicketgate_support::pg::{Pg, TestDb};
 
 /// A database whose writer may read, too: that of the anchoring job.
 async fn database() -> TestDb {

@@ -108,7 +108,7 @@ async fn the_example_is_a_configuration_and_a_policy() {
     let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/grpc");
     let text = std::fs::read_to_string(example.join("tools.yaml")).unwrap();
     let tools: Value = serde_saphyr::from_str(&text).unwrap();
-    let made = std::process::Command::new(crate::checker::python())
+    let made = std::process::Command::new(crate::python())
         .args(["-m", "grpc_tools.protoc", "--include_imports", "--descriptor_set_out"])
         .arg(desk.path("orders.pb"))
         .arg("-I")

@@ -15,25 +15,6 @@
     reason = "tests hold long tables, may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../support/ca.rs"]
-mod ca;
-#[path = "../faults/checker.rs"]
-mod checker;
-#[path = "../payload/desk.rs"]
-mod desk;
-#[path = "../support/private.rs"]
-mod private;
-#[path = "../faults/sidecar.rs"]
-mod sidecar;
-#[path = "../support/mod.rs"]
-mod support;
-#[path = "../faults/tool.rs"]
-mod tool;
-#[path = "../support/waiting.rs"]
-mod waiting;
-
 mod answers;
 mod binding;
 mod broken;
@@ -44,5 +25,6 @@ mod service;
 mod values;
 mod world;
 
-use checker::python;
-use waiting::{pause, until, within};
+use waiting::until;
+use wicketgate_support::program::python;
+use wicketgate_support::{agent, ca, checker, desk, private, sidecar, waiting};

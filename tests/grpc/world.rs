@@ -6,11 +6,12 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, Refused};
-use crate::checker::{Books, python};
+use crate::checker::Books;
 use crate::desk::Desk;
 use crate::private::private;
 pub use crate::service::Service;
 use crate::sidecar::Sidecar;
+use wicketgate_support::program::python;
 
 /// What the service is sent, and nobody else.
 pub const SECRET: &str = "grpc-secret-0123456789abcdef";

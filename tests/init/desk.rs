@@ -8,16 +8,11 @@ use std::sync::mpsc::{Receiver, channel};
 use serde_json::{Value, json};
 
 use crate::waiting::PATIENCE;
+use wicketgate_support::program;
+use wicketgate_support::ran::Ran;
 
 pub struct Desk {
     dir: tempfile::TempDir,
-}
-
-/// What one run said.
-pub struct Ran {
-    pub out: String,
-    pub err: String,
-    pub code: Option<i32>,
 }
 
 impl Desk {
@@ -40,7 +35,7 @@ impl Desk {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
+        let mut command = Command::new(program::gate());
         command
             .args(args)
             .current_dir(self.dir.path())
@@ -56,9 +51,7 @@ impl Desk {
     }
 
     pub fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
-        let done = self.command(args).envs(env.iter().copied()).output().unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Ran { out: text(done.stdout), err: text(done.stderr), code: done.status.code() }
+        Ran::of(self.command(args).envs(env.iter().copied()))
     }
 
     pub fn talk(&self, args: &[&str]) -> Talk {
@@ -67,7 +60,7 @@ impl Desk {
 
     /// Starts what an entry of a client's file says.
     pub fn talk_as(&self, entry: &Value) -> Talk {
-        assert_eq!(entry["command"], env!("CARGO_BIN_EXE_wicketgate"));
+        assert_eq!(entry["command"], program::gate());
         let args = entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
         self.talk(&args.collect::<Vec<_>>())
     }
@@ -111,21 +104,6 @@ impl Desk {
         }
         self.write("server.py", &text);
         self.path("server.py").display().to_string()
-    }
-}
-
-impl Ran {
-    #[track_caller]
-    pub fn ends(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "out: {}\nerr: {}", self.out, self.err);
-        self
-    }
-
-    #[track_caller]
-    pub fn says(self, text: &str) -> Self {
-        let all = format!("{}\n{}", self.out, self.err);
-        assert!(all.contains(text), "`{text}` is not in: {all}");
-        self
     }
 }
 
@@ -214,7 +192,7 @@ impl Talk {
         self.input = None;
         let out = drain(&self.lines);
         let err = drain(&self.errors);
-        let code = self.child.wait().unwrap().code();
+        let code = self.child.wait().unwrap().code().unwrap_or(-1);
         Ran { out, err, code }
     }
 

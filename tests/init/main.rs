@@ -19,10 +19,4 @@ mod gate;
 mod starter;
 mod wrapped;
 
-#[path = "../agents/home.rs"]
-#[allow(dead_code, reason = "only where packages lie is asked here")]
-mod home;
-
-#[allow(dead_code, reason = "other tests wait for more")]
-#[path = "../support/waiting.rs"]
-mod waiting;
+use wicketgate_support::{home, waiting};

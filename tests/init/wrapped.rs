@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, Ran, Talk};
+use crate::desk::{Desk, Talk};
+use wicketgate_support::ran::Ran;
 
 fn wrap<'a>(options: &[&'a str], server: &'a str) -> Vec<&'a str> {
     let mut args = vec!["mcp", "wrap", "--state", "s"];

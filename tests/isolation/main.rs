@@ -16,15 +16,6 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../faults/checker.rs"]
-mod checker;
-#[path = "../faults/sidecar.rs"]
-mod sidecar;
-#[path = "../faults/tool.rs"]
-mod tool;
-
 mod canaries;
 mod gate;
 mod pods;
@@ -32,9 +23,5 @@ mod privileges;
 mod topologies;
 mod world;
 
-#[path = "../support/ca.rs"]
-mod ca;
-#[path = "../support/waiting.rs"]
-mod waiting;
-
-use waiting::{pause, until, within};
+use waiting::{until, within};
+use wicketgate_support::{agent, ca, checker, sidecar, tool, waiting};

@@ -10,8 +10,9 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::{Value, json};
 
 use crate::ca::Ca;
-use crate::checker::{kinds, python};
+use crate::checker::kinds;
 use crate::world::{self, AGENT, Found, World, as_uid, done};
+use wicketgate_support::program::python;
 
 /// Where the gate's pod is, and its port for agents.
 const GATE: &str = "10.77.0.1";

@@ -10,8 +10,6 @@
 )]
 
 mod books;
-#[path = "../support/record.rs"]
-mod json_entry;
 #[macro_use]
 mod conformance;
 mod memory;
@@ -21,5 +19,5 @@ mod proxy;
 mod reaper;
 mod rig;
 mod sqlite;
-#[path = "../support/mod.rs"]
-mod support;
+
+use wicketgate_support::record as json_entry;

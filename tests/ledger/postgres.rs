@@ -13,7 +13,7 @@ use wicketgate::ledger::store::{LeaseKey, LedgerReader, LedgerStore, StoreError}
 
 use super::books::{beats, lease, payload, request};
 use super::proxy::Proxy;
-use super::support::pg::{Pg, TestDb};
+use wicketgate_support::pg::{Pg, TestDb};
 
 async fn connect(url: &str) -> Postgres {
     Postgres::connect(url, Options::default()).await.unwrap()
@@ -411,6 +411,7 @@ async fn a_frozen_server_is_answered_for_in_bounded_time() {
 
 #[tokio::test]
 async fn nothing_a_writer_sends_stands_in_the_servers_log() {
+    // The log of a server that serves nobody else.
     let pg = Pg::own_cluster();
     let db = pg.database().await;
     let store = connect(&db.writer_url).await;

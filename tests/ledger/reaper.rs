@@ -7,7 +7,7 @@ use wicketgate::ledger::reap::Abandoned;
 use wicketgate::ledger::store::{LeaseRequest, Leased, LedgerStore, StoreError};
 
 use super::books::{LONG, batch, beats, request, run};
-use super::support::pg::{Pg, TestDb};
+use wicketgate_support::pg::{Pg, TestDb};
 
 const NOW: Duration = Duration::ZERO;
 

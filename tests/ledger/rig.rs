@@ -7,7 +7,7 @@ use wicketgate::ledger::postgres::{Options, Postgres, PostgresReader};
 use wicketgate::ledger::sqlite::{Sqlite, SqliteReader};
 use wicketgate::ledger::store::{LedgerReader, LedgerStore};
 
-use super::support::pg::{Pg, TestDb};
+use wicketgate_support::pg::{Pg, TestDb};
 
 /// One empty store, the ways into it, and whether several writers may share it.
 pub enum Rig {

@@ -4,8 +4,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::checker::{Books, python};
+use crate::checker::Books;
 use crate::sidecar::Estate;
+use wicketgate_support::program::python;
 
 /// `spec.limits` of the manifest.
 pub fn limits(estate: &Estate, limits: &str) {

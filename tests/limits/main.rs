@@ -13,17 +13,6 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../faults/checker.rs"]
-mod checker;
-#[path = "../support/private.rs"]
-mod private;
-#[path = "../faults/sidecar.rs"]
-mod sidecar;
-#[path = "../faults/tool.rs"]
-mod tool;
-
 mod again;
 mod batches;
 mod breakers;
@@ -35,12 +24,5 @@ mod pools;
 mod road;
 mod shared;
 
-#[path = "../support/inside.rs"]
-mod inside;
-#[path = "../support/mod.rs"]
-mod support;
-
-#[path = "../support/waiting.rs"]
-mod waiting;
-
-use waiting::{pause, until, within};
+use waiting::until;
+use wicketgate_support::{agent, checker, inside, private, sidecar, tool, waiting};

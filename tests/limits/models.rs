@@ -131,7 +131,7 @@ async fn an_answer_comes_with_what_it_used_and_that_is_on_the_books() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_place_is_asked_if_one_does_not_work_and_never_after_it_answered() {
-    let nobody = crate::support::ports::Port::claim();
+    let nobody = wicketgate_support::ports::Port::claim();
     let busy = Server::start(&[(429, json!({})), (503, json!({})), (400, json!({}))]).await;
     let good = Server::start(&[(200, completion("hi", 5, 5))]).await;
     let places =

@@ -6,8 +6,8 @@ use crate::agent::Agent;
 use crate::checker::{calls, check};
 use crate::desk::{bind, bound};
 use crate::sidecar::Estate;
-use crate::support::pg::Pg;
 use crate::tool::Tool;
+use wicketgate_support::pg::Pg;
 
 fn pools(estate: &Estate, pools: &Value) {
     estate.configure(|config| config["pools"] = pools.clone());

@@ -10,7 +10,7 @@ use wicketgate::limits::memory::Memory;
 use wicketgate::limits::pool::{Ask, Hold, Pools};
 
 use crate::road::{Gate, pool};
-use crate::support::pg::{Pg, TestDb};
+use wicketgate_support::pg::{Pg, TestDb};
 
 async fn database() -> TestDb {
     let pg = tokio::task::spawn_blocking(Pg::cluster).await.unwrap();

@@ -51,11 +51,7 @@ impl Gate {
     /// Starts it on what is there.
     pub async fn again(tool: Tool, estate: Estate) -> Gate {
         let sidecar = estate.serve().await;
-        let said = sidecar.said();
-        let line = said.lines().find(|line| line.contains("agents connect here")).unwrap();
-        let at = line.find("127.0.0.1:").unwrap();
-        let end = line[at..].find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'));
-        let host = line[at..at + end.unwrap_or(line.len() - at)].to_owned();
+        let host = sidecar.agents().to_string();
         Gate { tool, estate, sidecar, tcp: Place::Tcp(host.clone()), host }
     }
 

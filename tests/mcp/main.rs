@@ -14,16 +14,6 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-// The real binary with its keys, books and tool is furnished as for the faults.
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../faults/checker.rs"]
-mod checker;
-#[path = "../faults/sidecar.rs"]
-mod sidecar;
-#[path = "../faults/tool.rs"]
-mod tool;
-
 mod client;
 mod gate;
 
@@ -37,7 +27,5 @@ mod legacy;
 mod modern;
 mod streams;
 
-#[path = "../support/waiting.rs"]
-mod waiting;
-
-use waiting::{pause, until, within};
+use waiting::within;
+use wicketgate_support::{agent, checker, sidecar, tool, waiting};

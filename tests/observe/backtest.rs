@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::gate::{Gate, Ran};
+use crate::gate::Gate;
+use wicketgate_support::ran::Ran;
 
 const OLD: &str = r#"
 allow if input.tool.name == "work.do"

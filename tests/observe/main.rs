@@ -11,18 +11,15 @@
 
 mod backtest;
 mod diff;
-mod gate;
 mod suggest;
 mod why;
 
-#[allow(dead_code, reason = "other tests wait for more")]
-#[path = "../support/waiting.rs"]
-mod waiting;
-
 use std::time::{Duration, SystemTime};
+use wicketgate_support::observed as gate;
 
 use gate::Gate;
 use serde_json::{Value, json};
+use wicketgate_support::agent::Refused;
 
 /// `enforcement` with the agent layer in observe mode until tomorrow.
 fn observing() -> String {
@@ -57,11 +54,14 @@ async fn what_an_observing_layer_has_against_a_call_is_recorded_counted_and_repo
     // The team layer does not observe; identity and arguments are no layer's to observe; nothing
     // irreversible is.
     let refused = agent.call("work.do", "never", r#"{"never":true,"n":10}"#).await.unwrap_err();
-    assert_eq!((refused.0.as_str(), refused.1.as_str()), ("policy.denied", "never"));
+    assert_eq!((refused.code.as_str(), refused.detail.as_str()), ("policy.denied", "never"));
     let refused = agent.call("work.other", "other", "{}").await.unwrap_err();
-    assert_eq!(refused.0, "tool.not_granted");
+    assert_eq!(refused.code, "tool.not_granted");
     let refused = agent.call("work.pay", "pay", "{}").await.unwrap_err();
-    assert_eq!((refused.0.as_str(), refused.1.as_str()), ("binding.insufficient", "tier3_binding"));
+    assert_eq!(
+        (refused.code.as_str(), refused.detail.as_str()),
+        ("binding.insufficient", "tier3_binding")
+    );
     assert_eq!(gate.hits(), 3);
     // The same id again is the same answer.
     agent.call("work.do", "large", r#"{"n":10}"#).await.unwrap();
@@ -77,7 +77,7 @@ async fn what_an_observing_layer_has_against_a_call_is_recorded_counted_and_repo
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
 
-    agent.seal().await;
+    agent.seal().await.unwrap();
     named(&gate);
     reported(&gate, &agent.run);
     let report = gate.verified(&agent.run).ok();
@@ -100,7 +100,7 @@ async fn a_layer_is_enforced_from_its_last_moment_on_and_nothing_has_to_be_loade
     }
     assert!(!gate.operator("/readyz").contains("observes"));
     let refused = gate.open("").await.call("work.do", "a", r#"{"n":10}"#).await.unwrap_err();
-    assert_eq!((refused.0.as_str(), refused.1.as_str()), ("policy.denied", "large"));
+    assert_eq!((refused.code.as_str(), refused.detail.as_str()), ("policy.denied", "large"));
     assert_eq!(gate.hits(), 0);
 }
 
@@ -118,8 +118,8 @@ async fn a_bundle_decides_nothing_from_its_end_on_and_the_gate_is_not_ready() {
     }
     assert!(gate.operator("/readyz").contains("the bundle in force ended at"));
     let refused = agent.call("fs.read", "a", r#"{"path":"src/a.rs"}"#).await.unwrap_err();
-    assert_eq!((refused.0.as_str(), refused.1.as_str()), ("policy.error", "policy_ended"));
-    agent.seal().await;
+    assert_eq!((refused.code.as_str(), refused.detail.as_str()), ("policy.error", "policy_ended"));
+    agent.seal().await.unwrap();
     gate.verified(&agent.run).ok();
 }
 
@@ -175,19 +175,19 @@ async fn a_simulated_run_is_decided_and_recorded_and_runs_nothing() {
     let gate = Gate::start("{}", &[("agent/main.rego", rules)]);
     assert!(!gate.operator("/readyz").contains("observes"));
     let agent = gate.open("simulate").await;
-    let simulated = (
-        "call.cancelled".to_owned(),
-        "simulated".to_owned(),
-        "simulated: the call was allowed and not run".to_owned(),
-    );
-    assert_eq!(agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap_err(), simulated);
-    assert_eq!(agent.call("fs.read", "b", r#"{"path":"src/a.rs"}"#).await.unwrap_err(), simulated);
-    let refused = agent.call("work.do", "c", r#"{"n":10}"#).await.unwrap_err();
-    assert_eq!((refused.0.as_str(), refused.1.as_str()), ("policy.denied", "large"));
+    let simulated = ["call.cancelled", "simulated", "simulated: the call was allowed and not run"];
+    let refused = async |tool: &str, id: &str, args: &str| {
+        let Refused { code, detail, message, .. } = agent.call(tool, id, args).await.unwrap_err();
+        [code, detail, message]
+    };
+    assert_eq!(refused("work.do", "a", r#"{"n":1}"#).await, simulated);
+    assert_eq!(refused("fs.read", "b", r#"{"path":"src/a.rs"}"#).await, simulated);
+    let denied = agent.call("work.do", "c", r#"{"n":10}"#).await.unwrap_err();
+    assert_eq!((denied.code.as_str(), denied.detail.as_str()), ("policy.denied", "large"));
     // Asked again, it is the recorded answer.
-    assert_eq!(agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap_err(), simulated);
+    assert_eq!(refused("work.do", "a", r#"{"n":1}"#).await, simulated);
     assert_eq!(gate.hits(), 0);
-    agent.seal().await;
+    agent.seal().await.unwrap();
     let report = gate.verified(&agent.run).ok();
     assert!(report.out.contains("VALID, level L1"), "{}", report.out);
     let run: Value = serde_json::from_slice(
@@ -200,7 +200,7 @@ async fn a_simulated_run_is_decided_and_recorded_and_runs_nothing() {
     assert_eq!(gate.checked()["calls"], json!({"cancelled": 2, "denied": 1}));
     // An ordinary run of the same gate is told so.
     let refused = gate.open("enforce").await.call("work.do", "a", "{}").await.unwrap_err();
-    assert_eq!(refused.1, "mode");
+    assert_eq!(refused.detail, "mode");
 }
 
 #[tokio::test]
@@ -209,7 +209,10 @@ async fn a_manifest_that_simulates_makes_every_run_a_simulated_one() {
     let gate = Gate::of_mode("simulate", "{}", &[("agent/main.rego", rules)]);
     for mode in ["", "enforce", "simulate"] {
         let refused = gate.open(mode).await.call("work.do", "a", "{}").await.unwrap_err();
-        assert_eq!((refused.0.as_str(), refused.1.as_str()), ("call.cancelled", "simulated"));
+        assert_eq!(
+            (refused.code.as_str(), refused.detail.as_str()),
+            ("call.cancelled", "simulated")
+        );
     }
     assert_eq!(gate.hits(), 0);
 }

@@ -27,7 +27,7 @@ pub async fn played() -> (Gate, String) {
         agent.call(tool, id, args).await.unwrap();
     }
     agent.call("work.do", "do-3", r#"{"never":true}"#).await.unwrap_err();
-    agent.seal().await;
+    agent.seal().await.unwrap();
     let run = agent.run.clone();
     (gate, run)
 }
@@ -167,7 +167,7 @@ async fn a_simulated_run_can_be_learned_from() {
     let agent = gate.open("simulate").await;
     agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap_err();
     agent.call("work.do", "b", r#"{"x":true}"#).await.unwrap_err();
-    agent.seal().await;
+    agent.seal().await.unwrap();
     let args = ["policy", "suggest", "--config", "wicketgate.yaml", "--run", &agent.run];
     let printed = gate.run(&args).ok();
     assert!(printed.out.contains("# 2 calls: a, b\n"), "{}", printed.out);

@@ -29,7 +29,7 @@ async fn a_recorded_decision_is_explained_and_its_input_mutated_and_a_call_is_re
     };
     // One of the chains is the fleet log's, and decides about nothing.
     let chains: Vec<&str> = several.trim_end().rsplit_once(": ").unwrap().1.split(", ").collect();
-    let decides = |chain: &&&str| eval_of(chain, &seq("do-3")).code == Some(1);
+    let decides = |chain: &&&str| eval_of(chain, &seq("do-3")).code == 1;
     let chain = chains.iter().find(decides).unwrap();
     let eval = |seq: &str| eval_of(chain, seq);
     let refused = eval(&seq("do-3")).ends(1).json();

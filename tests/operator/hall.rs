@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ use wicketgate::record::{self, Commitment, Draft, Entry, HexDigest, Kind};
 use wicketgate::serve::Readiness;
 use wicketgate::serve::operator::{self, Running, Settings, View};
 use wicketgate::telemetry::metrics::Metrics;
+use wicketgate_support::program;
+use wicketgate_support::ran::Ran;
 
 pub const GATE: &str = "wicketgate.dev/default/local/0/0";
 pub const EFFECT: &str = r#"{"host":"pay.example.com","kind":"http","method":"POST","path":"/refunds","port":443,"query":[],"scheme":"https"}"#;
@@ -337,29 +339,11 @@ impl Hall {
 
     /// Runs the program as one of the people.
     pub async fn command(&self, who: &str, args: &[&str]) -> Ran {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
+        let mut command = Command::new(program::gate());
         command.args(args).args(["--url", &format!("http://{}", self.door), "--token-file"]);
-        command.arg(self.path(&format!("{who}.token"))).stdin(Stdio::null());
+        command.arg(self.path(&format!("{who}.token")));
         command.current_dir(self.dir.path());
-        let done = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Ran { out: text(done.stdout), err: text(done.stderr), code: done.status.code() }
-    }
-}
-
-/// What one command said.
-#[derive(Debug)]
-pub struct Ran {
-    pub out: String,
-    pub err: String,
-    pub code: Option<i32>,
-}
-
-impl Ran {
-    #[track_caller]
-    pub fn ends(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "out: {}\nerr: {}", self.out, self.err);
-        self
+        tokio::task::spawn_blocking(move || Ran::of(&mut command)).await.unwrap()
     }
 }
 

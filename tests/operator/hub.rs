@@ -11,7 +11,7 @@ use wicketgate::ledger::store::LedgerReader as _;
 use wicketgate::record::{Entry, Kind};
 
 use crate::hall::token;
-use crate::support::pg::{Pg, TestDb};
+use wicketgate_support::pg::{Pg, TestDb};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
 

@@ -15,19 +15,10 @@ mod commands;
 mod control;
 mod crowd;
 mod evidence;
-#[allow(dead_code, reason = "other tests ask it more")]
-#[path = "../observe/gate.rs"]
-mod gate;
 mod grpc;
 mod hall;
 mod hub;
-#[path = "../support/record.rs"]
-mod json_entry;
 mod pending;
-#[path = "../support/mod.rs"]
-mod support;
 mod webhook;
 
-#[allow(dead_code, reason = "other tests wait for more")]
-#[path = "../support/waiting.rs"]
-mod waiting;
+use wicketgate_support::{observed as gate, record as json_entry};

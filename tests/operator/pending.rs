@@ -1,6 +1,7 @@
 //! How many calls may wait for a person, at a real gate.
 
 use std::collections::BTreeMap;
+use wicketgate_support::agent::Refused;
 
 use crate::gate::Gate;
 
@@ -21,7 +22,7 @@ async fn ten_calls_of_a_run_may_wait_and_the_next_one_is_denied_also_when_all_co
         }
     });
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
-    for (code, detail, _) in futures_util::future::join_all(asks).await {
+    for Refused { code, detail, .. } in futures_util::future::join_all(asks).await {
         *counts.entry((code, detail)).or_default() += 1;
     }
     let held: usize =
@@ -30,6 +31,6 @@ async fn ten_calls_of_a_run_may_wait_and_the_next_one_is_denied_also_when_all_co
     assert_eq!((held, full), (10, Some(&10)), "{counts:?}");
     // What asks nobody is not concerned, and the books are in order.
     agent.call("work.do", "plain", r#"{"n":1}"#).await.unwrap();
-    agent.seal().await;
+    agent.seal().await.unwrap();
     gate.verified(&agent.run).ok();
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::desk::{Desk, args};
-use crate::support::pg::Pg;
+use wicketgate_support::pg::Pg;
 
 const CONFIG: [&str; 2] = ["--config", "wicketgate.yaml"];
 /// What the example agent may do, and nothing else.

@@ -12,20 +12,7 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../faults/checker.rs"]
-mod checker;
-#[path = "../support/record.rs"]
-mod json_entry;
-#[path = "../faults/sidecar.rs"]
-mod sidecar;
-#[path = "../support/mod.rs"]
-mod support;
-
 mod backtest;
-mod desk;
-mod tool;
 
 mod erase;
 mod hold;
@@ -35,7 +22,4 @@ mod postgres;
 mod redact;
 mod sealed;
 
-#[path = "../support/waiting.rs"]
-mod waiting;
-
-use waiting::{pause, until};
+use wicketgate_support::{checker, desk, record as json_entry, sidecar};

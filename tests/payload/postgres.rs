@@ -5,7 +5,7 @@ use wicketgate::ledger::postgres::{Login, migrate};
 
 use crate::checker::check;
 use crate::desk::{Desk, IBAN, holds, olga};
-use crate::support::pg::{Pg, TestDb};
+use wicketgate_support::pg::{Pg, TestDb};
 
 async fn database() -> (TestDb, String) {
     let pg = tokio::task::spawn_blocking(Pg::cluster).await.unwrap();

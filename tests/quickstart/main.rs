@@ -14,12 +14,9 @@ mod files;
 mod play;
 mod stage;
 
-#[allow(dead_code, reason = "other tests wait for more")]
-#[path = "../support/waiting.rs"]
-mod waiting;
-
 use serde_json::json;
 use stage::Stage;
+use wicketgate_support::waiting;
 
 const STEPS: [&str; 23] = [
     "files", "tools", "gate", "pin", "run", "call", "call", "call", "call", "call", "call", "call",

@@ -90,7 +90,7 @@ fn a_build_holds_an_agent_against_all_its_recordings_with_the_script_of_the_exam
     let check = |calls: &[(&str, Value)]| {
         let mut command = std::process::Command::new(script);
         command.args(["recordings", "results"]).args(agent(&rounds(calls)));
-        command.env("WICKETGATE", crate::house::GATE);
+        command.env("WICKETGATE", wicketgate_support::program::gate());
         house.ran(command)
     };
     // Nothing to hold it against is no success.

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::house::{House, Ran, drifts};
+use crate::house::{House, drifts};
 use crate::opened::grpc_python;
 use crate::spoiled::sealed;
+use wicketgate_support::ran::Ran;
 
 /// The words that start the agents of a family.
 pub fn family(orders: &Value) -> Vec<String> {
@@ -210,7 +211,7 @@ fn a_fork_goes_on_before_the_first_child_and_never_behind_it() {
     let printed = house.worked(&family(&json!(orders)));
     house.run(&house.export());
     let fork = |at: &str| {
-        let mut command = std::process::Command::new(crate::house::GATE);
+        let mut command = std::process::Command::new(wicketgate_support::program::gate());
         let options = [
             "replay",
             "run.recording",

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use wicketgate::domain::commitment::commit;
 use wicketgate::domain::digest::Digest;
 
-use crate::house::{GATE, House, RULES, SECRET, TOKEN, agent, drifts, rounds};
+use crate::house::{House, RULES, SECRET, TOKEN, agent, drifts, rounds};
+use wicketgate_support::program;
 
 fn two() -> [(&'static str, Value); 2] {
     [("look.up", json!({"name": "ada"})), ("note.add", json!({"text": "hello", "id": "r-2"}))]
@@ -15,7 +16,7 @@ fn worked(calls: &Value) -> House {
     let house = House::new(&json!({"mode": "record"}));
     let gate = house.serve();
     house.work(&gate, &agent(calls));
-    gate.stop();
+    gate.finish();
     house
 }
 
@@ -113,7 +114,7 @@ fn a_bundle_that_is_swapped_while_a_run_or_its_replay_goes_on_decides_what_it_de
     house.bundle_of("stricter", &stricter, "1.1.0");
     house.bundle("lax", RULES);
     let gate = house.serve();
-    let tail = format!("'{GATE}' ledger tail --config wicketgate.yaml --json -n 1000");
+    let tail = format!("'{}' ledger tail --config wicketgate.yaml --json -n 1000", program::gate());
     let swap = format!(
         "cp -r stricter/. bundle/ && kill -HUP {} && \
          until [ $({tail} | grep -c '\"policy.activated\"') -ge 2 ]; do sleep 0.1; done",
@@ -124,7 +125,7 @@ fn a_bundle_that_is_swapped_while_a_run_or_its_replay_goes_on_decides_what_it_de
         json!([[note], [look], between, [note], [look]])
     };
     let printed = house.work(&gate, &agent(&with(&swap)));
-    gate.stop();
+    gate.finish();
     house.run(&house.export());
     house.tool.stop();
     let answers: Vec<&str> = printed.lines().skip(1).collect();

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::house::{House, Ran, agent, drifts, rounds};
+use crate::house::{House, agent, drifts, rounds};
+use wicketgate_support::ran::Ran;
 
 fn three() -> [(&'static str, Value); 3] {
     [
@@ -18,7 +19,7 @@ fn recorded(calls: &Value) -> (House, String) {
     let house = House::new(&json!({"mode": "deterministic"}));
     let gate = house.serve();
     let printed = house.work(&gate, &agent(calls));
-    gate.stop();
+    gate.finish();
     house.run(&house.export());
     (house, printed)
 }
@@ -185,7 +186,7 @@ fn a_run_whose_gate_died_before_it_was_sealed_does_not_go_on_without_its_recordi
     let fork = ["--fork-at", "1", "--config", "wicketgate.yaml"];
     let ran = house.replay(&fork, &["sh".to_owned(), "-c".to_owned(), line]);
     assert_eq!(ran.code, -1, "{ran:?}");
-    house.serve().stop();
+    house.serve().finish();
     let entries = house.entries();
     let opened = entries.iter().filter(|entry| entry["kind"] == "run.opened");
     let run = &opened.max_by_key(|entry| entry["seq"].as_u64()).unwrap()["run"];

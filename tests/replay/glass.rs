@@ -65,13 +65,13 @@ fn recorded() -> (House, String, String) {
     for who in ["harry", "iris"] {
         house.run(&["break-glass", "sign", "order.json", "--key", who, "--out", who_signed(who)]);
     }
-    let url = format!("http://{}", gate.operators);
+    let url = format!("http://{}", gate.operators());
     let signed = ["--signature", "harry.sig", "--signature", "iris.sig"];
     let open = ["break-glass", "open", "order.json", "--url", &url, "--token-file", "otto.token"];
     house.run(&[&open[..], &signed].concat());
     let printed = house.work(&gate, &wires(&[7]));
     assert!(printed.contains("wire.out False"), "{printed}");
-    gate.stop();
+    gate.finish();
     assert_eq!(house.tool.came(), 1);
     house.run(&house.export());
     house.tool.stop();

@@ -1,11 +1,10 @@
 //! One gate with two tools, an agent of no framework, and what is recorded of it.
 
-use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use wicketgate::approval;
 use wicketgate::clock::SystemEntropy;
 use wicketgate::crypto::keys::SecretKey;
@@ -13,10 +12,11 @@ use wicketgate::crypto::openssh;
 use wicketgate::crypto::ssh::SshKey;
 use wicketgate::domain::digest::Digest;
 
-use crate::process::Process;
 use crate::tool::Tool;
-
-pub const GATE: &str = env!("CARGO_BIN_EXE_wicketgate");
+use wicketgate_support::files::{Files, this_user};
+use wicketgate_support::program;
+use wicketgate_support::ran::Ran;
+use wicketgate_support::sidecar::Sidecar;
 
 /// The token of the one agent.
 pub const TOKEN: &str = "agent-token-of-the-replay-tests-0123456789";
@@ -42,25 +42,15 @@ obligations contains {"type": "redact", "kinds": ["email"]} if input.tool.name =
 
 /// A directory with everything one gate needs, and the server of its tools.
 pub struct House {
-    dir: TempDir,
+    files: Files,
     pub tool: Tool,
 }
 
-/// How a command ended.
-#[derive(Debug)]
-pub struct Ran {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
-}
+impl Deref for House {
+    type Target = Files;
 
-impl Ran {
-    /// The one object that it printed.
-    #[track_caller]
-    pub fn json(&self) -> Value {
-        let line = self.out.lines().last();
-        let read = line.and_then(|line| serde_json::from_str(line).ok());
-        read.unwrap_or_else(|| panic!("{self:?}"))
+    fn deref(&self) -> &Files {
+        &self.files
     }
 }
 
@@ -88,15 +78,12 @@ impl House {
     /// `replay` of the manifest.
     #[track_caller]
     pub fn new(replay: &Value) -> Self {
-        let dir = tempfile::Builder::new().prefix("wgr").tempdir().unwrap();
-        let house = Self { dir, tool: Tool::start() };
-        for name in ["manifest", "policy"] {
-            house.run(&["keygen", "--out", name]);
-        }
+        let house = Self { files: Files::new(), tool: Tool::start() };
+        house.keys(&["manifest", "policy"]);
         house.approver();
         house.secret("token", TOKEN);
         house.secret("secret", SECRET);
-        house.write("wicketgate.yaml", &house.config());
+        house.write_json("wicketgate.yaml", &house.config());
         house.bundle("bundle", RULES);
         house.agent("player", "agent.yaml", replay, &[]);
         house
@@ -110,9 +97,10 @@ impl House {
         let helper = house.agent("helper", "helper.yaml", &json!({"mode": "off"}), &[]);
         house.agent("player", "agent.yaml", replay, &[json!({"manifest": helper})]);
         house.configure(|config| {
-            let uid = rustix::process::getuid().as_raw();
-            config["agents"].as_array_mut().unwrap().push(json!({"manifest": "helper.yaml",
-                "callers": [{"socket": "helper.sock", "uid": uid}]}));
+            let mut caller = this_user();
+            caller["socket"] = json!("helper.sock");
+            let helper = json!({"manifest": "helper.yaml", "callers": [caller]});
+            config["agents"].as_array_mut().unwrap().push(helper);
         });
         (house, helper)
     }
@@ -120,28 +108,15 @@ impl House {
     /// Signs a manifest into this file; its digest.
     #[track_caller]
     fn agent(&self, name: &str, file: &str, replay: &Value, delegates: &[Value]) -> String {
-        self.write(file, &json!({
-            "apiVersion": "wicketgate.dev/v1", "kind": "AgentManifest",
-            "metadata": {"name": name, "version": "1.0.0", "owner": "tests@example.com"},
-            "spec": {"status": "active",
-                "binding": {"minimum": "unclaimed"},
-                "model": {"provider": "example", "names": ["any", "gpt-5-mini"]},
-                "tools": [{"name": "look.up"}, {"name": "note.add"}, {"name": "wire.out"}],
-                "replay": replay,
-                "delegates": delegates,
-                "validity": {"not_before": "2020-01-01T00:00:00Z", "not_after": "2099-01-01T00:00:00Z"}},
-        }));
-        self.run(&["manifest", "sign", file, "--key", "manifest"]);
+        let spec = json!({
+            "binding": {"minimum": "unclaimed"},
+            "model": {"provider": "example", "names": ["any", "gpt-5-mini"]},
+            "tools": [{"name": "look.up"}, {"name": "note.add"}, {"name": "wire.out"}],
+            "replay": replay,
+            "delegates": delegates,
+        });
+        self.grant(file, name, spec);
         Digest::of(&[&std::fs::read(self.path(file)).unwrap()]).prefixed()
-    }
-
-    /// Changes the configuration of the gate that is started next.
-    #[track_caller]
-    pub fn configure(&self, change: impl FnOnce(&mut Value)) {
-        let text = std::fs::read(self.path("wicketgate.yaml")).unwrap();
-        let mut config: Value = serde_json::from_slice(&text).unwrap();
-        change(&mut config);
-        self.write("wicketgate.yaml", &config);
     }
 
     /// Somebody who may approve, with a key of her own.
@@ -176,8 +151,7 @@ impl House {
             "operators": [{"subject": "ada@example.com", "roles": ["approver"], "token_file": "ada.token"}],
             "approvals": {"signers": "allowed_signers"},
             "self_test": {"at_start": false},
-            "agents": [{"manifest": "agent.yaml", "callers": [
-                {"uid": rustix::process::getuid().as_raw()}, {"token_file": "token"}]}],
+            "agents": [{"manifest": "agent.yaml", "callers": [this_user(), {"token_file": "token"}]}],
             "tools": [
                 {"name": "look.up", "description": "Looks a name up", "kind": "http", "tier": "T0", "read_only": true,
                     "input_schema": {"type": "object", "required": ["name"], "properties": {"name": text, "id": text}},
@@ -193,21 +167,6 @@ impl House {
         })
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn write(&self, name: &str, value: &Value) {
-        std::fs::write(self.path(name), serde_json::to_string_pretty(value).unwrap()).unwrap();
-    }
-
-    fn secret(&self, name: &str, text: &str) {
-        use std::os::unix::fs::PermissionsExt as _;
-        std::fs::write(self.path(name), text).unwrap();
-        let mode = std::fs::Permissions::from_mode(0o600);
-        std::fs::set_permissions(self.path(name), mode).unwrap();
-    }
-
     /// A signed bundle of one file.
     #[track_caller]
     pub fn bundle(&self, name: &str, rules: &str) {
@@ -217,59 +176,27 @@ impl House {
     /// The same of this version.
     #[track_caller]
     pub fn bundle_of(&self, name: &str, rules: &str, version: &str) {
-        std::fs::create_dir_all(self.path(name).join("agent")).unwrap();
-        std::fs::write(self.path(name).join("agent/main.rego"), rules).unwrap();
-        let sign = ["policy", "sign", name, "--key", "policy", "--name", "replay"];
-        self.run(&[&sign[..], &["--version", version]].concat());
+        self.rules(name, rules, ["replay", version]);
     }
 
-    /// A command of the program that has to succeed.
-    #[track_caller]
-    pub fn run(&self, args: &[&str]) -> String {
-        let ran = self.try_run(args);
-        assert_eq!(ran.code, 0, "{args:?}: {ran:?}");
-        ran.out
-    }
-
-    /// A command of the program.
-    #[track_caller]
-    pub fn try_run(&self, args: &[&str]) -> Ran {
-        let mut command = Command::new(GATE);
-        command.args(args);
-        self.ran(command)
-    }
-
+    /// Runs a command in the directory.
     #[track_caller]
     pub fn ran(&self, mut command: Command) -> Ran {
-        command.current_dir(self.dir.path()).stdin(std::process::Stdio::null());
-        let done = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (out, err) = (text(&done.stdout), text(&done.stderr));
-        Ran { code: done.status.code().unwrap_or(-1), out, err }
+        Ran::of(command.current_dir(self.path("")))
     }
 
     /// Starts the gate and waits until it serves.
     #[track_caller]
-    pub fn serve(&self) -> Gate {
-        let mut command = Command::new(GATE);
-        command.args(["serve", "--config", "wicketgate.yaml"]).current_dir(self.dir.path());
-        let process = Process::start(command);
-        let tcp = process.hear("the address for agents", |line| {
-            line.contains("agents connect here").then(|| address(line)).flatten()
-        });
-        let operators = process.hear("the address for operators", |line| {
-            line.contains("operator API listening").then(|| address(line)).flatten()
-        });
-        process.hear("that it is ready", |line| line.contains("ready=true").then_some(()));
-        Gate { process, tcp, operators }
+    pub fn serve(&self) -> Sidecar {
+        self.start().serving()
     }
 
     /// Lets an agent's command work through the gate; what it printed.
     #[track_caller]
-    pub fn work(&self, gate: &Gate, words: &[String]) -> String {
+    pub fn work(&self, gate: &Sidecar, words: &[String]) -> String {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
-        command.env("WICKETGATE_MCP_URL", format!("http://{}/mcp", gate.tcp));
+        command.env("WICKETGATE_MCP_URL", format!("http://{}/mcp", gate.agents()));
         command.env("WICKETGATE_SOCKET", self.path("agent.sock"));
         command.env("WICKETGATE_SOCKET_HELPER", self.path("helper.sock"));
         command.env("WICKETGATE_TOKEN", TOKEN);
@@ -292,7 +219,7 @@ impl House {
     pub fn worked(&self, words: &[String]) -> String {
         let gate = self.serve();
         let printed = self.work(&gate, words);
-        gate.stop();
+        gate.finish();
         printed
     }
 
@@ -323,38 +250,11 @@ impl House {
     /// Replays `run.recording` with these options and this agent.
     #[track_caller]
     pub fn replay(&self, options: &[&str], words: &[String]) -> Ran {
-        let mut command = Command::new(GATE);
+        let mut command = Command::new(program::gate());
         command.args(["replay", "run.recording"]).args(options).arg("--").args(words);
         // Where the gate is the configured one, the agent has to show what it always shows.
         command.env("WICKETGATE_TOKEN", TOKEN);
         self.ran(command)
-    }
-}
-
-fn address(line: &str) -> Option<SocketAddr> {
-    let digits = &line[line.find("127.0.0.1:")?..];
-    let end = digits.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'));
-    digits[..end.unwrap_or(digits.len())].parse().ok()
-}
-
-/// A running gate.
-pub struct Gate {
-    process: Process,
-    pub tcp: SocketAddr,
-    pub operators: SocketAddr,
-}
-
-impl Gate {
-    /// Its process.
-    pub fn pid(&self) -> u32 {
-        self.process.id()
-    }
-
-    /// Ends it in order; open runs are sealed.
-    #[track_caller]
-    pub fn stop(self) {
-        let status = self.process.stop();
-        assert!(status.success(), "{status}");
     }
 }
 

@@ -12,11 +12,6 @@
     reason = "tests may stop at the first surprise"
 )]
 
-#[path = "../agents/home.rs"]
-mod home;
-#[path = "../agents/process.rs"]
-mod process;
-
 mod house;
 mod tool;
 
@@ -32,5 +27,4 @@ mod recorded;
 mod replayed;
 mod spoiled;
 
-#[path = "../support/waiting.rs"]
-mod waiting;
+use wicketgate_support::{home, process};

@@ -67,11 +67,11 @@ fn a_call_that_was_approved_is_answered_again_without_an_approver() {
     let run =
         agent.hear("that the call is held", |line| line.strip_prefix("held ").map(str::to_owned));
     assert_eq!(house.tool.came(), 0);
-    let url = format!("http://{}", gate.operators);
+    let url = format!("http://{}", gate.operators());
     let who = ["--token-file", "ada.token", "--key", "ada", "--url", &url, "--yes"];
     house.run(&[&["approval", "approve", &run, "the-call"], &who[..]].concat());
     assert!(agent.wait_for_end().success());
-    gate.stop();
+    gate.finish();
     house.run(&house.export());
     assert_eq!(house.tool.came(), 1);
     house.tool.stop();

@@ -61,7 +61,7 @@ fn a_run_that_was_not_recorded_is_not_exported() {
     let house = House::new(&json!({"mode": "off"}));
     let gate = house.serve();
     house.work(&gate, &agent(&rounds(&[("look.up", json!({"name": "ada"}))])));
-    gate.stop();
+    gate.finish();
     let ran = house.try_run(&house.export());
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains("it was not recorded"), "{ran:?}");
@@ -76,7 +76,7 @@ fn what_was_never_stored_is_named_and_nothing_is_written() {
     let calls =
         rounds(&[("look.up", json!({"name": "ada"})), ("note.add", json!({"text": SECRET}))]);
     house.work(&gate, &agent(&calls));
-    gate.stop();
+    gate.finish();
     let ran = house.try_run(&house.export());
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains("step 2: `args` of `note.add` was not stored"), "{ran:?}");

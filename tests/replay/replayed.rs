@@ -5,8 +5,10 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::house::{GATE, House, RULES, Ran, agent, drifts, rounds};
+use crate::house::{House, RULES, agent, drifts, rounds};
 use crate::tool::SIDE;
+use wicketgate_support::program::gate;
+use wicketgate_support::ran::Ran;
 
 fn record() -> serde_json::Value {
     json!({"mode": "record"})
@@ -154,7 +156,7 @@ fn a_replay_needs_no_network() {
     let calls = rounds(&[("look.up", json!({"name": "ada"}))]);
     let printed = house.record(&agent(&calls));
     let words = agent(&calls);
-    let mut line = vec![GATE, "replay", "run.recording", "--"];
+    let mut line = vec![gate(), "replay", "run.recording", "--"];
     line.extend(words.iter().map(String::as_str));
     let again = alone(&house, &line);
     assert_eq!(again.code, 0, "{again:?}");

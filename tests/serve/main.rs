@@ -16,13 +16,8 @@ mod sockets;
 mod surface;
 mod traces;
 
-#[path = "../support/collector.rs"]
-mod collector;
-#[allow(dead_code, reason = "other tests ask it more")]
-#[path = "../support/waiting.rs"]
-mod waiting;
-
 use std::sync::{Arc, OnceLock};
+use wicketgate_support::{collector, waiting};
 
 use tokio::sync::watch;
 use wicketgate::clock::{SystemClock, SystemEntropy};

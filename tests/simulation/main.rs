@@ -27,9 +27,6 @@ mod approvals;
 mod checks;
 mod client;
 mod faults;
-#[allow(dead_code, reason = "gates of other tests use more of it")]
-#[path = "../support/inside.rs"]
-mod inside;
 mod life;
 mod script;
 mod shapes;
@@ -39,6 +36,7 @@ mod world;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use wicketgate_support::inside;
 
 use parking_lot::Mutex;
 

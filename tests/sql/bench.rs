@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection, Row as _};
 
 use crate::agent::{Agent, Refused};
-use crate::checker::{Books, python};
+use crate::checker::Books;
 use crate::desk::Desk;
 use crate::private::private;
 use crate::sidecar::Sidecar;
-use crate::support::pg::Pg;
+use wicketgate_support::pg::Pg;
+use wicketgate_support::program::python;
 
 /// What every answer of a test's policy allows.
 const RULES: &str = r#"package wicketgate.agent
@@ -266,10 +267,21 @@ impl Bench {
             "SELECT count(*) FROM pg_class WHERE relnamespace::regnamespace::text ~ '^pg_temp'",
             "SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace",
             "SELECT last_value + is_called::int FROM s",
-            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
-            "SELECT count(*) FROM pg_db_role_setting",
         ] {
             all.push(number(&self.admin_url, sql).await);
+        }
+        // What belongs to the whole server, and is of this database or of these roles.
+        let this = "(SELECT oid FROM pg_database WHERE datname = current_database())";
+        let locks = format!(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = {this}"
+        );
+        let settings = format!(
+            "SELECT count(*) FROM pg_db_role_setting WHERE setdatabase = {this} OR setrole = 0
+               OR setrole IN (SELECT oid FROM pg_roles WHERE rolname LIKE '%\\_{}')",
+            self.suffix
+        );
+        for sql in [locks, settings] {
+            all.push(number(&self.admin_url, &sql).await);
         }
         all
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, lite_tool, number, own, pg_tool};
 use crate::private::private;
-use crate::support::pg::Pg;
+use wicketgate_support::pg::Pg;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_binding_that_is_wrong_says_where_and_why() {

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::json;
 
 use crate::bench::{Bench, own};
-use crate::support::pg::Pg;
 use crate::until;
+use wicketgate_support::pg::Pg;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_freezes_or_dies_is_a_failed_call_and_never_a_hang() {

@@ -14,25 +14,6 @@
     reason = "tests hold long tables, may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../support/ca.rs"]
-mod ca;
-#[path = "../faults/checker.rs"]
-mod checker;
-#[path = "../payload/desk.rs"]
-mod desk;
-#[path = "../support/private.rs"]
-mod private;
-#[path = "../faults/sidecar.rs"]
-mod sidecar;
-#[path = "../support/mod.rs"]
-mod support;
-#[path = "../faults/tool.rs"]
-mod tool;
-#[path = "../support/waiting.rs"]
-mod waiting;
-
 mod attacks;
 mod bench;
 mod binding;
@@ -44,4 +25,5 @@ mod probe;
 mod sqlite;
 mod tls;
 
-use waiting::{pause, until, within};
+use waiting::until;
+use wicketgate_support::{agent, ca, checker, desk, private, sidecar, waiting};

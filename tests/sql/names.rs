@@ -372,7 +372,7 @@ async fn what_the_owner_put_behind_a_table_is_no_surprise_to_the_second_lock() {
 /// A statement that calls what the operator listed is judged like any other: only the body is the operator's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_function_of_the_operator_does_not_open_the_second_lock() {
-    let bench = Bench::on(crate::support::pg::Pg::cluster(), |mut tools| {
+    let bench = Bench::on(wicketgate_support::pg::Pg::cluster(), |mut tools| {
         tools.push(crate::bench::pg_tool(
             "sql.more",
             "reader.url",

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::bench::{Bench, number, own, pg_tool};
 use crate::desk::Desk;
 use crate::private::private;
-use crate::support::pg::Pg;
+use wicketgate_support::pg::Pg;
 
 /// What is shipped for owners of databases, as they run it.
 pub const REVOKE: &str = include_str!("../../examples/sql/revoke.sql");

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use crate::bench::{Bench, number, pg_tool};
 use crate::ca::Ca;
 use crate::private::private;
-use crate::support::pg::Pg;
 use crate::until;
+use wicketgate_support::pg::{Pg, PrivatePg};
 
 /// A cluster of its own that speaks TLS and is certified as 127.0.0.1, by this authority.
-async fn secured(ca: &Ca) -> Pg {
+async fn secured(ca: &Ca) -> PrivatePg {
     let pg = Pg::own_cluster();
     ca.called("pg", "IP:127.0.0.1");
     let mode = std::fs::Permissions::from_mode(0o755);

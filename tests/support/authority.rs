@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use tempfile::TempDir;
-use wicketgate::crypto::tsp;
-use wicketgate::domain::digest::Digest;
+use wicketgate_crypto::tsp;
+use wicketgate_record::domain::digest::Digest;
 
 /// The nonce of a question that nobody asked at random.
 pub const NONCE: [u8; 16] = [0x80; 16];

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use tempfile::TempDir;
-use wicketgate::domain::digest::Digest;
+use wicketgate_record::domain::digest::Digest;
 
 /// For years to come.
 const VALID: (&str, &str) = ("20200101000000Z", "20491231000000Z");

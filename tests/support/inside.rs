@@ -7,27 +7,27 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
-use wicketgate::catalog::schema::Schema;
-use wicketgate::clock::{Clock, SystemEntropy};
-use wicketgate::crypto::keys::SecretKey;
-use wicketgate::domain::decision::{LayerDigest, Verdict};
-use wicketgate::domain::digest::Digest;
-use wicketgate::domain::facts::ToolFacts;
-use wicketgate::domain::id::ToolName;
-use wicketgate::domain::tier::Tier;
-use wicketgate::domain::time::Timestamp;
-use wicketgate::enforce::{self, Agents, Commands, Replaying, Road, Signers};
-use wicketgate::identity::manifest::{
+use wicketgate_catalog::identity::manifest::{
     Acceptance, Grant, Incognito, Limits, Manifest, Mode, Replay, Status,
 };
-use wicketgate::identity::token::RunTokens;
-use wicketgate::ledger::spool::NoJournal;
-use wicketgate::ledger::store::{Leased, LedgerStore};
-use wicketgate::ledger::{self, Ledger, RecoveredRun};
-use wicketgate::policy::{Answer, EngineError, PolicyEngine};
-use wicketgate::telemetry::metrics::Metrics;
-use wicketgate::tool::ToolExecutor;
-use wicketgate::tool::toolbox::{Tool, Toolbox};
+use wicketgate_catalog::identity::token::RunTokens;
+use wicketgate_catalog::schema::Schema;
+use wicketgate_crypto::keys::SecretKey;
+use wicketgate_gate::enforce::{self, Agents, Commands, Replaying, Road, Signers};
+use wicketgate_gate::ledger::spool::NoJournal;
+use wicketgate_gate::ledger::store::{Leased, LedgerStore};
+use wicketgate_gate::ledger::{self, Ledger, RecoveredRun};
+use wicketgate_gate::telemetry::metrics::Metrics;
+use wicketgate_gate::tool::ToolExecutor;
+use wicketgate_gate::tool::toolbox::{Tool, Toolbox};
+use wicketgate_policy::{Answer, EngineError, PolicyEngine};
+use wicketgate_record::clock::{Clock, SystemEntropy};
+use wicketgate_record::domain::decision::{LayerDigest, Verdict};
+use wicketgate_record::domain::digest::Digest;
+use wicketgate_record::domain::facts::ToolFacts;
+use wicketgate_record::domain::id::ToolName;
+use wicketgate_record::domain::tier::Tier;
+use wicketgate_record::domain::time::Timestamp;
 
 /// An engine that is a function of the input.
 struct Says<F> {

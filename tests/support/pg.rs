@@ -1,6 +1,7 @@
-//! A private PostgreSQL cluster, gone when the test process is gone, however it ends.
+//! PostgreSQL for tests: one cluster per run, and private ones for tests that stop or change a server.
 
 use std::io::ErrorKind;
+use std::ops::Deref;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -9,21 +10,39 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use wicketgate::ledger::postgres::{Login, migrate};
+use wicketgate_gate::ledger::postgres::{Login, migrate};
 
-use super::ports::Port;
+use crate::ports::Port;
 
 /// PostgreSQL refuses to run as root; `nobody` will do.
 const NOBODY: u32 = 65_534;
-static SHARED: OnceLock<Pg> = OnceLock::new();
+/// Where `tests/run` names the port of the cluster that it started for all programs.
+const OF_THE_RUN: &str = "WICKETGATE_TEST_POSTGRES";
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// One running cluster, with fsync on.
+/// A running cluster, with fsync on.
+#[derive(Debug)]
 pub struct Pg {
+    port: u16,
+}
+
+/// A cluster of one test, gone when the test process is gone, however it ends. A test has its own only if it stops,
+/// freezes or configures the server (TLS, `pg_hba.conf`), reads the server's log, or counts all roles of a server.
+#[derive(Debug)]
+pub struct PrivatePg {
+    pg: Pg,
     dir: PathBuf,
-    port: Port,
+    _port: Port,
     /// Reads until this process is gone, then stops the server and removes its directory.
     watchdog: Child,
+}
+
+impl Deref for PrivatePg {
+    type Target = Pg;
+
+    fn deref(&self) -> &Pg {
+        &self.pg
+    }
 }
 
 /// A migrated database of its own.
@@ -44,13 +63,18 @@ pub struct TestDb {
 }
 
 impl Pg {
-    /// The cluster all tests of this binary share.
+    /// The cluster that the tests of a run share; a program that runs alone starts one for its own tests.
     pub fn cluster() -> &'static Pg {
-        SHARED.get_or_init(Pg::own_cluster)
+        static RUN: OnceLock<Pg> = OnceLock::new();
+        static ALONE: OnceLock<PrivatePg> = OnceLock::new();
+        match std::env::var(OF_THE_RUN) {
+            Ok(port) => RUN.get_or_init(|| Pg { port: port.parse().expect(OF_THE_RUN) }),
+            Err(_) => ALONE.get_or_init(Pg::own_cluster),
+        }
     }
 
     /// A cluster of one's own, to stop and freeze.
-    pub fn own_cluster() -> Pg {
+    pub fn own_cluster() -> PrivatePg {
         let number = NUMBER.fetch_add(1, Ordering::SeqCst);
         let dir = std::env::temp_dir().join(format!("wg-pg-{}-{number}", std::process::id()));
         std::fs::create_dir(&dir).expect("a fresh directory for the cluster");
@@ -62,9 +86,10 @@ impl Pg {
         let mut init = tool("initdb");
         init.args(["-N", "--auth=trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-D"]);
         finish(init.arg(&data));
-        let pg = Pg { dir, port: Port::claim(), watchdog };
-        pg.start();
-        pg
+        let port = Port::claim();
+        let private = PrivatePg { pg: Pg { port: port.number() }, dir, _port: port, watchdog };
+        private.start();
+        private
     }
 
     /// A new database with roles and schema.
@@ -97,7 +122,9 @@ impl Pg {
 
     /// A new database without roles and schema.
     pub async fn empty_database(&self) -> TestDb {
-        let name = format!("wg{}", NUMBER.fetch_add(1, Ordering::SeqCst));
+        // Other programs of the run make theirs on the same server.
+        let number = NUMBER.fetch_add(1, Ordering::SeqCst);
+        let name = format!("wg{}_{number}", std::process::id());
         let mut admin = PgConnection::connect(&self.url("postgres", "postgres")).await.unwrap();
         let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
         sqlx::raw_sql(create).execute(&mut admin).await.expect("create database");
@@ -113,16 +140,18 @@ impl Pg {
 
     /// The TCP port on 127.0.0.1.
     pub fn port(&self) -> u16 {
-        self.port.number()
-    }
-
-    /// The server's own log.
-    pub fn log(&self) -> String {
-        std::fs::read_to_string(self.dir.join("log")).unwrap()
+        self.port
     }
 
     fn url(&self, role: &str, database: &str) -> String {
         format!("postgres://{role}@127.0.0.1:{}/{database}?sslmode=disable", self.port())
+    }
+}
+
+impl PrivatePg {
+    /// The server's own log.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("log")).unwrap()
     }
 
     /// Starts it; waits until it answers.
@@ -192,7 +221,7 @@ impl Pg {
     }
 }
 
-impl Drop for Pg {
+impl Drop for PrivatePg {
     fn drop(&mut self) {
         drop(self.watchdog.stdin.take());
         let _ = self.watchdog.wait();

@@ -1,7 +1,7 @@
 //! Entries as JSON, for tests that write and change them by hand.
 
-use wicketgate::domain::json::Json;
-use wicketgate::record::{Body, Draft, Kind};
+use wicketgate_record::domain::json::Json;
+use wicketgate_record::{Body, Draft, Kind};
 
 /// What an entry of this kind says.
 pub fn body(kind: Kind, data: &Json) -> Body {

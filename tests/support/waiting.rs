@@ -2,8 +2,6 @@
 
 use std::fmt::Display;
 use std::future::Future;
-use std::path::Path;
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -49,19 +47,12 @@ fn stands(pid: Pid) -> bool {
         .all(|thread| thread.is_ok_and(|thread| matches!(state(thread), Some('T' | 'Z') | None)))
 }
 
-/// Waits until a process that writes its log there is ready; one that ended instead never will be.
-pub async fn serving(child: &mut Child, log: &Path) {
-    let said = || std::fs::read_to_string(log).unwrap_or_default();
-    let ready = |line: &str| line.contains("readiness") && line.contains("true");
-    let began = Instant::now();
-    while !said().lines().any(ready) {
-        assert_eq!(child.try_wait().unwrap(), None, "it ended: {}", said());
-        assert!(began.elapsed() < PATIENCE, "not ready: {}", said());
-        pause().await;
-    }
-}
-
 /// Between two questions to another process.
 pub async fn pause() {
     tokio::time::sleep(Duration::from_millis(20)).await;
+}
+
+/// The same, for tests without a runtime.
+pub fn pause_thread() {
+    std::thread::sleep(Duration::from_millis(20));
 }

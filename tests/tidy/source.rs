@@ -21,9 +21,10 @@ impl Source {
         self.path.starts_with("src/") && self.is_rust()
     }
 
-    /// Whether it is the manifest of a crate below `src`.
+    /// Whether it is the manifest of a member of the workspace.
     pub fn is_member(&self) -> bool {
-        self.path.starts_with("src/") && self.path.ends_with("/Cargo.toml")
+        ["src/", "tests/"].iter().any(|top| self.path.starts_with(top))
+            && self.path.ends_with("/Cargo.toml")
     }
 
     /// Whether it is a Rust file.

@@ -8,8 +8,8 @@ use wicketgate::ledger::postgres::PostgresReader;
 use crate::ca::Ca;
 use crate::checker::{calls, check};
 use crate::sidecar::Estate;
-use crate::support::pg::Pg;
 use crate::tool::Tool;
+use wicketgate_support::pg::Pg;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_ledger_is_kept_over_tls_by_a_server_of_the_right_authority_and_name_and_by_no_other() {

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::ca::Ca;
-use crate::checker::python;
 use crate::sidecar::{Estate, Sidecar};
+use wicketgate_support::program::python;
 
 /// The agent's SPIFFE id.
 pub const REVIEWER: &str = "spiffe://example.org/ns/agents/sa/reviewer";
@@ -25,11 +25,7 @@ pub fn listen(estate: &Estate, [cert, key, client_ca]: [String; 3], callers: &Va
 
 /// Where agents connect over TCP.
 pub fn place(sidecar: &Sidecar) -> String {
-    let said = sidecar.said();
-    let line = said.lines().find(|line| line.contains("agents connect here")).unwrap();
-    let (_, rest) = line.split_once("0.0.0.0:").unwrap();
-    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-    format!("127.0.0.1:{digits}")
+    format!("127.0.0.1:{}", sidecar.agents().port())
 }
 
 /// One command of the Python client over TLS, with the certificate of this name.

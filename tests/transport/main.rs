@@ -17,15 +17,6 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../faults/checker.rs"]
-mod checker;
-#[path = "../faults/sidecar.rs"]
-mod sidecar;
-#[path = "../faults/tool.rs"]
-mod tool;
-
 mod database;
 mod ending;
 mod house;
@@ -35,12 +26,5 @@ mod order;
 mod quiet;
 mod swap;
 
-#[path = "../support/ca.rs"]
-mod ca;
-#[path = "../support/mod.rs"]
-mod support;
-
-#[path = "../support/waiting.rs"]
-mod waiting;
-
-use waiting::{pause, until, within};
+use waiting::{until, within};
+use wicketgate_support::{agent, ca, checker, sidecar, tool, waiting};

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::ca::Ca;
-use crate::checker::{calls, check, python};
+use crate::checker::{calls, check};
 use crate::house::{REVIEWER, initialize, listen, openssl_client, place, python_client, shows};
 use crate::sidecar::{Estate, run};
 use crate::tool::Tool;
+use wicketgate_support::program::python;
 
 const OPEN: [&str; 5] = [
     "open",

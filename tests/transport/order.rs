@@ -6,9 +6,10 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::checker::{calls, check, kinds, python};
+use crate::checker::{calls, check, kinds};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
+use wicketgate_support::program::python;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_agent_left_behind_when_its_pod_ends_is_on_the_books_before_the_gate_is_gone() {

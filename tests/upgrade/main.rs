@@ -13,24 +13,9 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-#[path = "../faults/agent.rs"]
-mod agent;
-#[path = "../faults/checker.rs"]
-mod checker;
-#[path = "../faults/sidecar.rs"]
-mod sidecar;
-#[path = "../faults/tool.rs"]
-mod tool;
-
 mod older;
 mod postgres;
 mod rolling;
 mod sqlite;
 
-#[path = "../support/mod.rs"]
-mod support;
-
-#[path = "../support/waiting.rs"]
-mod waiting;
-
-use waiting::{pause, until, within};
+use wicketgate_support::{agent, sidecar, tool};

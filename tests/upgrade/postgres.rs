@@ -4,8 +4,8 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
 use crate::older::{done, gate};
 use crate::sidecar::Estate;
-use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
+use wicketgate_support::pg::{Pg, TestDb};
 
 /// What an administrator does to the database.
 pub async fn run(db: &TestDb, sql: &str) {

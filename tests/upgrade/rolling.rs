@@ -2,8 +2,8 @@
 
 use crate::older::{done, gate};
 use crate::postgres::{MIGRATE, estate, run};
-use crate::support::pg::Pg;
 use crate::tool::Tool;
+use wicketgate_support::pg::Pg;
 
 /// What the migration of a build to come would note: its schema, and the oldest whose gates go on with it.
 fn noted(schema: u64, serves: u64) -> String {

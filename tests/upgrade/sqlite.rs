@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use crate::checker::python;
 use crate::older::{LEDGER, books, done, estate, gate, sealed_run, trust};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
+use wicketgate_support::program::python;
 
 /// One statement on the ledger, by a program that is not the gate: the first column of what it gave.
 fn sql(estate: &Estate, statement: &str) -> Vec<String> {

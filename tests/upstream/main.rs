@@ -14,10 +14,7 @@ mod drift;
 mod gate;
 mod hostile;
 mod http;
-#[allow(dead_code, reason = "gates of other tests use more of it")]
-#[path = "../support/inside.rs"]
-mod inside;
-#[path = "../support/ports.rs"]
-mod ports;
 mod rig;
 mod stdio;
+
+use wicketgate_support::{inside, ports};

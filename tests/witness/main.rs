@@ -15,8 +15,6 @@
 )]
 
 mod anchors;
-#[path = "../support/authority.rs"]
-mod authority;
 #[path = "../evidence/books.rs"]
 mod books;
 mod client;
@@ -27,3 +25,5 @@ mod formats;
 mod office;
 mod server;
 mod stamps;
+
+use wicketgate_support::authority;

@@ -1,28 +1,33 @@
 //! One gate: the files it needs, and the process.
 
+use std::net::SocketAddr;
+use std::ops::Deref;
 use std::os::unix::process::CommandExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use wicketgate::clock::SystemEntropy;
-use wicketgate::crypto::keys::SecretKey;
-use wicketgate::crypto::openssh;
-use wicketgate::crypto::ssh::SshKey;
-use wicketgate::ledger::sqlite::SqliteReader;
-use wicketgate::ledger::store::LedgerReader as _;
+use wicketgate_crypto::keys::SecretKey;
+use wicketgate_crypto::openssh;
+use wicketgate_crypto::ssh::SshKey;
+use wicketgate_gate::ledger::sqlite::SqliteReader;
+use wicketgate_gate::ledger::store::LedgerReader as _;
+use wicketgate_record::clock::SystemEntropy;
+
+use parking_lot::Mutex;
 
 use crate::agent::{Agent, Receipts};
 use crate::checker::Books;
+use crate::files::{Files, manifest, this_user};
+use crate::program;
+use crate::ran::Ran;
 use crate::tool::Tool;
-
-const GATE: &str = env!("CARGO_BIN_EXE_wicketgate");
 
 /// The rules of the example agent, one for each way to go wrong.
 pub const RULES: &str = r#"package wicketgate.agent
@@ -89,39 +94,41 @@ pub fn key(name: &str) -> String {
 /// Runs one command of the program to its end.
 #[track_caller]
 pub fn run(dir: &Path, args: &[&str]) -> String {
-    let done = Command::new(GATE).args(args).current_dir(dir).output().unwrap();
-    let err = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{args:?}: {err}");
-    String::from_utf8(done.stdout).unwrap()
+    Ran::of(Command::new(program::gate()).args(args).current_dir(dir)).ok().out
 }
 
 /// Everything one sidecar needs, in a directory of its own.
 pub struct Estate {
-    dir: TempDir,
+    files: Files,
     pub books: Books,
     pub receipts: Receipts,
-    starts: AtomicU32,
+}
+
+impl Deref for Estate {
+    type Target = Files;
+
+    fn deref(&self) -> &Files {
+        &self.files
+    }
 }
 
 impl Estate {
     /// On a SQLite file.
     pub fn sqlite(tool: &Tool) -> Estate {
-        let dir = tempfile::Builder::new().prefix("wgf").tempdir().unwrap();
-        let books = Books::Sqlite(dir.path().join("state/ledger.sqlite"));
-        Self::furnish(dir, books, &json!({"sqlite": {}}), tool)
+        let files = Files::new();
+        let books = Books::Sqlite(files.path("state/ledger.sqlite"));
+        Self::furnish(files, books, &json!({"sqlite": {}}), tool)
     }
 
     /// On Postgres; the sidecar connects by `url`, the checker reads by `admin`.
     pub fn postgres(tool: &Tool, url: &str, admin: &str, slots: &str) -> Estate {
-        let dir = tempfile::Builder::new().prefix("wgf").tempdir().unwrap();
         let books = Books::Postgres(admin.to_owned());
         let ledger = json!({"postgres": {"url": url, "slots": slots}});
-        Self::furnish(dir, books, &ledger, tool)
+        Self::furnish(Files::new(), books, &ledger, tool)
     }
 
-    fn furnish(dir: TempDir, books: Books, ledger: &Value, tool: &Tool) -> Estate {
-        let starts = AtomicU32::new(0);
-        let estate = Estate { dir, books, receipts: Receipts::default(), starts };
+    fn furnish(files: Files, books: Books, ledger: &Value, tool: &Tool) -> Estate {
+        let estate = Estate { files, books, receipts: Receipts::default() };
         estate.manifest("1.0.0", "manifest", |text| text);
         estate.bundle("1.0.0", RULES, "policy");
         let bind = |name: &str| {
@@ -146,8 +153,7 @@ impl Estate {
                 "approver_keys": [key("list.pub")]},
             "approvals": {"signers": key("signers")},
             "policy": {"bundle": "bundle", "deadline_ms": 200},
-            "agents": [{"manifest": "agent.yaml",
-                "callers": [{"uid": rustix::process::getuid().as_raw()}]}],
+            "agents": [{"manifest": "agent.yaml", "callers": [this_user()]}],
             "tools": tools,
             "limits": {},
             // Tests of other things count entries of their own.
@@ -155,59 +161,42 @@ impl Estate {
             "telemetry": {"log": "info"},
         });
         std::fs::create_dir(estate.path("s")).unwrap();
-        estate.write_config(&config);
+        estate.write_json("wicketgate.yaml", &config);
         estate
-    }
-
-    fn write_config(&self, config: &Value) {
-        let text = serde_json::to_string_pretty(config).unwrap();
-        std::fs::write(self.path("wicketgate.yaml"), text).unwrap();
-    }
-
-    /// Changes the configuration.
-    pub fn configure(&self, change: impl FnOnce(&mut Value)) {
-        let text = std::fs::read_to_string(self.path("wicketgate.yaml")).unwrap();
-        let mut config = serde_json::from_str(&text).unwrap();
-        change(&mut config);
-        self.write_config(&config);
     }
 
     /// Writes and signs the manifest.
     pub fn manifest(&self, version: &str, signer: &str, edit: impl FnOnce(String) -> String) {
         let tools: Vec<Value> =
             GRANTED.iter().map(|name| json!({"name": name, "tier": "T1"})).collect();
-        let manifest = json!({
-            "apiVersion": "wicketgate.dev/v1", "kind": "AgentManifest",
-            "metadata": {"name": "test-agent", "version": version, "owner": "tests@example.com"},
-            "spec": {"status": "active",
+        let mut manifest = manifest(
+            "test-agent",
+            json!({
                 "binding": {"minimum": "unclaimed"},
                 "model": {"provider": "example", "names": ["test-model"]},
                 "instructions": [{"sha256": "ab".repeat(32), "scope": "whole"}],
                 "tools": tools,
-                "validity": {"not_before": "2020-01-01T00:00:00Z", "not_after": "2099-01-01T00:00:00Z"}},
-        });
+            }),
+        );
+        manifest["metadata"]["version"] = json!(version);
         let text = edit(serde_json::to_string_pretty(&manifest).unwrap());
-        std::fs::write(self.path("agent.yaml"), text).unwrap();
-        run(self.dir.path(), &["manifest", "sign", "agent.yaml", "--key", &key(signer)]);
+        self.write("agent.yaml", text);
+        self.run(&["manifest", "sign", "agent.yaml", "--key", &key(signer)]);
     }
 
     /// Writes and signs the bundle.
     pub fn bundle(&self, version: &str, rules: &str, signer: &str) {
-        let dir = self.path("bundle");
-        let _ = std::fs::remove_dir_all(&dir);
-        std::fs::create_dir_all(dir.join("agent")).unwrap();
-        std::fs::create_dir_all(dir.join("data")).unwrap();
-        std::fs::write(dir.join("agent/main.rego"), rules).unwrap();
-        std::fs::write(dir.join("data/many.json"), format!("[{}0]", "0,".repeat(1999))).unwrap();
+        let _ = std::fs::remove_dir_all(self.path("bundle"));
+        self.write("bundle/agent/main.rego", rules);
+        self.write("bundle/data/many.json", format!("[{}0]", "0,".repeat(1999)));
         let named = ["--name", "test", "--version", version];
         let sign = ["policy", "sign", "bundle", "--key", &key(signer)];
-        run(self.dir.path(), &[&sign[..], &named[..]].concat());
+        self.run(&[&sign[..], &named[..]].concat());
     }
 
     /// What it connects to the database by.
     pub fn writer_url(&self) -> String {
-        let text = std::fs::read_to_string(self.path("wicketgate.yaml")).unwrap();
-        let config: Value = serde_json::from_str(&text).unwrap();
+        let config = self.read_json("wicketgate.yaml");
         config["ledger"]["postgres"]["url"].as_str().unwrap().to_owned()
     }
 
@@ -217,14 +206,6 @@ impl Estate {
         let chains = SqliteReader::open(path).await.unwrap().chains().await.unwrap();
         let mut origins = chains.into_iter().map(|row| row.origin);
         origins.find(|origin| origin.ends_with("/0/0")).expect("a gate has written")
-    }
-
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    pub fn socket(&self) -> PathBuf {
-        self.path("s/agent.sock")
     }
 
     /// Starts the process.
@@ -248,21 +229,11 @@ impl Estate {
     }
 
     fn launch(&self, before: &[&str], config: &str, options: &[&str]) -> Sidecar {
-        let number = self.starts.fetch_add(1, Ordering::SeqCst) + 1;
-        let log = self.path(&format!("stderr.{number}"));
-        let words: Vec<&str> = before.iter().copied().chain([GATE]).collect();
-        let child = Command::new(words[0])
-            .args(&words[1..])
-            .args(["serve", "--config", config])
-            .args(options)
-            .current_dir(self.dir.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(&log).unwrap())
-            .process_group(0)
-            .spawn()
-            .unwrap_or_else(|e| panic!("`{}` (tests/run installs it): {e}", words[0]));
-        Sidecar { child, log, socket: self.socket(), receipts: self.receipts.clone(), done: None }
+        let words: Vec<&str> = before.iter().copied().chain([program::gate()]).collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(["serve", "--config", config]).args(options);
+        command.current_dir(&self.files);
+        Sidecar::start(command, self.log(), self.socket(), self.receipts.clone())
     }
 
     /// Starts it and waits until it serves.
@@ -280,26 +251,99 @@ pub struct Sidecar {
     socket: PathBuf,
     receipts: Receipts,
     done: Option<ExitStatus>,
+    /// How much of its log [`Self::hear`] has read.
+    read: Mutex<usize>,
 }
 
 impl Sidecar {
+    /// Starts a command that runs a gate, which writes this log and listens on this socket.
+    #[track_caller]
+    pub fn start(mut command: Command, log: PathBuf, socket: PathBuf, receipts: Receipts) -> Self {
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&log).unwrap())
+            .process_group(0)
+            .spawn()
+            .unwrap_or_else(|e| panic!("{command:?} (tests/run installs what is missing): {e}"));
+        Self { child, log, socket, receipts, done: None, read: Mutex::new(0) }
+    }
+
+    /// Waits until it says that it serves.
+    #[track_caller]
+    pub fn serving(self) -> Self {
+        self.hear("that it is ready", |line| is_ready(line).then_some(()));
+        self
+    }
+
+    /// As [`Self::serving`], for tests with a runtime.
+    pub async fn served(self) -> Self {
+        let began = Instant::now();
+        while !self.said().lines().any(is_ready) {
+            assert!(!self.gone(), "ended: {}", self.said());
+            assert!(began.elapsed() < crate::waiting::PATIENCE, "not ready: {}", self.said());
+            crate::pause().await;
+        }
+        self
+    }
+
+    /// The next line of its log for which `found` has something.
+    #[track_caller]
+    pub fn hear<T>(&self, what: &str, found: impl Fn(&str) -> Option<T>) -> T {
+        let began = Instant::now();
+        loop {
+            let said = self.said();
+            let mut read = self.read.lock();
+            while let Some(length) = said[*read..].find('\n') {
+                let line = &said[*read..*read + length];
+                *read += length + 1;
+                if let Some(found) = found(line) {
+                    return found;
+                }
+            }
+            drop(read);
+            assert!(!self.gone(), "ended before {what}: {said}");
+            assert!(began.elapsed() < crate::waiting::PATIENCE, "waited for {what}: {said}");
+            crate::waiting::pause_thread();
+        }
+    }
+
+    /// Whether the process has ended; its status stays to be asked for.
+    fn gone(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        stat.map_or(true, |stat| {
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
+        })
+    }
     /// What it wrote to standard error.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    fn operator(&self) -> Option<String> {
+    /// The address in the first line of its log that has this text.
+    pub fn address(&self, line: &str) -> Option<SocketAddr> {
         let said = self.said();
-        let line = said.lines().find(|line| line.contains("operator API listening"))?;
-        let at = line.find("127.0.0.1:")?;
-        let digits = &line[at..];
+        let line = said.lines().find(|said| said.contains(line))?;
+        let digits = &line[line.find("127.0.0.1:").or_else(|| line.find("0.0.0.0:"))?..];
         let end = digits.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'));
-        Some(digits[..end.unwrap_or(digits.len())].to_owned())
+        digits[..end.unwrap_or(digits.len())].parse().ok()
+    }
+
+    /// Where operators connect.
+    #[track_caller]
+    pub fn operators(&self) -> SocketAddr {
+        self.address("operator API listening").unwrap_or_else(|| panic!("{}", self.said()))
+    }
+
+    /// Where agents connect that have a token or a certificate.
+    #[track_caller]
+    pub fn agents(&self) -> SocketAddr {
+        self.address("agents connect here").unwrap_or_else(|| panic!("{}", self.said()))
     }
 
     /// Where operators are answered.
     pub fn door(&self) -> String {
-        format!("http://{}", self.operator().expect("operators are served"))
+        format!("http://{}", self.operators())
     }
 
     /// `/readyz`: status line and body; none while nobody listens.
@@ -313,7 +357,8 @@ impl Sidecar {
     }
 
     async fn probed(&self, path: &str) -> Option<(bool, String)> {
-        let mut stream = tokio::net::TcpStream::connect(self.operator()?).await.ok()?;
+        let mut stream =
+            tokio::net::TcpStream::connect(self.address("operator API listening")?).await.ok()?;
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.ok()?;
@@ -325,8 +370,7 @@ impl Sidecar {
 
     /// What it counts.
     pub async fn metrics(&self) -> String {
-        let at = self.operator().expect("operators are served");
-        let mut stream = tokio::net::TcpStream::connect(at).await.unwrap();
+        let mut stream = tokio::net::TcpStream::connect(self.operators()).await.unwrap();
         let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         stream.write_all(request).await.unwrap();
         let mut text = String::new();
@@ -336,7 +380,7 @@ impl Sidecar {
 
     /// Waits until it serves.
     pub async fn ready(&mut self) {
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         loop {
             if self.readiness().await.is_some_and(|(ready, _)| ready) {
                 return;
@@ -367,7 +411,7 @@ impl Sidecar {
 
     /// Waits for its end.
     pub async fn end(&mut self) -> ExitStatus {
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         loop {
             if let Some(status) = self.ended() {
                 return status;
@@ -410,6 +454,30 @@ impl Sidecar {
         self.ends(0).await;
     }
 
+    /// As [`Self::stop`], for tests without a runtime.
+    #[track_caller]
+    pub fn finish(mut self) {
+        self.signal(rustix::process::Signal::TERM);
+        let began = Instant::now();
+        while self.ended().is_none() {
+            assert!(began.elapsed() < crate::waiting::PATIENCE, "did not end: {}", self.said());
+            crate::waiting::pause_thread();
+        }
+        let status = self.done.unwrap();
+        assert!(status.success(), "{status}: {}", self.said());
+    }
+
+    /// Where agents of this machine connect.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Opens a run.
     pub async fn open(&self) -> Agent {
         match Agent::try_open(&self.socket, &self.receipts).await {
             Ok(agent) => agent,
@@ -428,4 +496,9 @@ impl Drop for Sidecar {
             eprintln!("--- {}\n{}", self.log.display(), self.said());
         }
     }
+}
+
+/// Whether a process says in this line that it serves.
+fn is_ready(line: &str) -> bool {
+    line.contains("readiness") && line.contains("true")
 }

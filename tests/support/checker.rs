@@ -1,11 +1,12 @@
 //! The reader of the books that shares no code with the product.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::agent::Receipts;
+use crate::program::{python, top};
 use crate::tool::Tool;
 
 /// Where the books are.
@@ -13,11 +14,6 @@ use crate::tool::Tool;
 pub enum Books {
     Sqlite(PathBuf),
     Postgres(String),
-}
-
-/// The Python the tests were given.
-pub fn python() -> String {
-    std::env::var("WICKETGATE_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned())
 }
 
 /// Asserts every invariant, with every call closed and what the tool counted; gives the summary.
@@ -39,9 +35,8 @@ fn read(books: &Books, more: &[&str], receipts: &Receipts) -> Value {
     let given = tempfile::NamedTempFile::new().unwrap();
     let lines: Vec<String> = receipts.lines();
     std::fs::write(given.path(), lines.join("\n")).unwrap();
-    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(python());
-    command.arg("-B").arg(top.join("tests/checker/check_ledger.py"));
+    command.arg("-B").arg(top().join("tests/checker/check_ledger.py"));
     match books {
         Books::Sqlite(path) => command.arg("--sqlite").arg(path),
         Books::Postgres(url) => command.arg("--postgres").arg(url).arg("--psql").arg(psql()),

@@ -22,6 +22,8 @@ pub struct Tool {
 }
 
 struct Shared {
+    /// Whether an answer repeats what was asked.
+    echoes: bool,
     /// Requests by `X-Wicketgate-Call`.
     seen: Mutex<BTreeMap<String, u32>>,
     waiting: watch::Sender<usize>,
@@ -30,7 +32,17 @@ struct Shared {
 
 impl Tool {
     pub async fn start() -> Tool {
+        Self::serving(false).await
+    }
+
+    /// A tool whose answers repeat what it was asked.
+    pub async fn echoing() -> Tool {
+        Self::serving(true).await
+    }
+
+    async fn serving(echoes: bool) -> Tool {
         let shared = Arc::new(Shared {
+            echoes,
             seen: Mutex::default(),
             waiting: watch::Sender::new(0),
             open: watch::Sender::new(true),
@@ -70,6 +82,15 @@ impl Tool {
         within("calls that leave the tool", waiting.wait_for(|inside| *inside == count))
             .await
             .unwrap();
+    }
+
+    /// Counts calls that other tools of the gate completed.
+    pub fn did(&self, calls: u32) {
+        let mut seen = self.shared.seen.lock();
+        for _ in 0..calls {
+            let number = seen.len();
+            seen.insert(format!("elsewhere {number}"), 1);
+        }
     }
 
     /// How many requests came in.
@@ -116,9 +137,14 @@ impl Drop for Inside<'_> {
     }
 }
 
-async fn work(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+async fn work(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: String) -> Response {
     shared.enter(&headers).await;
-    ([(CONTENT_TYPE, "application/json")], r#"{"done":true}"#).into_response()
+    let answer = if shared.echoes {
+        format!(r#"{{"done":true,"echo":{body}}}"#)
+    } else {
+        r#"{"done":true}"#.to_owned()
+    };
+    ([(CONTENT_TYPE, "application/json")], answer).into_response()
 }
 
 async fn fail(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> (StatusCode, String) {

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::program::top;
+
 /// The folder that `tests/run` installs into.
 #[track_caller]
 pub fn home() -> PathBuf {
-    let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tests/mcp");
+    let usual = || top().join("target/tests/mcp");
     let found = std::env::var_os("WICKETGATE_TEST_MCP").map_or_else(usual, PathBuf::from);
     assert!(found.join("npm/stamp").exists(), "`tests/run` installs what is not in {found:?}");
     found
@@ -15,7 +17,7 @@ pub fn home() -> PathBuf {
 
 /// The folder of our own scripts and fixtures.
 pub fn scripts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/mcp")
+    top().join("tests/interop/mcp")
 }
 
 /// Node, of the version that is pinned.

@@ -6,12 +6,13 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 use sqlx::{Connection as _, Row as _};
-use wicketgate::serve::pb;
-use wicketgate::serve::pb::gate_client::GateClient;
+use wicketgate_faces::serve::pb;
+use wicketgate_faces::serve::pb::gate_client::GateClient;
 
 use crate::agent::{Agent, Refused, channel, claims};
+use crate::pg::TestDb;
+use crate::program;
 use crate::sidecar::{Estate, Sidecar, run};
-use crate::support::pg::TestDb;
 use crate::tool::Tool;
 
 /// What must never be found where it was erased, hidden or sealed.
@@ -33,12 +34,12 @@ pub struct Ended {
 
 impl Desk {
     pub async fn sqlite() -> Desk {
-        let tool = Tool::start().await;
+        let tool = Tool::echoing().await;
         Self::with_keys(Estate::sqlite(&tool), tool)
     }
 
     pub async fn postgres(db: &TestDb) -> Desk {
-        let tool = Tool::start().await;
+        let tool = Tool::echoing().await;
         let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
         std::fs::write(estate.path("reader.url"), &db.reader_url).unwrap();
         Self::with_keys(estate, tool)
@@ -71,8 +72,8 @@ impl Desk {
 
     /// Runs one command.
     pub fn ask(&self, args: &[&str]) -> Ended {
-        let gate = env!("CARGO_BIN_EXE_wicketgate");
-        let done = Command::new(gate).args(args).current_dir(self.path("")).output().unwrap();
+        let done =
+            Command::new(program::gate()).args(args).current_dir(self.path("")).output().unwrap();
         Ended::of(&done)
     }
 

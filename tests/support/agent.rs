@@ -9,8 +9,8 @@ use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Request, Status};
 use tonic_types::StatusExt as _;
-use wicketgate::serve::pb;
-use wicketgate::serve::pb::gate_client::GateClient;
+use wicketgate_faces::serve::pb;
+use wicketgate_faces::serve::pb::gate_client::GateClient;
 
 /// Every receipt that was given out.
 #[derive(Clone, Default)]
