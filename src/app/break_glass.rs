@@ -90,7 +90,7 @@ pub(super) fn office(
         return Ok(None);
     };
     let alarm = operators::webhook(config)?;
-    let list = Arc::new(move || list.open().map(|(list, _)| list));
+    let list = Arc::new(move || Ok(list.open()?.0));
     Ok(Some(Glass { terms, list, alarm, metrics: Arc::clone(metrics) }))
 }
 

@@ -55,7 +55,8 @@ async fn run(config: Config) -> Result<Ended, Error> {
         let why = "enrolment: a hub certifies others and itself: it needs `fleet.enrolment_key`";
         return Err(Error::Config(vec![why.into()]));
     }
-    let staff = Staff::load(&config.operators).map_err(Error::Config)?;
+    let staff = Staff::load(&config.operators)
+        .map_err(|wrong| Error::Config(wrong.iter().map(ToString::to_string).collect()))?;
     if staff.is_empty() {
         return Err(Error::Config(vec!["operators: nobody may ask this hub anything".into()]));
     }
