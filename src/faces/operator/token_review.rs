@@ -203,14 +203,14 @@ struct User {
 
 /// What an answer says of this token for this audience.
 fn workload(answer: &Json, (token, audience): (&str, &str)) -> Result<Workload, Doubt> {
-    let form = |error: serde_json::Error| words(&error.to_string(), token);
+    let form = |error: &dyn std::fmt::Display| words(&error.to_string(), token);
     let review: TokenReview =
-        answer.read().map_err(|error| Doubt::Unanswered(ReviewError::Form(form(error))))?;
+        answer.read().map_err(|error| Doubt::Unanswered(ReviewError::Form(form(&error))))?;
     if review.api_version != API_VERSION || review.kind != KIND {
         return Err(Doubt::Unanswered(ReviewError::Kind));
     }
     let nobodys = |why: String| Doubt::Nobody(format!("the token is nobody's: {why}"));
-    let status = ReviewStatus::deserialize(review.status).map_err(|error| nobodys(form(error)))?;
+    let status = ReviewStatus::deserialize(review.status).map_err(|error| nobodys(form(&error)))?;
     if !status.authenticated {
         return Err(nobodys(words(&status.error, token)));
     }
