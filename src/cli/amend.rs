@@ -4,19 +4,19 @@
 
 use std::path::PathBuf;
 
-use serde_json::Value;
-
-use super::api::{Answer, Api, list, text};
+use super::api::{Answer, Api};
 use super::approval::sign;
 use super::argument::{digest, word};
 use super::error::Occupied;
+use super::report::{self, Done, joined};
 use super::{BundleError, Cause, Exit, FileError, block_on, fail, say};
 use crate::approval::Word;
 use crate::approval::amendment::{NAMESPACE, Statement};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
-use crate::operator::api::replies::OrderReply;
+use crate::operator::api::replies::{Amendment, AmendmentDetail, OrderReply};
 use crate::operator::api::{Route, requests, route};
+use crate::operator::visible;
 use crate::policy::carried::Carried;
 
 /// Propose a signed bundle: every gate tests it and reports what it would change; it does not take effect yet
@@ -164,10 +164,10 @@ pub fn amendments(args: &Amendments) -> Exit {
 /// Approves or refuses.
 pub fn give(word: Word, args: &Give) -> Exit {
     ended(async {
-        let (body, _) = fetched(&args.api, &args.bundle).await?;
-        let statement = statement(&body, &args.bundle, word)?;
+        let (Answer { reply, .. }, _) = fetched(&args.api, &args.bundle).await?;
+        let statement = statement(&reply, &args.bundle, word)?;
         if !args.api.json {
-            summary(&body);
+            summary(&reply.amendment);
         }
         let with = (args.key.as_deref(), args.signature.as_deref());
         let signature = sign::signature(with, NAMESPACE, &statement.bytes()).map_err(failed)?;
@@ -190,24 +190,28 @@ fn path(bundle: &Digest) -> requests::BundlePath {
 }
 
 /// One proposal, its files held against its digest.
-async fn fetched(api: &Api, bundle: &Digest) -> Result<(Value, Carried), Exit> {
-    let body = api.ask::<route::AmendmentDetail>(&path(bundle), &()).await?.body;
+async fn fetched(api: &Api, bundle: &Digest) -> Result<(Answer<AmendmentDetail>, Carried), Exit> {
+    let answer = api.ask::<route::AmendmentDetail>(&path(bundle), &()).await?;
     let odd = |why: Cause| fail(Exit::Unverifiable, Error::Files(why));
-    let files = body.get("files").cloned().unwrap_or_default().to_string();
+    let files = answer.reply.files.to_string();
     let files = Json::parse(files.as_bytes(), &Limits::FILE).map_err(|e| odd(e.into()))?;
     let files = Carried::parse(&files).map_err(|e| odd(e.into()))?;
     let (found, _) = files.described().map_err(|e| odd(e.into()))?;
     if found == *bundle {
-        return Ok((body, files));
+        return Ok((answer, files));
     }
     Err(fail(Exit::Unverifiable, Error::Other(found)))
 }
 
 /// What is signed, made of what was answered and what was asked for.
-fn statement(body: &Value, bundle: &Digest, verdict: Word) -> Result<Statement, Exit> {
-    let part = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
-    let made = Statement::parse(part("statement").as_bytes()).map_err(failed)?;
-    let shown = (Digest::parse(part("base")), part("author"), part("expires"));
+fn statement(
+    AmendmentDetail { amendment, statement, .. }: &AmendmentDetail,
+    bundle: &Digest,
+    verdict: Word,
+) -> Result<Statement, Exit> {
+    let made = Statement::parse(statement.as_bytes()).map_err(failed)?;
+    let Amendment { base, author, expires, .. } = amendment;
+    let shown = (Digest::parse(base), author.as_str(), expires.as_str());
     let signed = (Some(made.base), made.author.as_str(), &*made.expires.to_string());
     if made.bundle != *bundle || shown != signed {
         return Err(fail(Exit::Unverifiable, Error::Statement));
@@ -216,33 +220,28 @@ fn statement(body: &Value, bundle: &Digest, verdict: Word) -> Result<Statement, 
 }
 
 async fn all(api: &Api) -> Result<Exit, Exit> {
-    let body = api.ask::<route::Amendments>(&(), &()).await?.body;
+    let Answer { body, reply } = api.ask::<route::Amendments>(&(), &()).await?;
     if api.json {
         say(body.to_string());
         return Ok(Exit::Ok);
     }
-    if list(&body, "amendments").is_empty() {
+    if reply.amendments.is_empty() {
         say("there is no proposal");
     }
-    list(&body, "amendments").iter().for_each(summary);
+    reply.amendments.iter().for_each(summary);
     Ok(Exit::Ok)
 }
 
 async fn show(args: &Show) -> Result<Exit, Exit> {
-    let (body, files) = fetched(&args.api, &args.bundle).await?;
+    let (Answer { body, reply }, files) = fetched(&args.api, &args.bundle).await?;
     if let Some(word) = args.statement {
-        use std::io::Write as _;
-        let statement = statement(&body, &args.bundle, word)?;
-        // Exactly these bytes are signed: no line feed follows.
-        let mut out = std::io::stdout();
-        let written = out.write_all(&statement.bytes()).and_then(|()| out.flush());
-        return Ok(if written.is_ok() { Exit::Ok } else { Exit::Unverifiable });
+        return Ok(sign::printed(&statement(&reply, &args.bundle, word)?.bytes()));
     }
     if args.api.json {
         say(body.to_string());
     } else {
-        summary(&body);
-        list(&body, "gates").iter().for_each(gate);
+        summary(&reply.amendment);
+        report::print_each(&reply.amendment.gates, gate);
     }
     if let Some(dir) = &args.out {
         if dir.exists() {
@@ -254,41 +253,38 @@ async fn show(args: &Show) -> Result<Exit, Exit> {
 }
 
 /// One proposal, for a person.
-fn summary(told: &Value) {
-    say(format!("{}  {}  {}", text(told, "bundle"), text(told, "version"), text(told, "standing")));
-    say(format!("  replaces {}", text(told, "base")));
-    let (author, at) = (text(told, "author"), text(told, "proposed"));
-    say(format!("  proposed by {author} at {at}, ends {}", text(told, "expires")));
-    let reason = text(told, "reason");
+fn summary(amendment: &Amendment) {
+    let Amendment { bundle, base, version, author, reason, proposed, expires, standing, .. } =
+        amendment;
+    say(visible(&format!("{bundle}  {version}  {standing}")));
+    say(visible(&format!("  replaces {base}")));
+    say(visible(&format!("  proposed by {author} at {proposed}, ends {expires}")));
     if !reason.is_empty() {
-        say(format!("  because: {reason}"));
+        say(format!("  because: {}", visible(reason)));
     }
-    for (name, what) in [("approved_by", "approved"), ("refused_by", "REFUSED")] {
-        for who in list(told, name).iter().filter_map(Value::as_str) {
-            say(format!("  {what} by {}", crate::operator::visible(who)));
+    for (subjects, what) in
+        [(&amendment.approved_by, "approved"), (&amendment.refused_by, "REFUSED")]
+    {
+        for subject in subjects {
+            say(format!("  {what} by {}", visible(subject)));
         }
     }
 }
 
 /// What one gate did, for a person.
-fn gate(gate: &Value) {
-    let (origin, done) = (text(gate, "origin"), gate.get("done").unwrap_or(&Value::Null));
-    let is = |name: &str| done.get(name).and_then(Value::as_bool) == Some(true);
-    if done.get("error").is_some() {
-        say(format!("  {origin}: REFUSED: {} ({})", text(done, "error"), text(done, "code")));
-    } else if is("activated") {
-        say(format!("  {origin}: {} is in force", text(done, "bundle")));
-    } else if is("counted") {
-        let (has, needs) = (text(done, "approvals"), text(done, "needed"));
-        say(format!("  {origin}: counted; {has} of {needs} approvals"));
+fn gate(origin: &str, done: &Done) {
+    if let Some(error) = &done.error {
+        say(format!("  {origin}: REFUSED: {} ({})", visible(error), visible(&done.code)));
+    } else if done.activated {
+        say(format!("  {origin}: {} is in force", visible(&done.bundle)));
+    } else if done.counted == Some(true) {
+        let Done { approvals, needed, .. } = done;
+        say(format!("  {origin}: counted; {approvals} of {needed} approvals"));
     } else {
-        let words = |name: &str| {
-            let all = list(done, name).iter().filter_map(Value::as_str);
-            all.map(crate::operator::visible).collect::<Vec<_>>().join(", ")
-        };
-        say(format!("  {origin}: changes {}; binds {}", words("changed"), words("agents")));
-        for finding in list(done, "findings").iter().filter_map(Value::as_str) {
-            say(format!("    - {}", crate::operator::visible(finding)));
+        let (changed, agents) = (joined(&done.changed), joined(&done.agents));
+        say(format!("  {origin}: changes {changed}; binds {agents}"));
+        for finding in &done.findings {
+            say(format!("    - {}", visible(finding)));
         }
     }
 }
@@ -299,19 +295,16 @@ async fn order<R: Route<Reply = OrderReply>>(
     path: &R::Path,
     request: &R::Request,
 ) -> Result<Exit, Exit> {
-    let Answer { body, reply } = api.ask::<R>(path, request).await?;
+    let Answer { body, reply: OrderReply { outcome, .. } } = api.ask::<R>(path, request).await?;
     if api.json {
         say(body.to_string());
     } else {
-        say(format!("order {}", text(&body, "seq")));
-        list(&body, "gates").iter().for_each(gate);
-        for silent in list(&body, "not_reached") {
-            let (origin, seen) = (text(silent, "origin"), text(silent, "last_seen"));
-            say(format!("  {origin}: NOT REACHED, last seen {seen}"));
-        }
-        if list(&body, "gates").is_empty() {
+        say(format!("order {}", outcome.seq));
+        report::print_each(&outcome.gates, gate);
+        report::print_silent(&outcome.not_reached);
+        if outcome.gates.is_empty() {
             say("NO GATE HAS ANSWERED YET: each gate answers as soon as it reads the order");
         }
     }
-    Ok(if reply.outcome.complete { Exit::Ok } else { Exit::Invalid })
+    Ok(if outcome.complete { Exit::Ok } else { Exit::Invalid })
 }

@@ -7,11 +7,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::api::{Api, list, text};
+use super::api::{Answer, Api};
 use super::approval::SignError;
 use super::argument::tool;
+use super::report::joined;
 use super::{Exit, Failure, FileError, JsonArg, fail, many, say, tell};
 use crate::approval::Malformed;
 use crate::approval::approvers::Purpose;
@@ -19,6 +20,7 @@ use crate::approval::break_glass::{MINUTES_MAX, NAMESPACE, Statement};
 use crate::clock::{Clock as _, SystemClock, SystemEntropy, random16};
 use crate::domain::id::ToolName;
 use crate::domain::time::Timestamp;
+use crate::operator::api::replies::GlassReview;
 use crate::operator::api::requests::{self, NoncePath};
 use crate::operator::api::route;
 use crate::operator::visible;
@@ -302,33 +304,29 @@ async fn open(args: &Open) -> Result<Exit, Exit> {
 }
 
 async fn past(args: &List) -> Result<Exit, Exit> {
-    let body = args.api.ask::<route::BreakGlass>(&(), &()).await?.body;
+    let Answer { body, reply } = args.api.ask::<route::BreakGlass>(&(), &()).await?;
     if args.api.json {
         say(body.to_string());
         return Ok(Exit::Ok);
     }
-    if body.get("configured").and_then(Value::as_bool) != Some(true) {
+    if !reply.configured {
         say("no break-glass signers are configured: no statement can open");
     }
-    for order in list(&body, "orders") {
-        let open = order.get("open").and_then(Value::as_bool) == Some(true);
-        let state = match (open, order.get("review").is_some_and(|review| !review.is_null())) {
+    for order in &reply.orders {
+        let state = match (order.open, &order.review) {
             (true, _) => "OPEN",
-            (false, true) => "reviewed",
-            (false, false) => "NOT REVIEWED",
+            (false, Some(_)) => "reviewed",
+            (false, None) => "NOT REVIEWED",
         };
-        let (nonce, agent) = (text(order, "nonce"), text(order, "agent"));
-        say(format!("{nonce}  {state}  agent {agent}  until {}", text(order, "expires")));
-        let tools: Vec<String> =
-            list(order, "tools").iter().filter_map(Value::as_str).map(visible).collect();
-        say(format!("    {}: {}", tools.join(", "), text(order, "reason")));
-        let (by, seq) = (text(order, "brought_by"), text(order, "seq"));
-        say(format!(
-            "    order {seq}, {}, sent by {by}",
-            many(text(order, "signatures"), "signature")
-        ));
-        if let Some(review) = order.get("review").filter(|review| !review.is_null()) {
-            say(format!("    reviewed by {}: {}", text(review, "by"), text(review, "note")));
+        let [nonce, agent, expires, reason, by] =
+            [&order.nonce, &order.agent, &order.expires, &order.reason, &order.brought_by]
+                .map(|text| visible(text));
+        say(format!("{nonce}  {state}  agent {agent}  until {expires}"));
+        say(format!("    {}: {reason}", joined(&order.tools)));
+        let signatures = many(order.signatures, "signature");
+        say(format!("    order {}, {signatures}, sent by {by}", order.seq));
+        if let Some(GlassReview { by, note }) = &order.review {
+            say(format!("    reviewed by {}: {}", visible(by), visible(note)));
         }
     }
     Ok(Exit::Ok)

@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde::Deserialize;
 
-use super::api::{Api, list, text};
+use super::api::{Answer, Api};
 use super::approval::sign::{printed, signature};
+use super::report::{self, Done};
 use super::{Exit, Failure, FileError, block_on, break_glass, fail, health, many, say};
 use crate::approval::order;
 use crate::clock::{Clock as _, SystemClock};
 use crate::control::Target;
 use crate::domain::time::Timestamp;
+use crate::operator::api::replies::{GateReport, OrderReply, OrderRow, Outcome};
 use crate::operator::api::{requests, route};
 use crate::operator::visible;
 
@@ -220,78 +222,68 @@ async fn to_sign(args: &Reinstate) -> Result<order::Statement, Exit> {
 }
 
 /// What became of an order, for a person.
-pub(super) fn print_order(body: &Value) {
-    let recorded = body.get("recorded").filter(|recorded| !recorded.is_null());
-    let place = recorded.map_or_else(
+pub(super) fn print_order(OrderReply { recorded, outcome }: &OrderReply) {
+    let place = recorded.as_ref().map_or_else(
         || "NOT CONFIRMED by the ledger".to_owned(),
-        |recorded| {
-            format!("recorded as entry {} of {}", text(recorded, "seq"), text(recorded, "origin"))
-        },
+        |place| format!("recorded as entry {} of {}", place.seq, visible(&place.origin)),
     );
-    say(format!("order {}: {place}", text(body, "seq")));
-    for gate in list(body, "gates") {
-        print_gate(gate);
-    }
-    for gate in list(body, "not_reached") {
-        say(format!(
-            "  {}: NOT REACHED, last seen {}",
-            text(gate, "origin"),
-            text(gate, "last_seen")
-        ));
-    }
-    let unknown =
-        |gate: &&Value| gate.pointer("/done/known").and_then(Value::as_bool) == Some(false);
-    let gates = list(body, "gates");
-    if !gates.is_empty() && gates.iter().filter(unknown).count() == gates.len() {
-        let near = gates.iter().filter_map(|gate| gate.get("done"));
-        let near = near.flat_map(|done| list(done, "near")).filter_map(Value::as_str);
-        let mut near: Vec<String> = near.map(|name| format!("`{}`", visible(name))).collect();
-        near.sort();
-        near.dedup();
-        let near = match near.is_empty() {
-            true => String::new(),
-            false => format!("; did you mean {}?", near.join(" or ")),
-        };
-        say(format!("NO GATE KNOWS THIS NAME{near} The order stays in force."));
-    }
-    let (gates, silent) = (list(body, "gates").len(), list(body, "not_reached").len());
-    if gates == 0 {
+    say(format!("order {}: {place}", outcome.seq));
+    let Outcome { gates, not_reached, left, .. } = outcome;
+    report::print_each(gates, print_gate);
+    report::print_silent(not_reached);
+    print_unknown(gates);
+    let silent = not_reached.len();
+    if gates.is_empty() {
         say(
             "NO GATE HAS APPLIED IT YET: the order stays in force, and each gate applies it as soon as it reads it",
         );
     } else if silent > 0 {
-        say(format!(
-            "{} applied it, {silent} NOT REACHED: their calls are unknown",
-            many(gates, "gate")
-        ));
+        let applied = many(gates.len(), "gate");
+        say(format!("{applied} applied it, {silent} NOT REACHED: their calls are unknown"));
     }
-    if body.get("left").and_then(Value::as_u64).is_some_and(|left| left > 0) {
-        say(format!("STILL RUNNING: {}", many(text(body, "left"), "call")));
+    if *left > 0 {
+        say(format!("STILL RUNNING: {}", many(left, "call")));
     }
 }
 
-fn print_gate(gate: &Value) {
-    let (origin, done) = (text(gate, "origin"), gate.get("done").unwrap_or(&Value::Null));
-    if done.get("error").is_some() {
-        say(format!("  {origin}: NOT APPLIED: {}", text(done, "error")));
+/// Says so if no gate knows the name that an order is about.
+fn print_unknown(gates: &[GateReport]) {
+    let reports: Vec<Done> = gates.iter().filter_map(Done::of).collect();
+    let unknown = reports.iter().filter(|done| done.known == Some(false)).count();
+    if gates.is_empty() || unknown < gates.len() {
         return;
     }
-    if done.get("asked").is_some() {
-        let (id, state) = (text(done, "asked"), text(done, "call"));
-        let why = [text(done, "detail"), text(done, "message")].join(" ");
-        let state = match state.as_str() {
+    let near = reports.iter().flat_map(|done| &done.near);
+    let near: BTreeSet<String> = near.map(|name| format!("`{}`", visible(name))).collect();
+    let near: Vec<String> = near.into_iter().collect();
+    let near = match near.is_empty() {
+        true => String::new(),
+        false => format!("; did you mean {}?", near.join(" or ")),
+    };
+    say(format!("NO GATE KNOWS THIS NAME{near} The order stays in force."));
+}
+
+fn print_gate(origin: &str, done: &Done) {
+    let why = done.why();
+    if let Some(error) = &done.error {
+        say(format!("  {origin}: NOT APPLIED: {}", visible(error)));
+        return;
+    }
+    if let Some(id) = &done.asked {
+        let state = match done.call.as_str() {
             "held" => "held: another approver has to decide".to_owned(),
-            "denied" => format!("DENIED {}", why.trim()),
+            "denied" => format!("DENIED {why}"),
             _ => "not decided yet".to_owned(),
         };
-        say(format!("  {origin}: proposed as call `{id}`, {state}"));
+        say(format!("  {origin}: proposed as call `{}`, {state}", visible(id)));
         return;
     }
-    if let Some(counted) = done.get("counted").and_then(Value::as_bool) {
-        let why = [text(done, "detail"), text(done, "message")].join(" ");
-        let state = text(done, "call");
-        let state = if state.is_empty() { state } else { format!("; the call is {state}") };
-        let what = match (counted, why.trim()) {
+    if let Some(counted) = done.counted {
+        let state = match done.call.as_str() {
+            "" => String::new(),
+            state => format!("; the call is {}", visible(state)),
+        };
+        let what = match (counted, why.as_str()) {
             (true, "") => "counted".to_owned(),
             (true, why) => format!("counted: {why}"),
             (false, why) => format!("NOT COUNTED: {why}"),
@@ -299,103 +291,88 @@ fn print_gate(gate: &Value) {
         say(format!("  {origin}: {what}{state}"));
         return;
     }
-    say(format!(
-        "  {origin}: {} stopped, {} ended, {} left running",
-        many(text(done, "stopped_count"), "call"),
-        many(text(done, "runs_sealed"), "run"),
-        text(done, "left"),
-    ));
-    for call in list(done, "stopped") {
-        say(format!(
-            "    run {} call {}: {}",
-            text(call, "run"),
-            text(call, "call"),
-            text(call, "how")
-        ));
+    let Done { stopped_count, stopped, runs_sealed, left, .. } = done;
+    let (calls, runs) = (many(stopped_count, "call"), many(runs_sealed, "run"));
+    say(format!("  {origin}: {calls} stopped, {runs} ended, {left} left running"));
+    for report::Stopped { run, call, how } in stopped {
+        let (run, call, how) = (visible(run), visible(call), visible(how));
+        say(format!("    run {run} call {call}: {how}"));
     }
 }
 
 async fn orders(args: &List) -> Result<Exit, Exit> {
-    let body = match args.seq {
-        Some(seq) => {
-            args.api.ask::<route::OrderDetail>(&requests::OrderPath { seq }, &()).await?.body
+    if let Some(seq) = args.seq {
+        let path = requests::OrderPath { seq };
+        let Answer { body, reply } = args.api.ask::<route::OrderDetail>(&path, &()).await?;
+        if args.api.json {
+            say(body.to_string());
+        } else {
+            line(&reply.order);
+            report::print_each(&reply.outcome.gates, print_gate);
+            report::print_silent(&reply.outcome.not_reached);
         }
-        None => {
-            let above = requests::OrdersAfter { since: args.after };
-            args.api.ask::<route::Orders>(&(), &above).await?.body
-        }
-    };
+        return Ok(Exit::Ok);
+    }
+    let above = requests::OrdersAfter { since: args.after };
+    let Answer { body, reply } = args.api.ask::<route::Orders>(&(), &above).await?;
     if args.api.json {
         say(body.to_string());
         return Ok(Exit::Ok);
     }
-    if let Some(order) = body.get("order") {
-        line(order);
-        for gate in list(&body, "gates") {
-            print_gate(gate);
-        }
-        for gate in list(&body, "not_reached") {
-            say(format!(
-                "  {}: NOT REACHED, last seen {}",
-                text(gate, "origin"),
-                text(gate, "last_seen")
-            ));
-        }
-        return Ok(Exit::Ok);
-    }
-    list(&body, "orders").iter().for_each(line);
-    if body.get("more").and_then(Value::as_bool) == Some(true) {
-        say(format!("more: --after {}", text(&body, "next")));
+    reply.orders.iter().for_each(line);
+    if reply.more {
+        say(format!("more: --after {}", reply.next));
     }
     Ok(Exit::Ok)
 }
 
-fn line(order: &Value) {
-    let body = order.get("body").unwrap_or(&Value::Null);
-    let what = match order.get("kind").and_then(Value::as_str) {
-        Some("switch" | "loosen") => {
-            format!("{} {} {}", text(body, "action"), text(body, "target"), text(body, "name"))
-        }
-        Some("break_glass" | "break_glass_close" | "break_glass_review") => {
-            format!("{} {}", text(order, "kind"), text(body, "nonce"))
-        }
-        Some("word") => {
-            let (run, call) = (text(body, "run"), text(body, "call"));
-            format!("{} run {run} call {call}", text(body, "verdict"))
-        }
-        Some("propose" | "publish" | "activate") => {
-            format!("{} {}", text(order, "kind"), text(body, "bundle"))
-        }
-        Some(_) | None => {
-            format!("{} run {} call {}", text(order, "kind"), text(body, "run"), text(body, "call"))
-        }
+/// What an order is about. Members that orders of its kind do not have are empty.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OrderBody {
+    action: String,
+    target: String,
+    name: String,
+    nonce: String,
+    run: String,
+    call: String,
+    verdict: String,
+    bundle: String,
+}
+
+fn line(order: &OrderRow) {
+    let body = OrderBody::deserialize(&order.body).unwrap_or_default();
+    let OrderBody { action, target, name, nonce, run, call, verdict, bundle } = body;
+    let kind = order.kind.as_str();
+    let what = match kind {
+        "switch" | "loosen" => format!("{action} {target} {name}"),
+        "break_glass" | "break_glass_close" | "break_glass_review" => format!("{kind} {nonce}"),
+        "word" => format!("{verdict} run {run} call {call}"),
+        "propose" | "publish" | "activate" => format!("{kind} {bundle}"),
+        _ => format!("{kind} run {run} call {call}"),
     };
-    let (seq, at, who) = (text(order, "seq"), text(order, "at"), text(order, "subject"));
-    say(format!("{seq}  {at}  {who}  {}  {}", what.trim(), text(order, "reason")).trim_end());
+    let OrderRow { seq, at, subject, reason, .. } = order;
+    let line = format!("{seq}  {at}  {subject}  {}  {reason}", what.trim());
+    say(visible(line.trim_end()));
 }
 
 async fn fleet(args: &Fleet) -> Result<Exit, Exit> {
-    let body = args.api.ask::<route::Fleet>(&(), &()).await?.body;
+    let Answer { body, reply } = args.api.ask::<route::Fleet>(&(), &()).await?;
     if args.api.json {
         say(body.to_string());
         return Ok(Exit::Ok);
     }
-    for gate in list(&body, "gates") {
-        say(format!(
-            "{}  {}  {} ms ago  applied {}  runs {}  in flight {}  held {}  {}",
-            text(gate, "origin"),
-            text(gate, "standing"),
-            text(gate, "age_ms"),
-            text(gate, "obeyed"),
-            text(gate, "runs"),
-            text(gate, "in_flight"),
-            text(gate, "held"),
-            text(gate, "writer"),
-        ));
+    let count = |count: Option<usize>| count.map(|n| n.to_string()).unwrap_or_default();
+    for gate in &reply.gates {
+        let (runs, held, in_flight) = (count(gate.runs), count(gate.held), count(gate.in_flight));
+        let line = format!(
+            "{}  {}  {} ms ago  applied {}  runs {runs}  in flight {in_flight}  held {held}  {}",
+            gate.origin, gate.standing, gate.age_ms, gate.obeyed, gate.writer
+        );
+        say(visible(&line));
     }
-    for origin in list(&body, "never_seen") {
-        let origin = visible(origin.as_str().unwrap_or_default());
-        say(format!("{origin}  NEVER CONNECTED, and has open runs"));
+    for origin in &reply.never_seen {
+        say(format!("{}  NEVER CONNECTED, and has open runs", visible(origin)));
     }
     Ok(Exit::Ok)
 }

@@ -48,6 +48,7 @@ pub mod reader;
 pub mod recorder;
 mod recover;
 mod replay;
+mod report;
 mod rollback;
 mod serve;
 mod size;

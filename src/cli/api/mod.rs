@@ -186,7 +186,7 @@ impl Api {
         if self.json {
             say(body.to_string());
         } else {
-            print_order(&body);
+            print_order(&reply);
         }
         Ok(if reply.outcome.complete { Exit::Ok } else { Exit::Invalid })
     }
@@ -278,20 +278,4 @@ impl Api {
         }
         Ok((remote, asked, path, body.unwrap_or_default().into_bytes()))
     }
-}
-
-/// A text of an answer, safe to print on a terminal.
-#[must_use]
-pub fn text(value: &Value, name: &str) -> String {
-    match value.get(name) {
-        Some(Value::String(text)) => visible(text),
-        None | Some(Value::Null) => String::new(),
-        Some(other) => visible(&other.to_string()),
-    }
-}
-
-/// The items of a list in an answer.
-#[must_use]
-pub fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

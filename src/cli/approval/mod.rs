@@ -7,15 +7,18 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::api::{Answer, Api, list, text};
+use super::api::{Answer, Api};
 use super::argument::{call_id, word};
+use super::report::shown;
 use super::{Exit, block_on, fail, many, say};
 use crate::approval::{NAMESPACE, Word};
 use crate::domain::canonical;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{Json, Limits};
+use crate::operator::api::replies::HeldCall;
 use crate::operator::api::{requests, route};
 use crate::operator::view::{Facts, Unviewable};
+use crate::operator::visible;
 
 pub(super) mod sign;
 mod signers;
@@ -165,40 +168,36 @@ pub fn run(args: &Args) -> Exit {
 
 async fn held(args: &List) -> Result<Exit, Exit> {
     let page = requests::Page { limit: Some(args.limit.into()) };
-    let body = args.api.ask::<route::HeldCalls>(&(), &page).await?.body;
+    let Answer { body, reply } = args.api.ask::<route::HeldCalls>(&(), &page).await?;
     if args.api.json {
         say(body.to_string());
         return Ok(Exit::Ok);
     }
-    let asks = list(&body, "held");
-    if asks.is_empty() {
+    if reply.held.is_empty() {
         say("no call is held");
     }
-    for ask in asks {
-        let count = ask.get("count").and_then(Value::as_u64).unwrap_or(1);
-        let times = if count > 1 { format!(", requested {count} times") } else { String::new() };
-        say(format!(
-            "{}  {}  by {}{times}",
-            text(ask, "tier"),
-            text(ask, "tool"),
-            text(ask, "agent")
-        ));
-        say(format!("    run {} call {}", text(ask, "run"), text(ask, "call")));
-        let granted = text(ask, "approvals");
-        say(format!("    expires {}, {} so far", text(ask, "expires"), many(granted, "approval")));
-        let by = text(ask, "asked_by");
-        if !by.is_empty() {
-            say(format!("    arguments by {by}, who cannot approve them"));
-        }
-        say(format!("    {}", text(ask, "words")));
-        for reason in list(ask, "reasons").iter().filter_map(Value::as_str) {
-            say(format!("    - {}", crate::operator::visible(reason)));
-        }
-    }
-    if body.get("more").and_then(Value::as_bool) == Some(true) {
-        say(format!("{} held in total", many(text(&body, "calls"), "call")));
+    reply.held.iter().for_each(print_held);
+    if reply.more {
+        say(format!("{} held in total", many(reply.calls, "call")));
     }
     Ok(Exit::Ok)
+}
+
+fn print_held(held: &HeldCall) {
+    let count = held.count;
+    let times = if count > 1 { format!(", requested {count} times") } else { String::new() };
+    let (tier, tool) = (shown(held.tier.as_ref()), shown(held.tool.as_ref()));
+    say(format!("{tier}  {tool}  by {}{times}", visible(&held.agent)));
+    say(format!("    run {} call {}", shown(held.run.as_ref()), visible(&held.call)));
+    let (expires, granted) = (shown(held.expires.as_ref()), many(held.approvals, "approval"));
+    say(format!("    expires {expires}, {granted} so far"));
+    if let Some(by) = &held.asked_by {
+        say(format!("    arguments by {}, who cannot approve them", visible(by)));
+    }
+    say(format!("    {}", shown(held.words.as_ref())));
+    for reason in &held.reasons {
+        say(format!("    - {}", visible(reason)));
+    }
 }
 
 /// The facts of one held call. They are checked before anything is done with them.
@@ -292,7 +291,7 @@ async fn modify(args: &Modify) -> Result<Exit, Exit> {
     }
     if !args.api.json {
         let other = serde_json::to_string_pretty(&read.to_serde()).unwrap_or_default();
-        let other: Vec<String> = other.lines().map(crate::operator::visible).collect();
+        let other: Vec<String> = other.lines().map(visible).collect();
         say(format!("{shown}\nYOUR PROPOSAL\n{}", other.join("\n")));
     }
     if !args.yes {

@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::draft::Draft;
-use super::grants::Grants;
-use super::probe::check;
+use super::grants::{GrantError, Grants};
+use super::probe::{CheckError, check};
 use crate::catalog::command::Level;
 use crate::catalog::server::{self, Transport};
+use crate::cli::Cause;
 use crate::cli::argument::ArgumentError;
 use crate::tool::sandbox::Levels;
 
@@ -159,6 +160,37 @@ impl Confined {
     }
 }
 
+/// Why a server has no sandbox that it could start in.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfineError {
+    /// The gate would not take it.
+    #[error(transparent)]
+    Check(#[from] CheckError),
+    /// Its command line names what no sandbox can give it.
+    #[error("{error}; or give it up: --allow {server}:unsandboxed")]
+    Grants {
+        /// What it names.
+        #[source]
+        error: GrantError,
+        /// What the client calls it.
+        server: String,
+    },
+    /// It is allowed what no sandbox can give it.
+    #[error(transparent)]
+    Allowed(#[from] GrantError),
+    /// It is allowed every host, and some.
+    #[error("`{0}:network` reaches every host, so `{0}:host=` has no effect; give one of them")]
+    Hosts(String),
+}
+
+/// A level of sandbox that this host does not have.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{0}. No server is started outside of a sandbox unless you ask for it: `--allow NAME:s1` or `--allow \
+     NAME:unsandboxed` for one, `--sandbox none` for all"
+)]
+pub struct SandboxError(Cause);
+
 /// What persons let servers have.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
@@ -175,7 +207,7 @@ impl Terms<'_> {
     ///
     /// # Errors
     /// It is given what no sandbox can give.
-    pub fn confine(self, draft: &mut Draft) -> Result<(), String> {
+    pub fn confine(self, draft: &mut Draft) -> Result<(), ConfineError> {
         if draft.reach.0 != "stdio" {
             return Ok(());
         }
@@ -193,8 +225,8 @@ impl Terms<'_> {
             return Ok(());
         }
         let name = draft.client_name.clone();
-        let mut grants = grants(draft, self.base)
-            .map_err(|why| format!("{why}; or give it up: --allow {name}:unsandboxed"))?;
+        let given_up = |error| ConfineError::Grants { error, server: name.clone() };
+        let mut grants = grants(draft, self.base)?.map_err(given_up)?;
         for allow in &allowed {
             match allow {
                 Allow::Network => grants.network = true,
@@ -205,9 +237,7 @@ impl Terms<'_> {
             }
         }
         if grants.network && !grants.hosts.is_empty() {
-            return Err(format!(
-                "`{name}:network` reaches every host, so `{name}:host=` has no effect; give one of them"
-            ));
+            return Err(ConfineError::Hosts(name));
         }
         let level = if allowed.contains(&&Allow::S1) { Level::S1 } else { Level::S2 };
         draft.confined = Confined { inside: Some((level, grants)), why };
@@ -219,29 +249,24 @@ impl Terms<'_> {
 ///
 /// # Errors
 /// What is missing, and what a person can say.
-pub fn available<'a>(drafts: impl IntoIterator<Item = &'a Draft>) -> Result<(), String> {
+pub fn available<'a>(drafts: impl IntoIterator<Item = &'a Draft>) -> Result<(), SandboxError> {
     let levels = Levels::default();
     for draft in drafts {
         let Some((level, _)) = &draft.confined.inside else { continue };
-        levels.check(*level).map_err(|why| {
-            format!(
-                "{why}. No server is started outside of a sandbox unless you ask for it: `--allow NAME:s1` or \
-                 `--allow NAME:unsandboxed` for one, `--sandbox none` for all"
-            )
-        })?;
+        levels.check(*level).map_err(|cause| SandboxError(cause.into()))?;
     }
     Ok(())
 }
 
 /// What its command line, its arguments and its variables name.
-fn grants(draft: &Draft, base: &Path) -> Result<Grants, String> {
+fn grants(draft: &Draft, base: &Path) -> Result<Result<Grants, GrantError>, CheckError> {
     let mut free = draft.clone();
     free.confined = Confined::default();
     let server = check(&free, base, &[])?;
-    let Transport::Stdio(stdio) = &server.transport else { return Err("is no program".to_owned()) };
+    let Transport::Stdio(stdio) = &server.transport else { return Ok(Ok(Grants::default())) };
     let written = draft.reach.1.get("env").and_then(Value::as_object);
     let values = written.into_iter().flatten().filter_map(|(_, value)| value.as_str());
-    Grants::of(stdio, &values.collect::<Vec<_>>())
+    Ok(Grants::of(stdio, &values.collect::<Vec<_>>()))
 }
 
 #[cfg(test)]

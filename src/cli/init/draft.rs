@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::confine::Confined;
-use super::expand::{self, Surroundings, expand, is_credential, looks_secret};
+use super::expand::{self, ExpandError, Surroundings, expand, is_credential, looks_secret};
 use super::shape::{Entry, Reach};
 use crate::catalog::secret::Secret;
 use crate::mcp::name::is_server;
@@ -45,6 +45,35 @@ pub struct Draft {
     pub confined: Confined,
 }
 
+/// Why an entry of a client has no form in the configuration of a gate.
+#[derive(Debug, thiserror::Error)]
+pub enum DraftError {
+    /// A text with a form that cannot be expanded.
+    #[error("{field}: {error}")]
+    Expand {
+        /// The field.
+        field: String,
+        /// What is wrong with the form.
+        #[source]
+        error: ExpandError,
+    },
+    /// Not a URL.
+    #[error("url: {0}")]
+    Url(#[from] url::ParseError),
+    /// A URL that would be written down with its credential.
+    #[error("url: holds a user or a password: give it by a header")]
+    UrlCredential,
+    /// A credential that the gate would not send.
+    #[error("{0}: a credential has 8 to 16,384 visible ASCII characters")]
+    Credential(String),
+}
+
+impl DraftError {
+    fn at(field: &str) -> impl Fn(ExpandError) -> Self + use<'_> {
+        |error| Self::Expand { field: field.to_owned(), error }
+    }
+}
+
 /// Where a credential comes from.
 enum From {
     File(String),
@@ -64,7 +93,7 @@ impl Draft {
     ///
     /// # Errors
     /// Why it cannot be governed.
-    pub fn of(entry: &Entry, name: &str, around: &Surroundings<'_>) -> Result<Self, String> {
+    pub fn of(entry: &Entry, name: &str, around: &Surroundings<'_>) -> Result<Self, DraftError> {
         let mut drawer =
             Drawer { name, around, secrets: Vec::new(), withheld: Vec::new(), notes: Vec::new() };
         if !entry.ignored.is_empty() {
@@ -118,7 +147,7 @@ impl Drawer<'_> {
         args: &[String],
         env: &BTreeMap<String, String>,
         cwd: Option<&str>,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, DraftError> {
         let folder = self.around.folder;
         let command = self.plain("command", command)?;
         // What has a slash is meant from where the client stood.
@@ -144,7 +173,7 @@ impl Drawer<'_> {
         let mut credentials = Vec::new();
         for (variable, text) in env {
             let field = format!("env.{variable}");
-            let value = expand(text, self.around).map_err(|e| format!("{field}: {e}"))?;
+            let value = expand(text, self.around).map_err(DraftError::at(&field))?;
             if value.asked || is_credential(variable, &value.text) || self.is_reference(&value) {
                 match self.credential(variable, &value, &value.text) {
                     Some(From::File(file)) => {
@@ -175,18 +204,18 @@ impl Drawer<'_> {
         Ok(value)
     }
 
-    fn http(&mut self, url: &str, headers: &BTreeMap<String, String>) -> Result<Value, String> {
-        let url = expand(url, self.around).map_err(|e| format!("url: {e}"))?.text;
-        let mut url = url::Url::parse(&url).map_err(|e| format!("url: {e}"))?;
+    fn http(&mut self, url: &str, headers: &BTreeMap<String, String>) -> Result<Value, DraftError> {
+        let url = expand(url, self.around).map_err(DraftError::at("url"))?.text;
+        let mut url = url::Url::parse(&url)?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("url: holds a user or a password: give it by a header".to_owned());
+            return Err(DraftError::UrlCredential);
         }
         url.set_fragment(None);
         let mut credentials = self.query(&mut url);
         let mut literal = BTreeMap::new();
         for (header, text) in headers {
             let field = format!("headers.{header}");
-            let value = expand(text, self.around).map_err(|e| format!("{field}: {e}"))?;
+            let value = expand(text, self.around).map_err(DraftError::at(&field))?;
             let lower = header.to_ascii_lowercase();
             if TRANSPORT.contains(&lower.as_str()) || lower.starts_with("mcp-") {
                 self.notes.push(format!("the header `{header}` is written by the gate itself"));
@@ -198,9 +227,8 @@ impl Drawer<'_> {
             }
             let (prefix, secret) = scheme(&value.text);
             let prefix = if value.before.is_empty() { prefix } else { value.before.as_str() };
-            let source = self.credential(header, &value, secret).ok_or_else(|| {
-                format!("{field}: a credential has 8 to 16,384 visible ASCII characters")
-            })?;
+            let source = self.credential(header, &value, secret);
+            let source = source.ok_or_else(|| DraftError::Credential(field.clone()))?;
             let mut credential = json!({"header": lower});
             if let Value::Object(members) = &mut credential {
                 if !prefix.is_empty() {
@@ -255,8 +283,8 @@ impl Drawer<'_> {
     }
 
     /// A text that may hold no credential.
-    fn plain(&mut self, field: &str, text: &str) -> Result<String, String> {
-        let value = expand(text, self.around).map_err(|e| format!("{field}: {e}"))?;
+    fn plain(&mut self, field: &str, text: &str) -> Result<String, DraftError> {
+        let value = expand(text, self.around).map_err(DraftError::at(field))?;
         if value.asked || self.is_reference(&value) {
             self.withheld.push(Zeroizing::new(value.text.to_string()));
             self.notes.push(format!(
@@ -367,7 +395,7 @@ pub fn folder(file: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn drawn(reach: Reach) -> Result<Draft, String> {
+    fn drawn(reach: Reach) -> Result<Draft, DraftError> {
         let inputs =
             BTreeMap::from([("pat".to_owned(), Zeroizing::new("asked-secret".to_owned()))]);
         let env = |name: &str| match name {
@@ -426,7 +454,7 @@ mod tests {
         assert_eq!(draft.secrets[1].1.as_str(), "abcdefghij");
         assert!(draft.notes[0].contains("Content-Type"), "{:?}", draft.notes);
         let refused = drawn(Reach::Http { url: "https://u:p@h/".into(), headers: BTreeMap::new() });
-        assert!(refused.is_err_and(|why| why.contains("a user or a password")));
+        assert!(refused.is_err_and(|e| matches!(e, DraftError::UrlCredential)));
     }
 
     #[test]

@@ -28,16 +28,36 @@ pub struct Surroundings<'a> {
     pub folder: &'a Path,
 }
 
+/// Why a text is not expanded.
+#[derive(Debug, thiserror::Error)]
+pub enum ExpandError {
+    /// A form has no end.
+    #[error("`${{` is not closed")]
+    Open,
+    /// A form that no known client has.
+    #[error("`${{{0}}}` is no form that is known here")]
+    Form(String),
+    /// A variable of the environment.
+    #[error("the variable `{0}` is not set")]
+    Unset(String),
+    /// A value that VS Code would ask for.
+    #[error(
+        "VS Code asks a person for `${{input:{0}}}`: write the value into a file that only you can read and add \
+         `--input {0}=FILE`"
+    )]
+    Input(String),
+}
+
 /// The pieces of a text.
 ///
 /// # Errors
 /// A form nobody knows.
-pub fn parts(text: &str, folder: &Path) -> Result<Vec<Part>, String> {
+pub fn parts(text: &str, folder: &Path) -> Result<Vec<Part>, ExpandError> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         let Some((inside, behind)) = after.split_once('}') else {
-            return Err("`${` is not closed".to_owned());
+            return Err(ExpandError::Open);
         };
         if !before.is_empty() {
             parts.push(Part::Literal(before.to_owned()));
@@ -51,7 +71,7 @@ pub fn parts(text: &str, folder: &Path) -> Result<Vec<Part>, String> {
     Ok(parts)
 }
 
-fn part(inside: &str, folder: &Path) -> Result<Part, String> {
+fn part(inside: &str, folder: &Path) -> Result<Part, ExpandError> {
     let literal = |text: String| Ok(Part::Literal(text));
     match inside {
         "workspaceFolder" | "workspaceRoot" | "CLAUDE_PROJECT_DIR" => {
@@ -77,7 +97,7 @@ fn part(inside: &str, folder: &Path) -> Result<Part, String> {
     };
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     if name.is_empty() || !name.bytes().all(plain) {
-        return Err(format!("`${{{inside}}}` is no form that is known here"));
+        return Err(ExpandError::Form(inside.to_owned()));
     }
     Ok(Part::Variable(name.to_owned(), default))
 }
@@ -98,7 +118,7 @@ pub struct Expanded {
 ///
 /// # Errors
 /// A form nobody knows, a variable that is not set, a value nobody gave.
-pub fn expand(text: &str, around: &Surroundings<'_>) -> Result<Expanded, String> {
+pub fn expand(text: &str, around: &Surroundings<'_>) -> Result<Expanded, ExpandError> {
     let parts = parts(text, around.folder)?;
     let mut whole = Zeroizing::new(String::new());
     let mut asked = false;
@@ -108,17 +128,12 @@ pub fn expand(text: &str, around: &Surroundings<'_>) -> Result<Expanded, String>
             Part::Variable(name, default) => match ((around.env)(name), default) {
                 (Some(value), _) => whole.push_str(&value),
                 (None, Some(default)) => whole.push_str(default),
-                (None, None) => return Err(format!("the variable `{name}` is not set")),
+                (None, None) => return Err(ExpandError::Unset(name.clone())),
             },
             Part::Input(id) => {
                 asked = true;
-                let value = around.inputs.get(id).ok_or_else(|| {
-                    format!(
-                        "VS Code asks a person for `${{input:{id}}}`: write the value into a file that only \
-                         you can read and add `--input {id}=FILE`"
-                    )
-                })?;
-                whole.push_str(value);
+                let value = around.inputs.get(id);
+                whole.push_str(value.ok_or_else(|| ExpandError::Input(id.clone()))?);
             }
         }
     }
@@ -189,7 +204,7 @@ pub fn looks_secret(value: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn expanded(text: &str) -> Result<(String, Option<String>, String), String> {
+    fn expanded(text: &str) -> Result<(String, Option<String>, String), ExpandError> {
         let inputs = BTreeMap::from([("tok".to_owned(), Zeroizing::new("asked".to_owned()))]);
         let env = |name: &str| (name == "SET").then(|| "value".to_owned());
         let around =
@@ -221,7 +236,7 @@ mod tests {
             ("${command:x.y}", "`${command:x.y}` is no form"),
             ("${open", "not closed"),
         ] {
-            assert!(expanded(text).unwrap_err().contains(why), "{text}");
+            assert!(expanded(text).unwrap_err().to_string().contains(why), "{text}");
         }
     }
 

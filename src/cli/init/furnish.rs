@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::error::Error;
 use super::probe::Governed;
 use super::text;
 use crate::catalog::lock::{self, Lock};
-use crate::cli::create;
+use crate::cli::reader::ConfigError;
+use crate::cli::{BundleError, FileError, create};
 use crate::clock::{Clock as _, SystemClock, SystemEntropy, random32};
 use crate::config::{self, Config};
-use crate::crypto::keys::{SecretKey, keep_secret};
+use crate::crypto::keys::{self, SecretKey, keep_secret};
 use crate::domain::time::Timestamp;
 use crate::domain::token::Family;
 use crate::identity;
@@ -21,8 +23,6 @@ use crate::identity::token::{RunTokens, mint};
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{DEADLINE, RegoEngine};
 
-/// Bytes of a Unix socket's path.
-const SOCKET_PATH_MAX: usize = 107;
 /// The rules everybody starts with.
 const STARTER: [(&str, &str); 5] = [
     ("policy/org/guard.rego", include_str!("../../../policies/starter/org/guard.rego")),
@@ -73,34 +73,22 @@ impl Stage {
     ///
     /// # Errors
     /// It holds something, or cannot be made.
-    pub fn begin(dir: &Path) -> Result<Self, String> {
-        let failed = |e: std::io::Error| format!("`{}`: {e}", dir.display());
-        if dir.exists() && std::fs::read_dir(dir).map_err(failed)?.next().is_some() {
-            return Err(format!(
-                "`{}` is there and is not replaced: it may hold keys and a ledger. Choose another \
-                 --dir, or move it away",
-                dir.display()
-            ));
+    pub fn begin(dir: &Path) -> Result<Self, Error> {
+        let failed = FileError::at(dir);
+        if dir.exists() && std::fs::read_dir(dir).map_err(&failed)?.next().is_some() {
+            return Err(Error::InUse(dir.to_owned()));
         }
-        let dir = std::path::absolute(dir).map_err(failed)?;
+        let dir = std::path::absolute(dir).map_err(&failed)?;
         let parent = dir.parent().unwrap_or(Path::new("/"));
-        std::fs::create_dir_all(parent).map_err(failed)?;
-        let parent = parent.canonicalize().map_err(failed)?;
-        let name = dir.file_name().ok_or("a directory has a name")?.to_string_lossy().into_owned();
+        std::fs::create_dir_all(parent).map_err(&failed)?;
+        let parent = parent.canonicalize().map_err(&failed)?;
+        let name = dir.file_name().ok_or(Error::NoName)?.to_string_lossy().into_owned();
         let random = hex::encode(random32(&SystemEntropy));
         let random = random.get(..8).unwrap_or_default();
         let part = parent.join(format!(".{name}.part-{random}"));
-        std::fs::DirBuilder::new().mode(0o700).create(&part).map_err(failed)?;
+        std::fs::DirBuilder::new().mode(0o700).create(&part).map_err(&failed)?;
         let stage = Self { part, dir: parent.join(name), done: false };
-        let socket = stage.dir.join("state/agent.sock");
-        let bytes = socket.as_os_str().len();
-        if bytes > SOCKET_PATH_MAX {
-            return Err(format!(
-                "`{}`: the path of a socket has at most {SOCKET_PATH_MAX} bytes, this one would have \
-                 {bytes}: choose a shorter directory",
-                socket.display()
-            ));
-        }
+        Error::socket(&stage.dir.join("state/agent.sock"))?;
         Ok(stage)
     }
 
@@ -120,15 +108,15 @@ impl Stage {
     ///
     /// # Errors
     /// What the system said.
-    pub fn write(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), String> {
+    pub fn write(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), FileError> {
         let path = self.part.join(name);
-        let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
+        let failed = FileError::at(&path);
         if let Some(folder) = path.parent() {
             std::fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
                 .create(folder)
-                .map_err(failed)?;
+                .map_err(&failed)?;
         }
         if mode == 0o600 {
             return keep_secret(&path, bytes).map_err(failed);
@@ -146,9 +134,8 @@ impl Stage {
     ///
     /// # Errors
     /// What the system said; nothing is there then.
-    pub fn finish(mut self) -> Result<PathBuf, String> {
-        let failed = |e: std::io::Error| format!("`{}`: {e}", self.dir.display());
-        std::fs::rename(&self.part, &self.dir).map_err(failed)?;
+    pub fn finish(mut self) -> Result<PathBuf, FileError> {
+        std::fs::rename(&self.part, &self.dir).map_err(FileError::at(&self.dir))?;
         self.done = true;
         Ok(self.dir.clone())
     }
@@ -171,12 +158,12 @@ pub struct Keys {
 }
 
 impl Keys {
-    fn make(stage: &Stage) -> Result<Self, String> {
-        let make = |name: &str| -> Result<SecretKey, String> {
+    fn make(stage: &Stage) -> Result<Self, Error> {
+        let make = |name: &str| -> Result<SecretKey, Error> {
             let key = SecretKey::generate(&SystemEntropy);
             let public = key.public().to_pem();
             stage.write(&format!("keys/{name}.pem.pub"), public.as_bytes(), 0o644)?;
-            key.store(&stage.part.join(format!("keys/{name}.pem"))).map_err(|e| e.to_string())?;
+            key.store(&stage.part.join(format!("keys/{name}.pem")))?;
             Ok(key)
         };
         make("evidence")?;
@@ -188,10 +175,8 @@ impl Keys {
     ///
     /// # Errors
     /// One cannot be read.
-    pub fn load(dir: &Path) -> Result<Self, String> {
-        let load = |name: &str| {
-            SecretKey::load(&dir.join(format!("keys/{name}.pem"))).map_err(|e| e.to_string())
-        };
+    pub fn load(dir: &Path) -> Result<Self, keys::Error> {
+        let load = |name: &str| SecretKey::load(&dir.join(format!("keys/{name}.pem")));
         Ok(Self { manifest: load("manifest")?, policy: load("policy")?, lock: load("lock")? })
     }
 
@@ -214,12 +199,11 @@ pub fn signed(
     version: &str,
     governed: &[Governed],
     keys: &Keys,
-) -> Result<Vec<File>, String> {
+) -> Result<Vec<File>, Error> {
     let text = Lock::of(governed.iter().map(|one| one.locked.clone())).text().into_bytes();
-    let envelope = lock::sign(&text, "tools.lock", &[&keys.lock]).map_err(|e| e.to_string())?;
+    let envelope = lock::sign(&text, "tools.lock", &[&keys.lock])?;
     let manifest = text::manifest(plan, version, governed, &keys.lock_id())?.into_bytes();
-    let by =
-        identity::sign(&manifest, "agent.yaml", &[&keys.manifest]).map_err(|e| e.to_string())?;
+    let by = identity::sign(&manifest, "agent.yaml", &[&keys.manifest])?;
     Ok(vec![
         ("tools.lock", text),
         ("tools.lock.sig.json", envelope),
@@ -233,13 +217,13 @@ pub fn signed(
 ///
 /// # Errors
 /// It is none.
-pub fn sign_policy(policy: &Path, keys: &Keys, now: Timestamp) -> Result<Bundle, String> {
-    let bundle = Bundle::load(policy).map_err(|e| format!("the policy bundle: {e:?}"))?;
-    RegoEngine::new(&bundle, DEADLINE).map_err(|e| e.to_string())?;
-    bundle.check_validity(now).map_err(|e| e.to_string())?;
+pub fn sign_policy(policy: &Path, keys: &Keys, now: Timestamp) -> Result<Bundle, Error> {
+    let bundle = Bundle::load(policy).map_err(BundleError::at(policy))?;
+    RegoEngine::new(&bundle, DEADLINE)?;
+    bundle.check_validity(now)?;
     let envelope = bundle.sign(&[&keys.policy]);
     let path = Bundle::signature_path(policy);
-    std::fs::write(&path, envelope).map_err(|e| format!("`{}`: {e}", path.display()))?;
+    std::fs::write(&path, envelope).map_err(FileError::at(&path))?;
     Ok(bundle)
 }
 
@@ -247,7 +231,7 @@ pub fn sign_policy(policy: &Path, keys: &Keys, now: Timestamp) -> Result<Bundle,
 ///
 /// # Errors
 /// What is wrong; two tools that a client could take for one another among it.
-pub fn furnish(stage: &Stage, plan: &Plan, governed: &[Governed]) -> Result<(), String> {
+pub fn furnish(stage: &Stage, plan: &Plan, governed: &[Governed]) -> Result<(), Error> {
     let keys = Keys::make(stage)?;
     for (name, text) in STARTER {
         stage.write(name, text.as_bytes(), 0o644)?;
@@ -272,20 +256,18 @@ pub fn furnish(stage: &Stage, plan: &Plan, governed: &[Governed]) -> Result<(), 
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn tried(dir: &Path) -> Result<(), String> {
-    let lines = |all: Vec<String>| all.join("\n");
-    let config = Config::load(&dir.join("wicketgate.yaml"), &|_| None)
-        .map_err(|all| lines(all.iter().map(ToString::to_string).collect()))?;
-    config.bindings(&config::environment).map_err(lines)?;
-    let mut keys = Vec::new();
+pub fn tried(dir: &Path) -> Result<(), Error> {
+    let config =
+        Config::load(&dir.join("wicketgate.yaml"), &|_| None).map_err(ConfigError::from)?;
+    config.bindings(&config::environment).map_err(Error::Bindings)?;
+    let mut trusted = Vec::new();
     for file in &config.trust.manifest_keys {
-        let more = crate::crypto::keys::PublicKey::load_all(file);
-        keys.extend(more.map_err(|e| e.to_string())?);
+        trusted.extend(keys::PublicKey::load_all(file)?);
     }
     let socket = config.listen.socket.as_deref();
-    let trust = Trust { keys: &keys, threshold: config.trust.manifest_threshold, socket };
+    let trust = Trust { keys: &trusted, threshold: config.trust.manifest_threshold, socket };
     let tokens = Arc::new(RunTokens::new([0; 32]));
     Callers::load(&config.agents, &trust, &tokens, SystemClock::new().now())
         .map(drop)
-        .map_err(|all| lines(all.iter().map(ToString::to_string).collect()))
+        .map_err(Error::Callers)
 }

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::catalog::server::Stdio;
+use crate::cli::{Cause, FileError};
 use crate::config;
 use crate::tool::mcp::locate;
 use crate::tool::sandbox::{is_nobodys, is_system};
@@ -19,6 +20,29 @@ const SCRIPTS: [&str; 9] = ["js", "mjs", "cjs", "ts", "mts", "py", "pyz", "rb", 
 /// What lies in the directory of a package or an environment, and how far above a script that is looked for.
 const MARKS: [&str; 2] = ["package.json", "pyvenv.cfg"];
 const ABOVE: usize = 4;
+
+/// Something that no sandbox can give a server.
+#[derive(Debug, thiserror::Error)]
+pub enum GrantError {
+    /// Its program is not found.
+    #[error(transparent)]
+    Program(Cause),
+    /// Its program starts others.
+    #[error(
+        "`{0}` downloads packages and starts other programs, which no sandbox lets it; install the package and name its \
+         own program"
+    )]
+    Runner(String),
+    /// What it is given is not there.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// What it is given would be everything.
+    #[error("it is given `{}`, in which everything of this user lies", .0.display())]
+    Home(PathBuf),
+    /// What it is given is root's.
+    #[error("a gate that is root runs it as uid 65534, which may not change `{}`", .0.display())]
+    Owner(PathBuf),
+}
 
 /// What it gets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -40,14 +64,12 @@ impl Grants {
     ///
     /// # Errors
     /// Something that no sandbox can give it.
-    pub fn of(stdio: &Stdio, values: &[&str]) -> Result<Self, String> {
-        let program = locate(&stdio.program, stdio)?;
+    pub fn of(stdio: &Stdio, values: &[&str]) -> Result<Self, GrantError> {
+        let program = locate(&stdio.program, stdio);
+        let program = program.map_err(|cause| GrantError::Program(cause.into()))?;
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         if RUNNERS.contains(&name.as_ref()) {
-            return Err(format!(
-                "`{name}` downloads packages and starts other programs, which no sandbox lets it; install the \
-                 package and name its own program"
-            ));
+            return Err(GrantError::Runner(name.into_owned()));
         }
         let mut grants = Self::default();
         grants.reads(&program);
@@ -69,8 +91,8 @@ impl Grants {
     ///
     /// # Errors
     /// It is not there.
-    pub fn add_read(&mut self, path: &Path) -> Result<(), String> {
-        self.read.push(path.canonicalize().map_err(|e| format!("`{}`: {e}", path.display()))?);
+    pub fn add_read(&mut self, path: &Path) -> Result<(), GrantError> {
+        self.read.push(path.canonicalize().map_err(FileError::at(path))?);
         self.read.sort();
         Ok(())
     }
@@ -79,12 +101,11 @@ impl Grants {
     ///
     /// # Errors
     /// It is not there, or everything of the user lies in it.
-    pub fn add_write(&mut self, path: &Path) -> Result<(), String> {
-        let real = path.canonicalize().map_err(|e| format!("`{}`: {e}", path.display()))?;
-        self.changes(real)
+    pub fn add_write(&mut self, path: &Path) -> Result<(), GrantError> {
+        self.changes(path.canonicalize().map_err(FileError::at(path))?)
     }
 
-    fn argument(&mut self, arg: &str, cwd: &Path) -> Result<String, String> {
+    fn argument(&mut self, arg: &str, cwd: &Path) -> Result<String, GrantError> {
         let option = arg.split_once('=').filter(|(option, _)| option.starts_with('-'));
         let (option, text) = option
             .map_or(("", arg), |(_, text)| (arg.strip_suffix(text).unwrap_or_default(), text));
@@ -99,7 +120,7 @@ impl Grants {
     }
 
     /// Something that the server is told of.
-    fn given(&mut self, path: &Path) -> Result<(), String> {
+    fn given(&mut self, path: &Path) -> Result<(), GrantError> {
         let Ok(real) = path.canonicalize() else {
             // A file that it is to make, unless it is no path at all.
             let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
@@ -124,18 +145,15 @@ impl Grants {
         }
     }
 
-    fn changes(&mut self, path: PathBuf) -> Result<(), String> {
-        let shown = path.display();
+    fn changes(&mut self, path: PathBuf) -> Result<(), GrantError> {
         if is_system(&path) {
             return Ok(());
         }
         if is_above_the_user(&path) {
-            return Err(format!("it is given `{shown}`, in which everything of this user lies"));
+            return Err(GrantError::Home(path));
         }
         if !is_nobodys(&path) {
-            return Err(format!(
-                "a gate that is root runs it as uid 65534, which may not change `{shown}`"
-            ));
+            return Err(GrantError::Owner(path));
         }
         self.write.push(path);
         Ok(())
@@ -213,11 +231,11 @@ mod tests {
     fn what_no_sandbox_can_give_is_said() {
         let env = Path::new("/usr/bin/env");
         let refused = |args: &[&str]| Grants::of(&stdio(env, args, Path::new("/")), &[]);
-        assert!(refused(&["/"]).unwrap_err().contains("everything of this user"));
+        assert!(matches!(refused(&["/"]), Err(GrantError::Home(_))));
         let dir = tempfile::tempdir().unwrap();
         let npx = dir.path().join("npx");
         std::fs::write(&npx, "").unwrap();
-        let why = Grants::of(&stdio(&npx, &["-y", "x"], dir.path()), &[]).unwrap_err();
-        assert!(why.contains("`npx` downloads packages"), "{why}");
+        let runner = Grants::of(&stdio(&npx, &["-y", "x"], dir.path()), &[]);
+        assert!(matches!(runner, Err(GrantError::Runner(name)) if name == "npx"));
     }
 }

@@ -11,16 +11,19 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-use super::{Exit, argument, block_on, fail_all};
+use super::error::Occupied;
+use super::{Exit, FileError, argument, block_on, fail_all};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config;
 
 pub mod confine;
 pub mod draft;
+pub mod error;
 pub mod expand;
 pub mod furnish;
 mod grants;
 pub mod probe;
+mod problem;
 mod report;
 pub mod shape;
 pub mod snippet;
@@ -29,8 +32,9 @@ pub mod yaml;
 
 use confine::{Allow, Choice, Terms};
 use draft::Draft;
+use error::{Error, Exclusion, LeftOut};
 use furnish::{Plan, Stage};
-use probe::{Governed, LeftOut};
+use probe::Governed;
 use report::Report;
 use shape::{Reach, Source};
 use snippet::Way;
@@ -102,37 +106,33 @@ pub fn run(args: &Args) -> Exit {
             report.print(args.json);
             Exit::Ok
         }
-        Ok(Err(problems)) => fail_all(Exit::Invalid, &problems),
+        Ok(Err(error)) => fail_all(Exit::Invalid, &error.lines()),
         Err(exit) => exit,
     }
 }
 
-async fn init(args: &Args) -> Result<Report, Vec<String>> {
-    let alone = |why: String| vec![format!("error: {why}")];
-    let source = Source::load(&args.from)?;
-    let exe = std::env::current_exe().map_err(|e| alone(format!("this program: {e}")))?;
-    not_governed_yet(&source).map_err(alone)?;
+async fn init(args: &Args) -> Result<Report, Error> {
+    let source = Source::load(&args.from).map_err(Error::Source)?;
+    let exe = std::env::current_exe().map_err(Error::Program)?;
+    not_governed_yet(&source)?;
     let kept = snippet::backup(&source.file);
     if args.write && kept.exists() {
-        return Err(alone(format!("`{}` is there and is not replaced", kept.display())));
+        return Err(Occupied::File(kept).into());
     }
-    let inputs = read_inputs(&args.inputs).map_err(alone)?;
-    let stage = Stage::begin(&args.dir).map_err(alone)?;
+    let inputs = read_inputs(&args.inputs)?;
+    let stage = Stage::begin(&args.dir)?;
     let folder = draft::folder(&source.file);
     let around =
         expand::Surroundings { env: &config::environment, inputs: &inputs, folder: &folder };
-    known(&args.allow, &source).map_err(alone)?;
+    known(&args.allow, &source)?;
     let terms = Terms { choice: args.sandbox, allowed: &args.allow, base: stage.part() };
-    let (drafts, mut left_out) = drafts(&source, &around, &stage, terms).map_err(alone)?;
-    confine::available(drafts.iter().map(|(draft, _)| draft)).map_err(alone)?;
+    let (drafts, mut left_out) = drafts(&source, &around, &stage, terms)?;
+    confine::available(drafts.iter().map(|(draft, _)| draft))?;
     let within = Duration::from_secs(args.probe_seconds);
     let (governed, silent) = probe::probe(drafts, within, args.accept_hidden).await;
     left_out.extend(silent);
     if governed.is_empty() || (args.strict && !left_out.is_empty()) {
-        let mut lines: Vec<String> =
-            left_out.iter().map(|one| format!("{}: {}", one.client_name, one.why)).collect();
-        lines.push("error: nothing was written".to_owned());
-        return Err(lines);
+        return Err(Error::NothingWritten(left_out));
     }
     forget_unused(&stage, &governed);
     let plan = Plan {
@@ -144,21 +144,21 @@ async fn init(args: &Args) -> Result<Report, Vec<String>> {
         http: args.http,
         log: "info",
     };
-    furnish::furnish(&stage, &plan, &governed).map_err(alone)?;
-    let dir = stage.finish().map_err(alone)?;
+    furnish::furnish(&stage, &plan, &governed)?;
+    let dir = stage.finish()?;
     let way = match args.http {
         Some(address) => Way::Http(address),
         None => Way::Command { exe, config: dir.join("wicketgate.yaml") },
     };
     let mut report = Report::new(&plan, dir, &source, &way, governed, left_out);
     if args.write {
-        report.rewrite(&source, &way).map_err(alone)?;
+        report.rewrite(&source, &way)?;
     }
     Ok(report)
 }
 
 /// A file whose servers run through a gate already would be governed twice.
-fn not_governed_yet(source: &Source) -> Result<(), String> {
+fn not_governed_yet(source: &Source) -> Result<(), Error> {
     for entry in &source.entries {
         let Reach::Stdio { command, args, .. } = &entry.reach else { continue };
         let is_ours = Path::new(command).file_name().is_some_and(|name| name == "wicketgate");
@@ -166,34 +166,27 @@ fn not_governed_yet(source: &Source) -> Result<(), String> {
         let serves =
             args.first().filter(|first| *first == "serve").map_or(args.first(), |_| args.get(1));
         if is_ours && serves.is_some_and(|arg| arg == "mcp") {
-            return Err(format!(
-                "`{}`: `{}` already uses wicketgate; if --write changed it, the original without credentials is in `{}`",
-                source.file.display(),
-                entry.name,
-                snippet::backup(&source.file).display()
-            ));
+            let (file, server) = (source.file.clone(), entry.name.clone());
+            return Err(Error::Governed { kept: snippet::backup(&file), file, server });
         }
     }
     Ok(())
 }
 
 /// What is allowed to a server that is not there was meant for another.
-fn known(allowed: &[(String, Allow)], source: &Source) -> Result<(), String> {
+fn known(allowed: &[(String, Allow)], source: &Source) -> Result<(), Error> {
     let there = |name: &String| source.entries.iter().any(|entry| &entry.name == name);
     let Some((name, _)) = allowed.iter().find(|(name, _)| !there(name)) else { return Ok(()) };
-    let names: Vec<String> =
-        source.entries.iter().map(|entry| format!("`{}`", entry.name)).collect();
-    Err(format!(
-        "--allow {name}: `{}` has no server of this name, but {}",
-        source.file.display(),
-        names.join(", ")
-    ))
+    let servers = source.entries.iter().map(|entry| entry.name.clone()).collect();
+    Err(Error::UnknownServer { server: name.clone(), file: source.file.clone(), servers })
 }
 
-fn read_inputs(given: &[(String, PathBuf)]) -> Result<BTreeMap<String, Zeroizing<String>>, String> {
+fn read_inputs(
+    given: &[(String, PathBuf)],
+) -> Result<BTreeMap<String, Zeroizing<String>>, FileError> {
     let mut inputs = BTreeMap::new();
     for (id, file) in given {
-        let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+        let text = std::fs::read_to_string(file).map_err(FileError::at(file))?;
         let text = Zeroizing::new(text);
         inputs.insert(id.clone(), Zeroizing::new(text.trim_end_matches(['\n', '\r']).to_owned()));
     }
@@ -208,19 +201,19 @@ fn drafts(
     around: &expand::Surroundings<'_>,
     stage: &Stage,
     terms: Terms<'_>,
-) -> Result<(Drafts, Vec<LeftOut>), String> {
+) -> Result<(Drafts, Vec<LeftOut>), Error> {
     let names = draft::names(source.entries.iter().map(|entry| entry.name.as_str()));
     let (mut drafts, mut left_out) = (Vec::new(), Vec::new());
     for (entry, name) in source.entries.iter().zip(names) {
-        let left = |why: String| LeftOut { client_name: entry.name.clone(), why };
+        let left = |why: Exclusion| LeftOut { client_name: entry.name.clone(), why };
         if entry.disabled {
-            left_out.push(left("is switched off in the client".to_owned()));
+            left_out.push(left(Exclusion::Disabled));
             continue;
         }
         let mut draft = match Draft::of(entry, &name, around) {
             Ok(draft) => draft,
-            Err(why) => {
-                left_out.push(left(why));
+            Err(error) => {
+                left_out.push(left(error.into()));
                 continue;
             }
         };
@@ -228,8 +221,8 @@ fn drafts(
             stage.write(file, secret.as_bytes(), 0o600)?;
         }
         let forbidden = [stage.part().to_owned(), stage.place().to_owned()];
-        let confined = terms.confine(&mut draft);
-        match confined.and_then(|()| probe::check(&draft, stage.part(), &forbidden)) {
+        let confined = terms.confine(&mut draft).map_err(Exclusion::from);
+        match confined.and_then(|()| Ok(probe::check(&draft, stage.part(), &forbidden)?)) {
             Ok(server) => drafts.push((draft, server)),
             Err(why) => {
                 draft.secrets.iter().for_each(|(file, _)| stage.forget(file));

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use serde::Deserialize as _;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::draft::Draft;
-use crate::catalog::Surroundings;
+use super::error::{Exclusion, LeftOut};
 use crate::catalog::lock::{LockedServer, Shown};
 use crate::catalog::server::Server;
 use crate::catalog::server::config::Config;
+use crate::catalog::{ConfigError, Surroundings};
+use crate::cli::Cause;
 use crate::config;
 use crate::domain::json::Json;
 use crate::tool::mcp::{Upstreams, files};
@@ -27,13 +29,38 @@ pub struct Governed {
     pub left_out: Vec<String>,
 }
 
-/// A server that did not.
-#[derive(Clone, Debug)]
-pub struct LeftOut {
-    /// What the client calls it.
-    pub client_name: String,
-    /// Why it stays ungoverned.
-    pub why: String,
+/// A server that the gate would not take.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// Its configuration has another form.
+    #[error(transparent)]
+    Form(#[from] serde_json::Error),
+    /// Its configuration is wrong. `servers[0].` says nothing about a file that is not written yet.
+    #[error("{}", .0.iter().map(|e| e.to_string().replace("servers[0].", "")).collect::<Vec<_>>().join("; "))]
+    Wrong(Vec<ConfigError>),
+    /// Its configuration makes no server.
+    #[error("its configuration makes no server")]
+    Nothing,
+}
+
+/// A server that shows nothing which can be governed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// No connection is kept to it.
+    #[error("it has no connection")]
+    NoConnection,
+    /// It takes too long.
+    #[error("did not answer within {0} s")]
+    Late(u64),
+    /// It does not answer well.
+    #[error("{0}")]
+    Upstream(String),
+    /// Its program cannot be pinned.
+    #[error(transparent)]
+    Files(Cause),
+    /// It has no tool, or none that is fit.
+    #[error("offers no tool that can be governed{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    NoTool(Option<String>),
 }
 
 impl Governed {
@@ -62,8 +89,21 @@ impl Governed {
     }
 }
 
+/// What a tool says of itself, as far as it counts here.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Hints {
+    annotations: Annotations,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Annotations {
+    read_only_hint: bool,
+}
+
 fn says_it_reads(tool: &Json) -> bool {
-    tool.get("annotations").and_then(|a| a.get("readOnlyHint")) == Some(&Json::Bool(true))
+    tool.read::<Hints>().is_ok_and(|hints| hints.annotations.read_only_hint)
 }
 
 /// Reads what the draft names and checks it as the gate will. `base` is the directory it lies in; nothing
@@ -71,17 +111,12 @@ fn says_it_reads(tool: &Json) -> bool {
 ///
 /// # Errors
 /// Everything that is wrong.
-pub fn check(draft: &Draft, base: &Path, forbidden: &[PathBuf]) -> Result<Arc<Server>, String> {
+pub fn check(draft: &Draft, base: &Path, forbidden: &[PathBuf]) -> Result<Arc<Server>, CheckError> {
     let list = Value::Array(vec![draft.config(&json!({}))]);
-    let config = Config::deserialize(list).map_err(|e| e.to_string())?;
+    let config = Config::deserialize(list)?;
     let around = Surroundings { base_dir: base, env: &config::environment, forbidden, own: &[] };
-    let servers = config.check(&around).map_err(|all| {
-        // `servers[0].` says nothing about a file that is not written yet.
-        let lines: Vec<String> =
-            all.iter().map(|e| e.to_string().replace("servers[0].", "")).collect();
-        lines.join("; ")
-    })?;
-    servers.into_iter().next().ok_or_else(|| "it gave no answer".to_owned())
+    let servers = config.check(&around).map_err(CheckError::Wrong)?;
+    servers.into_iter().next().ok_or(CheckError::Nothing)
 }
 
 /// Starts every one of these at the same time and asks what it offers; then ends them all.
@@ -99,8 +134,9 @@ pub async fn probe(
     for ((draft, _), answer) in drafts.into_iter().zip(answers) {
         match answer {
             Ok((locked, tools)) => governed.push(Governed { draft, locked, left_out: tools }),
-            Err(why) => {
-                let why = format!("{why}{}", draft.confined.lacking(&draft.client_name));
+            Err(error) => {
+                let advice = draft.confined.lacking(&draft.client_name);
+                let why = Exclusion::Probe { error, advice };
                 left_out.push(LeftOut { client_name: draft.client_name, why });
             }
         }
@@ -113,14 +149,14 @@ async fn ask(
     server: &Server,
     within: Duration,
     accept_hidden: bool,
-) -> Result<(LockedServer, Vec<String>), String> {
-    let upstream = upstreams.get(&server.name).ok_or("it has no connection")?;
+) -> Result<(LockedServer, Vec<String>), ProbeError> {
+    let upstream = upstreams.get(&server.name).ok_or(ProbeError::NoConnection)?;
     let probed = tokio::time::timeout(within, upstream.probe())
         .await
-        .map_err(|_late| format!("did not answer within {} s", within.as_secs()))?
-        .map_err(|e| e.message)?;
+        .map_err(|_late| ProbeError::Late(within.as_secs()))?
+        .map_err(|error| ProbeError::Upstream(error.message))?;
     // As it was started: what a lock pins of it.
-    let files = files::of_server(server)?;
+    let files = files::of_server(server).map_err(|cause| ProbeError::Files(cause.into()))?;
     let shown = Shown {
         protocol: probed.protocol,
         server_info: probed.server_info,
@@ -131,8 +167,8 @@ async fn ask(
     };
     let (locked, left_out) = LockedServer::of(server, &shown);
     if locked.tools.is_empty() && locked.methods.is_empty() {
-        let why = left_out.first().map(|tool| format!(": {}: {}", tool.tool, tool.why));
-        return Err(format!("offers no tool that can be governed{}", why.unwrap_or_default()));
+        let first = left_out.first().map(|tool| format!("{}: {}", tool.tool, tool.why));
+        return Err(ProbeError::NoTool(first));
     }
     let mut unfit = probed.left_out;
     unfit.extend(left_out.iter().map(|tool| format!("{}: {}", tool.tool, tool.why)));

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::error::{Error, LeftOut};
 use super::furnish::Plan;
-use super::probe::{Governed, LeftOut};
+use super::probe::Governed;
 use super::shape::Source;
 use super::snippet::{self, TOKEN_VARIABLE, Way};
 use crate::cli::{many, note, say};
@@ -40,7 +41,7 @@ impl Report {
     }
 
     /// Changes the client's file.
-    pub fn rewrite(&mut self, source: &Source, way: &Way) -> Result<(), String> {
+    pub fn rewrite(&mut self, source: &Source, way: &Way) -> Result<(), Error> {
         let withheld: Vec<&str> = self
             .governed
             .iter()
@@ -48,15 +49,13 @@ impl Report {
             .map(|text| text.as_str())
             .collect();
         let text = snippet::rewritten(way, source, &pairs(&self.governed));
-        let kept = text.and_then(|text| snippet::replace(source, &text, &withheld));
-        let kept = kept.map_err(|why| {
-            let dir = self.dir.display();
-            format!(
-                "{why}; `{dir}` is written, your file is as it was. Change it to:\n{}",
-                self.snippet
-            )
-        })?;
-        self.kept = Some(kept);
+        let kept = text.and_then(|text| Ok(snippet::replace(source, &text, &withheld)?));
+        let kept = kept.map_err(|error| Error::NotRewritten {
+            error: Box::new(error),
+            dir: self.dir.clone(),
+            entries: self.snippet.clone(),
+        });
+        self.kept = Some(kept?);
         Ok(())
     }
 
@@ -149,7 +148,8 @@ impl Report {
                 "tools_left_out": one.left_out, "sandbox": sandbox(one),
                 "credentials": one.draft.secrets.iter().map(|(file, _)| file).collect::<Vec<_>>()})
         };
-        let left = |one: &LeftOut| json!({"client_name": one.client_name, "why": one.why});
+        let left =
+            |one: &LeftOut| json!({"client_name": one.client_name, "why": one.why.to_string()});
         let snippet: Value = self.snippet.parse().unwrap_or(Value::Null);
         json!({"dir": self.dir, "config": self.dir.join("wicketgate.yaml"), "client_file": self.file,
             "client_file_before": self.kept, "observe_until": self.until, "client_entries": snippet,

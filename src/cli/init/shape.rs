@@ -10,8 +10,10 @@ use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
+use super::problem::{Fault, Problem};
+
 /// Bytes of a configuration.
-const BYTES_MAX: u64 = 4 << 20;
+pub const BYTES_MAX: u64 = 4 << 20;
 
 /// JSON with comments and trailing commas, and nothing else that JSON does not have.
 pub const JSONC: ParseOptions = ParseOptions {
@@ -118,25 +120,28 @@ impl Source {
     ///
     /// # Errors
     /// The file, the field and what is wrong with it; everything that is.
-    pub fn load(file: &Path) -> Result<Self, Vec<String>> {
+    pub fn load(file: &Path) -> Result<Self, Vec<Problem>> {
         let shown = file.display().to_string();
-        let failed = |e: std::io::Error| vec![format!("{shown}: {e}")];
+        let whole = |fault: Fault| vec![Problem::whole(&shown, "", fault)];
+        let failed = |e: std::io::Error| whole(e.into());
         if std::fs::metadata(file).map_err(failed)?.len() > BYTES_MAX {
-            return Err(vec![format!("{shown}: more than {BYTES_MAX} bytes")]);
+            return Err(whole(Fault::Long));
         }
         let text = std::fs::read_to_string(file).map_err(failed)?;
         let file = file.canonicalize().map_err(failed)?;
         Self::read(text, file, &shown)
     }
 
-    fn read(text: String, file: PathBuf, shown: &str) -> Result<Self, Vec<String>> {
+    fn read(text: String, file: PathBuf, shown: &str) -> Result<Self, Vec<Problem>> {
         let (_, body) = split_mark(&text);
         let reading = Reading { text: body, shown };
         let parsed = parse_to_ast(body, &CollectOptions::default(), &JSONC).map_err(|e| {
-            vec![format!("{shown}:{}:{}: {}", e.line_display(), e.column_display(), e.kind())]
+            let fault = Fault::Syntax(e.kind().to_string());
+            let place = Some((e.line_display(), e.column_display()));
+            vec![Problem { place, ..Problem::whole(shown, "", fault) }]
         })?;
-        let alone = |e: String| vec![e];
-        let root = parsed.value.ok_or_else(|| vec![format!("{shown}: the file is empty")])?;
+        let alone = |problem| vec![problem];
+        let root = parsed.value.ok_or_else(|| alone(Problem::whole(shown, "", Fault::Empty)))?;
         let root = reading.object(&root, "").map_err(alone)?;
         let (shape, path, servers) = reading.servers(root).map_err(alone)?;
         let label = path.join(".");
@@ -150,7 +155,7 @@ impl Source {
             }
         }
         if entries.is_empty() && wrong.is_empty() {
-            wrong.push(format!("{shown}: {label}: there is no server"));
+            wrong.push(Problem::whole(shown, &label, Fault::NoServer));
         }
         if !wrong.is_empty() {
             return Err(wrong);
@@ -177,13 +182,12 @@ struct Reading<'a> {
 type Found<'v> = (Shape, Vec<&'static str>, &'v Value<'v>);
 
 impl Reading<'_> {
-    fn error(&self, at: &impl Ranged, field: &str, why: &str) -> String {
-        let (line, column) = place(self.text, at.start());
-        let colon = if field.is_empty() { "" } else { ": " };
-        format!("{}:{line}:{column}: {field}{colon}{why}", self.shown)
+    fn error(&self, at: &impl Ranged, field: &str, fault: Fault) -> Problem {
+        let place = Some(place(self.text, at.start()));
+        Problem { place, ..Problem::whole(self.shown, field, fault) }
     }
 
-    fn servers<'v>(&self, root: &'v Object<'v>) -> Result<Found<'v>, String> {
+    fn servers<'v>(&self, root: &'v Object<'v>) -> Result<Found<'v>, Problem> {
         let value = |object: &'v Object<'v>, name| object.get(name).map(|found| &found.value);
         let below = value(root, "mcp").and_then(Value::as_object);
         let known = [
@@ -194,29 +198,25 @@ impl Reading<'_> {
         let mut found = known.into_iter().filter_map(|(s, path, value)| Some((s, path, value?)));
         match (found.next(), found.next()) {
             (Some(one), None) => Ok(one),
-            (None, _) => Err(format!(
-                "{}: neither `mcpServers` (Claude, Cursor) nor `servers` (VS Code) is in it",
-                self.shown
-            )),
+            (None, _) => Err(Problem::whole(self.shown, "", Fault::NoServers)),
             (Some((_, one, _)), Some((_, other, value))) => {
-                let why = format!("`{}` is there, too: keep one of them", one.join("."));
-                Err(self.error(value, &other.join("."), &why))
+                Err(self.error(value, &other.join("."), Fault::TwoShapes(one.join("."))))
             }
         }
     }
 
     /// An object in which no two names are equal.
-    fn object<'v>(&self, value: &'v Value<'v>, field: &str) -> Result<&'v Object<'v>, String> {
-        let wrong = || self.error(value, field, "expected an object");
+    fn object<'v>(&self, value: &'v Value<'v>, field: &str) -> Result<&'v Object<'v>, Problem> {
+        let wrong = || self.error(value, field, Fault::Type("an object"));
         let object = value.as_object().ok_or_else(wrong)?;
         let mut seen = BTreeSet::new();
         match object.properties.iter().find(|member| !seen.insert(member.name.as_str())) {
-            Some(twice) => Err(self.error(twice, field, "a name is there twice")),
+            Some(twice) => Err(self.error(twice, field, Fault::Twice)),
             None => Ok(object),
         }
     }
 
-    fn entry(&self, name: &str, value: &Value<'_>, label: &str) -> Result<Entry, Vec<String>> {
+    fn entry(&self, name: &str, value: &Value<'_>, label: &str) -> Result<Entry, Vec<Problem>> {
         let label = format!("{label}.{name}");
         let object = self.object(value, &label).map_err(|e| vec![e])?;
         let mut wrong = Vec::new();
@@ -228,16 +228,15 @@ impl Reading<'_> {
                 "type" | "command" | "args" | "env" | "cwd" | "url" | "headers" | "disabled"
                 | "enabled" => {}
                 "envFile" => {
-                    let why = "is not read: write its variables into `env`";
-                    wrong.push(self.error(&member.value, &field, why));
+                    wrong.push(self.error(&member.value, &field, Fault::EnvFile));
                 }
                 known if OF_THE_CLIENT.contains(&known) => ignored.push(known.to_owned()),
-                _ => wrong.push(self.error(&member.value, &field, "unknown field")),
+                _ => wrong.push(self.error(&member.value, &field, Fault::Unknown)),
             }
         }
         let mut disabled = false;
         for (member, means) in [("disabled", true), ("enabled", false)] {
-            let read = self.read(object, member, &label, "expected true or false", |value| {
+            let read = self.read(object, member, &label, "true or false", |value| {
                 value.as_boolean_lit().map(|lit| lit.value)
             });
             wrong.extend(read.map(|set| disabled |= set == Some(means)).err());
@@ -254,10 +253,10 @@ impl Reading<'_> {
         }
     }
 
-    fn reach(&self, object: &Object<'_>, label: &str) -> Result<Reach, Vec<String>> {
+    fn reach(&self, object: &Object<'_>, label: &str) -> Result<Reach, Vec<Problem>> {
         let mut wrong = Vec::new();
-        let text = |name: &str, wrong: &mut Vec<String>| {
-            let read = self.read(object, name, label, "expected text", own);
+        let text = |name: &str, wrong: &mut Vec<Problem>| {
+            let read = self.read(object, name, label, "text", own);
             read.unwrap_or_else(|e| {
                 wrong.push(e);
                 None
@@ -265,7 +264,7 @@ impl Reading<'_> {
         };
         let (kind, command) = (text("type", &mut wrong), text("command", &mut wrong));
         let (url, cwd) = (text("url", &mut wrong), text("cwd", &mut wrong));
-        let args = self.read(object, "args", label, "expected a list of texts", |value| {
+        let args = self.read(object, "args", label, "a list of texts", |value| {
             value.as_array()?.elements.iter().map(own).collect::<Option<Vec<_>>>()
         });
         let (env, headers) =
@@ -282,40 +281,35 @@ impl Reading<'_> {
             Some("stdio" | "local") => false,
             Some("http" | "sse" | "streamable-http" | "streamableHttp" | "remote") => true,
             Some(other) => {
-                let why = format!("`{other}` is no transport: stdio, http, streamable-http or sse");
-                wrong.push(self.error(object, &format!("{label}.type"), &why));
+                let fault = Fault::Transport(other.to_owned());
+                wrong.push(self.error(object, &format!("{label}.type"), fault));
                 return Err(wrong);
             }
         };
         let reach = match (remote, command, url) {
             (false, Some(command), None) if !command.trim().is_empty() => {
                 if headers.is_some() {
-                    wrong.push(self.error(object, label, "`headers` go with `url`"));
+                    wrong.push(self.error(object, label, Fault::Headers));
                 }
                 let (args, env) = (args.unwrap_or_default(), env.unwrap_or_default());
                 Some(Reach::Stdio { command, args, env, cwd })
             }
             (true, None, Some(url)) => {
                 if args.is_some() || env.is_some() || cwd.is_some() {
-                    let why = "`args`, `env` and `cwd` go with `command`";
-                    wrong.push(self.error(object, label, why));
+                    wrong.push(self.error(object, label, Fault::Arguments));
                 }
                 Some(Reach::Http { url, headers: headers.unwrap_or_default() })
             }
             (_, Some(_), Some(_)) => {
-                wrong.push(self.error(
-                    object,
-                    label,
-                    "`command` and `url` are both set: keep one of them",
-                ));
+                wrong.push(self.error(object, label, Fault::Both));
                 None
             }
             (false, ..) => {
-                wrong.push(self.error(object, label, "missing field `command`"));
+                wrong.push(self.error(object, label, Fault::Missing("command")));
                 None
             }
             (true, ..) => {
-                wrong.push(self.error(object, label, "missing field `url`"));
+                wrong.push(self.error(object, label, Fault::Missing("url")));
                 None
             }
         };
@@ -327,11 +321,11 @@ impl Reading<'_> {
         object: &Object<'_>,
         name: &str,
         label: &str,
-        expected: &str,
+        expected: &'static str,
         take: impl Fn(&Value<'_>) -> Option<T>,
-    ) -> Result<Option<T>, String> {
+    ) -> Result<Option<T>, Problem> {
         let Some(member) = object.get(name) else { return Ok(None) };
-        let wrong = || self.error(&member.value, &format!("{label}.{name}"), expected);
+        let wrong = || self.error(&member.value, &format!("{label}.{name}"), Fault::Type(expected));
         take(&member.value).map(Some).ok_or_else(wrong)
     }
 
@@ -341,7 +335,7 @@ impl Reading<'_> {
         object: &Object<'_>,
         name: &str,
         label: &str,
-    ) -> Result<Option<BTreeMap<String, String>>, String> {
+    ) -> Result<Option<BTreeMap<String, String>>, Problem> {
         let Some(member) = object.get(name) else { return Ok(None) };
         let field = format!("{label}.{name}");
         let mut texts = BTreeMap::new();
@@ -352,7 +346,7 @@ impl Reading<'_> {
                 Value::BooleanLit(lit) => lit.value.to_string(),
                 Value::Object(_) | Value::Array(_) | Value::NullKeyword(_) => {
                     let field = format!("{field}.{}", member.name.as_str());
-                    return Err(self.error(&member.value, &field, "expected text"));
+                    return Err(self.error(&member.value, &field, Fault::Type("text")));
                 }
             };
             texts.insert(member.name.as_str().to_owned(), text);
@@ -369,7 +363,7 @@ fn own(value: &Value<'_>) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Source, Vec<String>> {
+    fn read(text: &str) -> Result<Source, Vec<Problem>> {
         Source::read(text.to_owned(), PathBuf::from("/x/mcp.json"), "mcp.json")
     }
 
@@ -451,7 +445,8 @@ mod tests {
             ("{\"mcpServers\": {\"a\": {'command': 1}}}", "mcp.json:1:23: "),
             ("{\"mcpServers\": {\"a\": {} \"b\": {}}}", "mcp.json:1:24: "),
         ] {
-            let wrong = read(text).unwrap_err().join("\n");
+            let wrong: Vec<_> = read(text).unwrap_err().iter().map(ToString::to_string).collect();
+            let wrong = wrong.join("\n");
             assert!(wrong.contains(said), "{text}: {wrong}");
         }
     }

@@ -7,8 +7,9 @@ use jsonc_parser::cst::{CstInputValue, CstRootNode, TrailingCommaMode};
 use jsonc_parser::tokens::Token;
 use jsonc_parser::{Scanner, ScannerOptions};
 
+use super::error::Error;
 use super::shape::{JSONC, Shape, Source, split_mark};
-use crate::cli::create;
+use crate::cli::{FileError, create};
 use crate::mcp::raw::quoted;
 
 /// Where a governed server is found by the client.
@@ -79,10 +80,10 @@ pub fn rewritten(
     way: &Way,
     source: &Source,
     servers: &[(String, String)],
-) -> Result<String, String> {
+) -> Result<String, Error> {
     let (mark, body) = split_mark(&source.text);
-    let root = CstRootNode::parse(body, &JSONC).map_err(|e| e.to_string())?;
-    let missing = || format!("`{}` is no longer there", source.path.join("."));
+    let root = CstRootNode::parse(body, &JSONC).map_err(|e| Error::Reread(Box::new(e)))?;
+    let missing = || Error::Moved(source.path.join("."));
     let mut object = root.object_value().ok_or_else(missing)?;
     for name in &source.path {
         object = object.object_value(name).ok_or_else(missing)?;
@@ -144,13 +145,12 @@ fn decoded(text: &str) -> String {
 ///
 /// # Errors
 /// What the system said, or that there is a backup already; the file is as it was.
-pub fn replace(source: &Source, text: &str, withheld: &[&str]) -> Result<PathBuf, String> {
-    let failed = |path: &Path, e: std::io::Error| format!("`{}`: {e}", path.display());
+pub fn replace(source: &Source, text: &str, withheld: &[&str]) -> Result<PathBuf, FileError> {
     let kept = backup(&source.file);
-    let mode = std::fs::metadata(&source.file).map_err(|e| failed(&source.file, e))?;
+    let mode = std::fs::metadata(&source.file).map_err(FileError::at(&source.file))?;
     let mode = mode.permissions().mode() & 0o777;
     let before = without(&source.text, withheld);
-    create(&kept, before.as_bytes(), mode & 0o700).map_err(|e| failed(&kept, e))?;
+    create(&kept, before.as_bytes(), mode & 0o700).map_err(FileError::at(&kept))?;
     let mut part = source.file.as_os_str().to_owned();
     part.push(".wicketgate-part");
     let part = PathBuf::from(part);
@@ -159,7 +159,7 @@ pub fn replace(source: &Source, text: &str, withheld: &[&str]) -> Result<PathBuf
         .map_err(|e| {
             // The old file is still in its place.
             let _ = std::fs::remove_file(&part);
-            failed(&source.file, e)
+            FileError::at(&source.file)(e)
         })?;
     Ok(kept)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use serde_saphyr::{Commented, DoubleQuoted, FlowMap};
+use serde_saphyr::{Commented, DoubleQuoted, FlowMap, ser};
 
 use super::furnish::Plan;
 use super::probe::Governed;
@@ -75,7 +75,7 @@ const OF_THE_CONFIGURATION: [(&str, &str); 7] = [
 ///
 /// # Errors
 /// A value that YAML does not have.
-pub fn configuration(plan: &Plan, governed: &[Governed]) -> Result<String, String> {
+pub fn configuration(plan: &Plan, governed: &[Governed]) -> Result<String, ser::Error> {
     let uid = Readable(json!({"uid": plan.uid}));
     let token = plan.http.map(|_| Readable(json!({"token_file": "credentials/agent.token"})));
     let telemetry = (plan.log != "info").then(|| Readable(json!({"log": plan.log})));
@@ -162,7 +162,7 @@ pub fn manifest(
     version: &str,
     governed: &[Governed],
     lock_id: &str,
-) -> Result<String, String> {
+) -> Result<String, ser::Error> {
     let validity = json!({"not_before": day(plan.now), "not_after": day(plan.now.plus(DAY.saturating_mul(180)))});
     document(
         &Manifest {

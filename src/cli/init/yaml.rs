@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use serde_saphyr::{FlowMap, FlowSeq};
+use serde_saphyr::{FlowMap, FlowSeq, ser};
 
 /// Members of an inline mapping at most, and the characters of an inline value.
 const INLINE: (usize, usize) = (4, 72);
@@ -51,12 +51,12 @@ fn is_small(value: &Value) -> bool {
 ///
 /// # Errors
 /// A value that YAML does not have.
-pub fn document(value: &impl Serialize, comments: &[(&str, &str)]) -> Result<String, String> {
+pub fn document(value: &impl Serialize, comments: &[(&str, &str)]) -> Result<String, ser::Error> {
     let options = serde_saphyr::ser_options! {
         compact_list_indent: false,
         prefer_block_scalars: false,
     };
-    let text = serde_saphyr::to_string_with_options(value, options).map_err(|e| e.to_string())?;
+    let text = serde_saphyr::to_string_with_options(value, options)?;
     let mut left = comments.to_vec();
     let mut out = String::new();
     for line in text.lines() {

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use hyper::body::Bytes;
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::exchange::{Ask, Driven, Fault, Gate, messages};
-use super::headers::{self, Tools};
+use super::headers::{self, Tools, WithMeta};
 use super::host::Host;
 use crate::mcp::http::{Form, Session, session_id};
 use crate::mcp::raw::{Members, Writer};
@@ -266,8 +267,9 @@ impl Client {
 
     /// Reads the whole list of tools, for their mirrored parameters.
     async fn learn(&self, version: &str, params: Option<&RawValue>) -> Result<(), Fault> {
-        let meta = params.and_then(|raw| Members::parse(raw.get().as_bytes()).ok());
-        let meta = meta.and_then(|members| members.get("_meta")).map_or("{}", RawValue::get);
+        let params: Option<WithMeta<&RawValue>> =
+            params.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        let meta = params.map_or("{}", |params| params.meta.get());
         let mut cursor: Option<String> = None;
         for _ in 0..PAGES_MAX {
             let mut params = Writer::default().member("_meta", meta.as_bytes());
@@ -370,13 +372,25 @@ impl Client {
 
 /// The detail of a denial.
 fn detail(result: &RawValue) -> Option<String> {
-    let members = Members::parse(result.get().as_bytes()).ok()?;
-    let meta = Members::parse(members.get("_meta")?.get().as_bytes()).ok()?;
-    meta.text("wicketgate.dev/detail")
+    let result: WithMeta<DetailMeta> = serde_json::from_str(result.get()).ok()?;
+    Some(result.meta.detail)
+}
+
+/// `_meta` of a denial.
+#[derive(Deserialize)]
+struct DetailMeta {
+    #[serde(rename = "wicketgate.dev/detail")]
+    detail: String,
+}
+
+/// A request, as far as its headers depend on it.
+#[derive(Deserialize)]
+struct Request {
+    params: Option<Box<RawValue>>,
 }
 
 fn params_of(text: &[u8]) -> Option<Box<RawValue>> {
-    Members::parse(text).ok()?.get("params").map(ToOwned::to_owned)
+    serde_json::from_slice::<Request>(text).ok()?.params
 }
 
 fn headers_of(session: &Session, method: &Method) -> HeaderMap {

@@ -9,17 +9,48 @@ use crate::domain::json::{Json, Limits};
 use crate::mcp::header::{self, Mirrored};
 use crate::mcp::http;
 use crate::mcp::raw::Members;
+use serde::Deserialize;
+
+/// Parameters or a result with its `_meta`.
+#[derive(Debug, Deserialize)]
+pub struct WithMeta<T> {
+    /// The member.
+    #[serde(rename = "_meta")]
+    pub meta: T,
+}
 
 /// `_meta` of every request of a protocol without handshake.
-const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+#[derive(Deserialize)]
+struct VersionMeta {
+    #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
+    version: String,
+}
+
+/// A page of `tools/list`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page<'a> {
+    #[serde(borrow)]
+    tools: Vec<&'a RawValue>,
+    next_cursor: Option<String>,
+}
+
+/// A tool of that page, as far as headers are about it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tool<'a> {
+    name: String,
+    #[serde(borrow)]
+    input_schema: Option<&'a RawValue>,
+}
 
 /// Parameters that are mirrored, by the name of the tool.
 pub type Tools = BTreeMap<String, Vec<Mirrored>>;
 
 /// The version a request names in its own `_meta`: it stands alone and has no session.
 pub fn own_version(params: Option<&RawValue>) -> Option<String> {
-    let members = Members::parse(params?.get().as_bytes()).ok()?;
-    Members::parse(members.get("_meta")?.get().as_bytes()).ok()?.text(META_VERSION)
+    let params: WithMeta<VersionMeta> = serde_json::from_str(params?.get()).ok()?;
+    Some(params.meta.version)
 }
 
 /// Puts `Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` of a request that stands alone. What cannot be a header the gate
@@ -47,17 +78,15 @@ pub fn tool_called(params: Option<&RawValue>) -> Option<String> {
 
 /// Notes the tools of a `tools/list` result; the cursor of the next page.
 pub fn note(result: &RawValue, tools: &mut Tools) -> Option<String> {
-    let members = Members::parse(result.get().as_bytes()).ok()?;
-    let listed: Vec<&RawValue> = serde_json::from_str(members.get("tools")?.get()).ok()?;
-    for tool in listed {
-        let Ok(tool) = Members::parse(tool.get().as_bytes()) else { continue };
-        let Some(name) = tool.text("name") else { continue };
-        let schema = tool.get("inputSchema").map(|raw| raw.get().as_bytes());
+    let page: Page<'_> = serde_json::from_str(result.get()).ok()?;
+    for tool in page.tools {
+        let Ok(Tool { name, input_schema }) = serde_json::from_str(tool.get()) else { continue };
+        let schema = input_schema.map(|raw| raw.get().as_bytes());
         let schema = schema.and_then(|text| Json::parse(text, &Limits::FILE).ok());
         let found = schema.and_then(|schema| header::mirrored(&schema).ok());
         tools.insert(name, found.unwrap_or_default());
     }
-    members.text("nextCursor")
+    page.next_cursor
 }
 
 #[cfg(test)]

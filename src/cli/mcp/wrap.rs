@@ -12,12 +12,16 @@ use crate::catalog::secret::Secret;
 use crate::cli::argument::ArgumentError;
 use crate::cli::init::confine::{Allow, Choice, Terms, available};
 use crate::cli::init::draft::{self, Draft};
+use crate::cli::init::error::Exclusion;
 use crate::cli::init::expand::{Surroundings, is_credential};
 use crate::cli::init::furnish::{self, Keys, Plan, Stage};
 use crate::cli::init::probe::{self, Governed};
 use crate::cli::init::shape::{Entry, Reach};
 use crate::cli::init::text;
-use crate::cli::{Exit, block_on, config as configuration, fail_all, many, note, observed};
+use crate::cli::{
+    BundleError, Exit, FileError, block_on, config as configuration, fail_all, init, many, note,
+    observed,
+};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config, Ledger};
 use crate::domain::canonical;
@@ -96,6 +100,32 @@ struct Wrapped {
     accept_hidden: bool,
 }
 
+/// Why a server is not wrapped.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// The command line has no command.
+    #[error("there is no command")]
+    NoCommand,
+    /// The current directory is gone.
+    #[error("the current directory: {0}")]
+    Directory(#[source] std::io::Error),
+    /// Nothing says where state is kept.
+    #[error("neither XDG_STATE_HOME nor HOME is set: give --state")]
+    NoState,
+    /// A variable of `--env`.
+    #[error("--env {0}: it is not set")]
+    Unset(String),
+    /// The server is not governed.
+    #[error("the server cannot be governed: {0}")]
+    LeftOut(Exclusion),
+    /// Its command line cannot be written down, or gives what no sandbox can give.
+    #[error(transparent)]
+    Excluded(#[from] Exclusion),
+    /// The files of the configuration.
+    #[error(transparent)]
+    Init(#[from] init::error::Error),
+}
+
 /// As `init` takes it too, with the server's name before it or without.
 fn allow(text: &str) -> Result<Allow, ArgumentError> {
     Allow::parse(text).or_else(|why| Allow::parse_for(text).map(|it| it.1).map_err(|_| why))
@@ -104,17 +134,17 @@ fn allow(text: &str) -> Result<Allow, ArgumentError> {
 /// Runs it.
 pub fn run(args: &Args) -> Exit {
     let began = SystemClock::new().now();
-    let failed = |why: String| {
-        note(format!("wicketgate: error: {why}"));
+    let failed = |error: Error| {
+        note(format!("wicketgate: error: {error}"));
         Exit::Invalid
     };
     let wrapped = match Wrapped::of(args) {
         Ok(wrapped) => wrapped,
-        Err(why) => return failed(why),
+        Err(error) => return failed(error),
     };
     match block_on(wrapped.prepare(args)) {
         Ok(Ok(())) => {}
-        Ok(Err(why)) => return failed(why),
+        Ok(Err(error)) => return failed(error),
         Err(exit) => return exit,
     }
     let file = wrapped.dir.join("wicketgate.yaml");
@@ -154,9 +184,9 @@ fn ledger(config: &Config) -> Option<PathBuf> {
 }
 
 impl Wrapped {
-    fn of(args: &Args) -> Result<Self, String> {
-        let (command, rest) = args.command.split_first().ok_or("there is no command")?;
-        let cwd = std::env::current_dir().map_err(|e| format!("the current directory: {e}"))?;
+    fn of(args: &Args) -> Result<Self, Error> {
+        let (command, rest) = args.command.split_first().ok_or(Error::NoCommand)?;
+        let cwd = std::env::current_dir().map_err(Error::Directory)?;
         let env = variables(&args.env)?;
         let name = match &args.name {
             Some(name) => name.clone(),
@@ -190,7 +220,7 @@ impl Wrapped {
     }
 
     /// Makes what is not there yet, and signs again what was asked for.
-    async fn prepare(&self, args: &Args) -> Result<(), String> {
+    async fn prepare(&self, args: &Args) -> Result<(), Error> {
         if !self.dir.join("wicketgate.yaml").is_file() {
             return self.first(args.observe_days.unwrap_or(14)).await;
         }
@@ -215,16 +245,16 @@ impl Wrapped {
         }
     }
 
-    async fn first(&self, observe_days: u16) -> Result<(), String> {
+    async fn first(&self, observe_days: u16) -> Result<(), Error> {
         let stage = match Stage::begin(&self.dir) {
             Ok(stage) => stage,
             // Somebody else made it meanwhile.
             Err(_) if self.dir.join("wicketgate.yaml").is_file() => return Ok(()),
-            Err(why) => return Err(why),
+            Err(error) => return Err(error.into()),
         };
         let draft = self.draft()?;
         for (file, secret) in &draft.secrets {
-            stage.write(file, secret.as_bytes(), 0o600)?;
+            stage.write(file, secret.as_bytes(), 0o600).map_err(init::error::Error::from)?;
         }
         let governed = self.probed(draft, stage.part()).await?;
         furnish::furnish(&stage, &self.plan(observe_days), &governed)?;
@@ -240,28 +270,29 @@ impl Wrapped {
                 Ok(())
             }
             Err(_) if self.dir.join("wicketgate.yaml").is_file() => Ok(()),
-            Err(why) => Err(why),
+            Err(error) => Err(init::error::Error::from(error).into()),
         }
     }
 
-    fn draft(&self) -> Result<Draft, String> {
+    fn draft(&self) -> Result<Draft, Exclusion> {
         let inputs = BTreeMap::new();
         let around = Surroundings { env: &config::environment, inputs: &inputs, folder: &self.cwd };
-        Draft::of(&self.entry, &self.name, &around)
+        Ok(Draft::of(&self.entry, &self.name, &around)?)
     }
 
-    async fn probed(&self, mut draft: Draft, base: &Path) -> Result<Vec<Governed>, String> {
+    async fn probed(&self, mut draft: Draft, base: &Path) -> Result<Vec<Governed>, Error> {
         for remark in &draft.notes {
             note(format!("wicketgate: note: {remark}"));
         }
         let terms = Terms { choice: self.sandbox, allowed: &self.allowed, base };
-        terms.confine(&mut draft)?;
-        available([&draft])?;
-        let server = probe::check(&draft, base, &[base.to_owned(), self.dir.clone()])?;
+        terms.confine(&mut draft).map_err(Exclusion::from)?;
+        available([&draft]).map_err(init::error::Error::from)?;
+        let forbidden = [base.to_owned(), self.dir.clone()];
+        let server = probe::check(&draft, base, &forbidden).map_err(Exclusion::from)?;
         let probing = vec![(draft, Arc::clone(&server))];
         let (governed, silent) = probe::probe(probing, self.within, self.accept_hidden).await;
-        if let Some(silent) = silent.first() {
-            return Err(format!("the server cannot be governed: {}", silent.why));
+        if let Some(silent) = silent.into_iter().next() {
+            return Err(Error::LeftOut(silent.why));
         }
         for tool in governed.iter().flat_map(|one| &one.left_out) {
             note(format!("wicketgate: note: {tool}"));
@@ -273,29 +304,32 @@ impl Wrapped {
     }
 
     /// Signs what the server shows now, and grants it.
-    async fn relock(&self) -> Result<(), String> {
+    async fn relock(&self) -> Result<(), Error> {
         let governed = self.probed(self.draft()?, &self.dir).await?;
-        let keys = Keys::load(&self.dir)?;
-        let version = self.manifest_version()?;
-        for (name, bytes) in furnish::signed(&self.plan(0), &version, &governed, &keys)? {
-            replace(&self.dir.join(name), &bytes)?;
-        }
-        furnish::tried(&self.dir)?;
+        self.sign(&governed)?;
         note(format!("wicketgate: the tools that `{}` offers now are signed", self.name));
         Ok(())
     }
 
+    fn sign(&self, governed: &[Governed]) -> Result<(), init::error::Error> {
+        let keys = Keys::load(&self.dir)?;
+        let version = self.manifest_version()?;
+        for (name, bytes) in furnish::signed(&self.plan(0), &version, governed, &keys)? {
+            replace(&self.dir.join(name), &bytes)?;
+        }
+        furnish::tried(&self.dir)
+    }
+
     /// The version after the one that is there.
-    fn manifest_version(&self) -> Result<String, String> {
+    fn manifest_version(&self) -> Result<String, init::error::Error> {
         let path = self.dir.join("agent.yaml");
-        let bytes = std::fs::read(&path).map_err(|e| format!("`{}`: {e}", path.display()))?;
-        let manifest: Manifest =
-            crate::identity::read(&bytes, "agent.yaml").map_err(|e| e.to_string())?;
+        let bytes = std::fs::read(&path).map_err(FileError::at(&path))?;
+        let manifest: Manifest = crate::identity::read(&bytes, "agent.yaml")?;
         Ok(after(&manifest.version))
     }
 
     /// Signs a new end of observing.
-    fn observe(&self, days: u16) -> Result<(), String> {
+    fn observe(&self, days: u16) -> Result<(), init::error::Error> {
         let keys = Keys::load(&self.dir)?;
         let policy = self.dir.join("policy");
         let version = after(self.bundle()?.version());
@@ -304,8 +338,9 @@ impl Wrapped {
         furnish::sign_policy(&policy, &keys, plan.now).map(drop)
     }
 
-    fn bundle(&self) -> Result<Bundle, String> {
-        Bundle::load(&self.dir.join("policy")).map_err(|e| format!("the policy bundle: {e:?}"))
+    fn bundle(&self) -> Result<Bundle, BundleError> {
+        let policy = self.dir.join("policy");
+        Bundle::load(&policy).map_err(BundleError::at(&policy))
     }
 
     /// Says that observing ends soon, or has ended.
@@ -333,34 +368,34 @@ fn after(version: &semver::Version) -> String {
 }
 
 /// Replaces a file in one step.
-fn replace(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let failed = FileError::at(path);
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
-    let mode = std::fs::metadata(path).map_err(failed)?.permissions();
-    std::fs::write(&part, bytes).map_err(failed)?;
-    std::fs::set_permissions(&part, mode).map_err(failed)?;
+    let mode = std::fs::metadata(path).map_err(&failed)?.permissions();
+    std::fs::write(&part, bytes).map_err(&failed)?;
+    std::fs::set_permissions(&part, mode).map_err(&failed)?;
     std::fs::rename(&part, path).map_err(failed)
 }
 
 /// The state directory.
-fn state(given: Option<&Path>) -> Result<PathBuf, String> {
+fn state(given: Option<&Path>) -> Result<PathBuf, Error> {
     if let Some(dir) = given {
-        return std::path::absolute(dir).map_err(|e| format!("`{}`: {e}", dir.display()));
+        let absolute = std::path::absolute(dir).map_err(FileError::at(dir));
+        return Ok(absolute.map_err(init::error::Error::from)?);
     }
     let xdg = config::environment("XDG_STATE_HOME").filter(|dir| dir.starts_with('/'));
     let home = || config::environment("HOME").map(|home| format!("{home}/.local/state"));
-    let base = xdg.or_else(home).ok_or("neither XDG_STATE_HOME nor HOME is set: give --state")?;
+    let base = xdg.or_else(home).ok_or(Error::NoState)?;
     Ok(PathBuf::from(base).join("wicketgate"))
 }
 
 /// The variables to pass on: credentials as references, the rest as they are now.
-fn variables(names: &[String]) -> Result<BTreeMap<String, String>, String> {
+fn variables(names: &[String]) -> Result<BTreeMap<String, String>, Error> {
     let mut variables = BTreeMap::new();
     for name in names {
-        let value =
-            config::environment(name).ok_or_else(|| format!("--env {name}: it is not set"))?;
+        let value = config::environment(name).ok_or_else(|| Error::Unset(name.clone()))?;
         let secret = is_credential(name, &value) && Secret::parse(&value).is_ok();
         let text = if secret { format!("${{{name}}}") } else { escaped(&value) };
         variables.insert(name.clone(), text);

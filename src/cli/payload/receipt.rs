@@ -10,6 +10,7 @@ use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::evidence::receipt;
 use crate::ledger::vault;
+use serde::Deserialize;
 
 pub fn run(command: &Receipt) -> Result<Exit, Failure> {
     let keys = PublicKey::load_all(&command.key).map_err(Failure::usage)?;
@@ -31,24 +32,33 @@ pub fn run(command: &Receipt) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     for (seq, data) in &proven.erasures {
-        let text = |name| data.get(name).and_then(Json::as_str).unwrap_or("unknown");
-        let count = data.get("c").and_then(Json::as_array).map_or(0, <[Json]>::len);
-        say(format!(
-            "entry {seq} of {}: {} of {} erased at {} by {}: {}",
-            proven.fleet,
-            many(count, "payload"),
-            text("log"),
-            text("at"),
-            text("by"),
-            text("basis")
-        ));
-        say(format!("backups may hold the bytes until {}", text("backups_expire_by")));
+        let erasure = data.read::<Erasure>().map_err(Failure::invalid)?;
+        let Erasure { at, backups_expire_by, basis, by, c, log } = erasure;
+        let (fleet, payloads) = (&proven.fleet, many(c.len(), "payload"));
+        say(format!("entry {seq} of {fleet}: {payloads} of {log} erased at {at} by {by}: {basis}"));
+        say(format!("backups may hold the bytes until {backups_expire_by}"));
     }
     if fleet.is_empty() {
         say("the fleet log's own signature was not checked: name its key (`--fleet-public-key`)");
     }
     say("not proven: that no copy exists elsewhere, and that backups expire on time");
     Ok(Exit::Ok)
+}
+
+/// What an entry says of an erasure, and when it was written.
+#[derive(Deserialize)]
+struct Erasure {
+    #[serde(default = "unknown")]
+    at: String,
+    backups_expire_by: String,
+    basis: String,
+    by: String,
+    c: Vec<String>,
+    log: String,
+}
+
+fn unknown() -> String {
+    "unknown".to_owned()
 }
 
 /// A receipt that does not hold.

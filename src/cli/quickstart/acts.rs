@@ -208,8 +208,8 @@ pub async fn count(tools: &mut ToolServer, story: &mut Story) -> Result<(), Erro
     let is = |act: &&Act| HTTP.contains(&act.tool) && ran(act);
     let allowed = u64::try_from(acts().iter().filter(is).count()).unwrap_or(0);
     let hits = tools.hits().await?;
-    if hits.get("all") != Some(&json!(allowed)) {
-        return Err(Error::Count { allowed, hits: hits.to_string() });
+    if hits.all != allowed {
+        return Err(Error::Count { allowed, hits });
     }
     let line = format!(
         "the tool server was asked {allowed} times: by the {allowed} HTTP calls that were allowed or approved"

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
@@ -127,16 +128,22 @@ fn text(result: Option<pb::Result>) -> String {
     }
 }
 
+/// A reason of the policy, as far as it is told here.
+#[derive(Deserialize)]
+struct Reason {
+    rule: String,
+}
+
 fn refused(status: &Status) -> Refused {
     let info = status.get_details_error_info();
     let fact = |name: &str| info.as_ref().and_then(|info| info.metadata.get(name)).cloned();
-    let reasons: Value = fact("reasons").and_then(|t| t.parse().ok()).unwrap_or(json!([]));
-    let rule = |reason: &Value| reason.get("rule").and_then(Value::as_str).map(str::to_owned);
+    let reasons = fact("reasons").and_then(|text| serde_json::from_str(&text).ok());
+    let reasons: Vec<Reason> = reasons.unwrap_or_default();
     Refused {
         code: info.as_ref().map(|info| info.reason.clone()).unwrap_or_default(),
         grpc: format!("{:?}", status.code()),
         message: status.message().to_owned(),
-        rules: reasons.as_array().into_iter().flatten().filter_map(rule).collect(),
+        rules: reasons.into_iter().map(|reason| reason.rule).collect(),
         expires: fact("expires"),
     }
 }

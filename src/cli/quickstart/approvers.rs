@@ -14,6 +14,7 @@ use crate::crypto::keys::SecretKey;
 use crate::crypto::{openssh, ssh::SshKey};
 use crate::domain::token::Family;
 use crate::identity::token::mint;
+use serde::Deserialize;
 
 /// Who may approve: the name of their files, and their subject.
 const PEOPLE: [(&str, &str); 2] = [("ada", "ada@example.com"), ("grace", "grace@example.com")];
@@ -93,8 +94,25 @@ pub async fn approve(
 
 /// Where the gate says the call is.
 fn became(ran: &Ran) -> Option<String> {
-    let told: Value = ran.out.parse().ok()?;
-    let gates = told.get("gates").and_then(Value::as_array)?;
-    let mut calls = gates.iter().filter_map(|gate| gate.pointer("/done/call")?.as_str());
-    calls.find(|call| !call.is_empty()).map(str::to_owned)
+    let Outcome { gates } = serde_json::from_str(&ran.out).ok()?;
+    gates.into_iter().map(|gate| gate.done.call).find(|call| !call.is_empty())
+}
+
+/// What became of an approval.
+#[derive(Deserialize)]
+struct Outcome {
+    gates: Vec<GateReport>,
+}
+
+/// What one gate did.
+#[derive(Deserialize)]
+struct GateReport {
+    done: Done,
+}
+
+/// The state of the call, where the gate has it.
+#[derive(Deserialize)]
+struct Done {
+    #[serde(default)]
+    call: String,
 }

@@ -5,6 +5,7 @@ use std::process::ExitStatus;
 
 use super::agent::Refused;
 use super::own::Ran;
+use super::tools::Hits;
 use crate::approval::approvers;
 use crate::cli::error::Occupied;
 use crate::cli::{BundleError, FileError};
@@ -133,12 +134,12 @@ pub enum Error {
     #[error("the gate: {0}")]
     Connect(#[from] tonic::transport::Error),
     /// The tool server counted otherwise.
-    #[error("{allowed} calls were allowed and the tool server counted {hits}")]
+    #[error("{allowed} calls were allowed and the tool server counted {}", hits.all)]
     Count {
         /// Calls that it had to see.
         allowed: u64,
         /// What it saw.
-        hits: String,
+        hits: Hits,
     },
     /// The tool server does not say what it counted.
     #[error("the counters of the tool server: {0}")]

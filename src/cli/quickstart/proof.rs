@@ -9,6 +9,7 @@ use super::error::Error;
 use super::own::{Own, Ran};
 use super::story::Story;
 use crate::cli::FileError;
+use serde::{Deserialize, Serialize};
 
 const CONFIG: &str = "wicketgate.yaml";
 const TRUST: &str = "auditor/trust.txt";
@@ -64,8 +65,8 @@ pub async fn anchor(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Err
     let with_json: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
     let ran = own.run(desk.dir(), &with_json).await?;
     let told: Value = ran.out.parse().unwrap_or_default();
-    let cosigned = told.get("cosigned").and_then(Value::as_array).map_or(0, Vec::len);
-    if ran.code != Some(0) || cosigned == 0 {
+    let cosigned = Anchored::deserialize(&told).is_ok_and(|done| !done.cosigned.is_empty());
+    if ran.code != Some(0) || !cosigned {
         return Err(unexpected(&with_json, ran));
     }
     let line = "the head of the log goes on the fleet log; the auditor's witness cosigns that";
@@ -101,11 +102,11 @@ pub async fn export(
     ];
     let ran = own.run(desk.dir(), &args).await?;
     let told: Value = ran.out.parse().unwrap_or_default();
-    if ran.code != Some(0) || told.get("sealed") != Some(&json!(true)) {
+    let exported = Exported::deserialize(&told).ok().filter(|done| done.sealed);
+    let Some(Exported { files, entries, .. }) = exported.filter(|_| ran.code == Some(0)) else {
         return Err(unexpected(&args, ran));
-    }
-    let number = |name: &str| told.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let line = format!("evidence/: {} files, {} entries", number("files"), number("entries"));
+    };
+    let line = format!("evidence/: {files} files, {entries} entries");
     story.step("export", "exported", &line, &told);
     Ok(())
 }
@@ -114,11 +115,10 @@ pub async fn export(
 pub async fn verify(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Error> {
     let args = ["evidence", "verify", "--trust", TRUST, "evidence"];
     let (ran, report) = verified(own, desk, &args).await?;
-    let checks = report.get("checks").and_then(Value::as_array).map_or(0, Vec::len);
+    let (checks, level) = (report.checks.len(), report.level);
     if ran.code != Some(0) || checks == 0 {
         return Err(unexpected(&args, ran));
     }
-    let level = report.get("level").cloned().unwrap_or_default();
     let line = format!(
         "{checks} checks hold, level {level}: a witness saw the log, which extends what the auditor noted"
     );
@@ -132,7 +132,8 @@ pub async fn tamper(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Err
     let (file, from, to) = forge(&desk.path("evidence"), &desk.path("evidence-tampered"))?;
     let args = ["evidence", "verify", "--trust", TRUST, "evidence-tampered"];
     let (ran, report) = verified(own, desk, &args).await?;
-    let failed = failed(&report);
+    let failed: Vec<Check> =
+        report.checks.into_iter().filter(|check| check.outcome == "INVALID").collect();
     if ran.code != Some(1) || failed.is_empty() {
         return Err(unexpected(&args, ran));
     }
@@ -140,9 +141,8 @@ pub async fn tamper(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Err
     let facts = json!({"exit": 1, "file": file, "from": from, "to": to, "failed": failed});
     story.step("tamper", "tampered", &line, &facts);
     story.command(&args);
-    for check in failed.iter().filter_map(Value::as_object) {
-        let of = |name: &str| check.get(name).and_then(Value::as_str).unwrap_or_default();
-        story.more(&format!("{} {}: {}", of("id"), of("title"), of("detail")));
+    for Check { id, title, detail, .. } in &failed {
+        story.more(&format!("{id} {title}: {detail}"));
     }
     Ok(())
 }
@@ -161,20 +161,47 @@ pub async fn ledger(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Err
     Ok(())
 }
 
-async fn verified(own: &Own, desk: &Desk, args: &[&str]) -> Result<(Ran, Value), Error> {
+async fn verified(own: &Own, desk: &Desk, args: &[&str]) -> Result<(Ran, Report), Error> {
     let with_json: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
     let ran = own.run(desk.dir(), &with_json).await?;
-    match ran.out.parse() {
+    match serde_json::from_str(&ran.out) {
         Ok(report) => Ok((ran, report)),
         Err(_) => Err(unexpected(&with_json, ran)),
     }
 }
 
-/// The checks of a report that do not hold.
-fn failed(report: &Value) -> Vec<Value> {
-    let checks = report.get("checks").and_then(Value::as_array);
-    let invalid = |check: &&Value| check.get("outcome") == Some(&json!("INVALID"));
-    checks.into_iter().flatten().filter(invalid).cloned().collect()
+/// What `ledger anchor --json` prints, as far as it is looked at here.
+#[derive(Deserialize)]
+struct Anchored {
+    cosigned: Vec<Value>,
+}
+
+/// What `evidence export --json` prints, as far as it is looked at here.
+#[derive(Deserialize)]
+struct Exported {
+    sealed: bool,
+    files: u64,
+    entries: u64,
+}
+
+/// What `evidence verify --json` prints, as far as it is looked at here.
+#[derive(Deserialize)]
+struct Report {
+    checks: Vec<Check>,
+    /// Absent where something does not hold.
+    #[serde(default)]
+    level: Value,
+}
+
+/// One check of a report.
+#[derive(Serialize, Deserialize)]
+struct Check {
+    #[serde(flatten)]
+    rest: serde_json::Map<String, Value>,
+    id: String,
+    title: String,
+    outcome: String,
+    detail: String,
 }
 
 /// Copies the evidence and makes 250 into 950 in the arguments of a call. The file, before, after.

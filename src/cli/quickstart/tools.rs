@@ -24,6 +24,7 @@ use super::super::{Exit, fail, say};
 use super::PATIENCE;
 use super::error::{Error, Part};
 use super::own::Own;
+use serde::{Deserialize, Serialize};
 
 /// What reached the server.
 #[derive(Debug, Default)]
@@ -34,13 +35,29 @@ struct Counters {
 }
 
 impl Counters {
-    fn told(&self) -> Value {
+    fn hits(&self) -> Hits {
         let of = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
         let (customers, tickets) = (of(&self.customers), of(&self.tickets));
         let transfers = of(&self.transfers);
         let all = customers.saturating_add(tickets).saturating_add(transfers);
-        json!({"all": all, "customers": customers, "tickets": tickets, "transfers": transfers})
+        Hits { all, customers, tickets, transfers }
     }
+}
+
+/// How often each path of the server was asked for.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Hits {
+    /// All of them.
+    pub all: u64,
+    customers: u64,
+    tickets: u64,
+    transfers: u64,
+}
+
+/// An order to move money.
+#[derive(Default, Deserialize)]
+struct Transfer {
+    amount: Value,
 }
 
 #[derive(Clone)]
@@ -75,7 +92,7 @@ fn serving() -> std::io::Result<()> {
         if served.is_finished() {
             return Err(std::io::Error::other("the tools ended"));
         }
-        say(counters.told().to_string());
+        say(json!(counters.hits()).to_string());
     }
     Ok(())
 }
@@ -114,8 +131,7 @@ async fn tickets(State(shop): State<Shop>) -> Response {
 
 async fn transfers(State(shop): State<Shop>, body: Bytes) -> Response {
     let number = shop.counters.transfers.fetch_add(1, Ordering::SeqCst);
-    let order: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let amount = order.get("amount").cloned().unwrap_or_default();
+    let Transfer { amount } = serde_json::from_slice(&body).unwrap_or_default();
     let booked = json!({"transfer": format!("P-{number}"), "amount": amount, "state": "booked"});
     answer(StatusCode::OK, &booked)
 }
@@ -157,8 +173,8 @@ impl ToolServer {
     }
 
     /// How often each of its paths was asked for.
-    pub async fn hits(&mut self) -> Result<Value, Error> {
-        Ok(self.ask("hits").await?.parse()?)
+    pub async fn hits(&mut self) -> Result<Hits, Error> {
+        Ok(serde_json::from_str(&self.ask("hits").await?)?)
     }
 
     /// `127.0.0.1:40123`.

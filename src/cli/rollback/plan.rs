@@ -14,6 +14,7 @@ use crate::ledger::store::{LedgerReader, StoreError};
 use crate::ledger::vault::{self, Vault};
 use crate::record::call::CallFailed;
 use crate::record::{Commitment, Entry, Kind, Role};
+use serde::Deserialize;
 
 /// The role of the payload that undoes a call.
 const ROLE: Role = Role::PreImage;
@@ -35,8 +36,11 @@ pub(super) struct Undo {
     pub lost: Option<ImageError>,
     steps: Vec<Step>,
     /// What was there before the run: the member of a write that holds it.
-    content: Option<(&'static str, String)>,
+    content: Option<Content>,
 }
+
+/// A member of a write, and what it holds.
+type Content = (&'static str, String);
 
 /// One call that changed it, or may have.
 #[derive(Debug)]
@@ -194,21 +198,66 @@ async fn image(
     vault: Option<&Vault>,
     chain: &ChainId,
     said: &Commitment,
-) -> Result<Json, ImageError> {
+) -> Result<PreImage, ImageError> {
     let row = reader.payload(chain, &said.c).await?.ok_or(ImageError::Erased)?;
     let row = vault::open(vault, chain, row)?;
     if opens(&said.c, &row.salt, &row.body).is_none() {
         return Err(ImageError::Foreign);
     }
     let image = Json::parse(&row.body, &Limits::FILE)?;
-    match image.get("v").and_then(Json::as_str) {
-        Some(VERSION) => Ok(image),
-        _ => Err(ImageError::Version),
+    match image.read::<Versioned>() {
+        Ok(Versioned { v }) if v == VERSION => image.read().map_err(|_| ImageError::Members),
+        Ok(_) | Err(_) => Err(ImageError::Version),
+    }
+}
+
+/// The version of a pre-image.
+#[derive(Deserialize)]
+struct Versioned {
+    v: String,
+}
+
+/// What a write of a file replaced, and what it left: the payload that undoes it.
+#[derive(Deserialize)]
+struct PreImage {
+    root: String,
+    path: String,
+    before: State,
+    after: State,
+}
+
+/// What was or is there: nothing, or a file with this content.
+#[derive(Deserialize)]
+struct State {
+    exists: bool,
+    sha256: Option<String>,
+    text: Option<String>,
+    base64: Option<String>,
+}
+
+impl State {
+    /// The digest of the file, if there is one.
+    fn digest(&self) -> Result<Option<Digest>, ImageError> {
+        if !self.exists {
+            return Ok(None);
+        }
+        let digest = self.sha256.as_deref().and_then(Digest::parse);
+        digest.map(Some).ok_or(ImageError::Members)
+    }
+}
+
+impl PreImage {
+    /// The root, the path, the call as a step, and the member of a write that puts back what was there.
+    fn step(self, sure: bool) -> Result<(String, String, Step, Option<Content>), ImageError> {
+        let step = Step { before: self.before.digest()?, after: self.after.digest()?, sure };
+        let text = self.before.text.map(|text| ("content", text));
+        let content = text.or(self.before.base64.map(|text| ("content_base64", text)));
+        Ok((self.root, self.path, step, content))
     }
 }
 
 /// Adds one call to what the run did to its file.
-fn add(undo: &mut Vec<Undo>, entry: &Entry, sure: bool, image: Result<Json, ImageError>) {
+fn add(undo: &mut Vec<Undo>, entry: &Entry, sure: bool, image: Result<PreImage, ImageError>) {
     let tool = entry.draft.tool.as_ref().map(ToString::to_string).unwrap_or_default();
     let lost = |why: ImageError| Undo {
         root: tool.clone(),
@@ -219,38 +268,16 @@ fn add(undo: &mut Vec<Undo>, entry: &Entry, sure: bool, image: Result<Json, Imag
         steps: Vec::new(),
         content: None,
     };
-    let image = match image {
-        Ok(image) => image,
+    let (root, path, step, content) = match image.and_then(|image| image.step(sure)) {
+        Ok(step) => step,
         Err(why) => return undo.push(lost(why)),
     };
-    let text = |name: &str| image.get(name).and_then(Json::as_str).map(str::to_owned);
-    let (Some(root), Some(path), Some(before), Some(after)) =
-        (text("root"), text("path"), state(image.get("before")), state(image.get("after")))
-    else {
-        return undo.push(lost(ImageError::Members));
-    };
-    let step = Step { before, after, sure };
     if let Some(file) = undo.iter_mut().find(|file| file.root == root && file.path == path) {
         file.tool = tool;
         return file.steps.push(step);
     }
-    let held = |name| image.get("before").and_then(|before| before.get(name)?.as_str());
-    let content = held("text").map(|text| ("content", text.to_owned()));
-    let content =
-        content.or_else(|| held("base64").map(|text| ("content_base64", text.to_owned())));
     let first = entry.seq;
     undo.push(Undo { root, path, tool, first, lost: None, steps: vec![step], content });
-}
-
-/// What was or is there: nothing, or a file of this digest.
-fn state(said: Option<&Json>) -> Option<Option<Digest>> {
-    let said = said?;
-    let exists = said.get("exists")?;
-    if *exists == Json::Bool(false) {
-        return Some(None);
-    }
-    let digest = said.get("sha256")?.as_str().and_then(Digest::parse)?;
-    (*exists == Json::Bool(true)).then_some(Some(digest))
 }
 
 #[cfg(test)]

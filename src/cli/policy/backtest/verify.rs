@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{Args, Failure, unjudged};
+use crate::cli::observed::plain;
 use crate::cli::policy::bundles;
 use crate::cli::reader::{self, Source};
 use crate::cli::{Exit, FileError, many, runtime, say};
@@ -11,7 +12,8 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
-use crate::evidence::backtest::statement::{self, Verified};
+use crate::evidence::backtest::statement;
+use serde::Deserialize;
 
 /// What the ledger has instead of what the result is about.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +32,37 @@ enum Differs {
     Gone { log: String, seq: Seq },
 }
 
+/// What a result says that is looked at here.
+#[derive(Deserialize)]
+struct Predicate {
+    bundle: BundleName,
+    ledger: Vec<Log>,
+    result: Counts,
+}
+
+/// The bundle that was tried.
+#[derive(Deserialize)]
+struct BundleName {
+    name: String,
+    version: String,
+    digest: String,
+}
+
+/// The head of a log that was read.
+#[derive(Deserialize)]
+struct Log {
+    origin: String,
+    size: Seq,
+    head: String,
+}
+
+/// How many decisions were evaluated, and how many of them changed.
+#[derive(Deserialize)]
+struct Counts {
+    judged: u64,
+    flips: u64,
+}
+
 /// Checks the envelope, and against it what else was given.
 pub(super) fn run(args: &Args, file: &Path) -> Result<Exit, Failure> {
     let envelope = std::fs::read(file).map_err(FileError::at(file)).map_err(unjudged)?;
@@ -43,8 +76,9 @@ pub(super) fn run(args: &Args, file: &Path) -> Result<Exit, Failure> {
     let verified = statement::verify(&envelope, &trusted, bundle.as_ref(), list.as_ref())
         .map_err(Failure::invalid)?;
     let source = args.source();
+    let predicate: Predicate = verified.predicate.read().map_err(Failure::invalid)?;
     if source.place().is_some() {
-        heads(&source, &verified.predicate)?;
+        heads(&source, &predicate)?;
     }
     if args.json {
         let signers = verified.signers.iter().map(|id| Json::from(id.as_str()));
@@ -54,7 +88,7 @@ pub(super) fn run(args: &Args, file: &Path) -> Result<Exit, Failure> {
             ("predicate", verified.predicate),
         ])));
     } else {
-        told(&verified);
+        told(&verified.signers, &predicate);
     }
     Ok(Exit::Ok)
 }
@@ -65,17 +99,15 @@ fn digest_of(path: &Path) -> Result<Digest, Failure> {
 }
 
 /// Whether the ledger still has, at the place of every head that was read, the entry that was the head.
-fn heads(source: &Source, predicate: &Json) -> Result<(), Failure> {
+fn heads(source: &Source, predicate: &Predicate) -> Result<(), Failure> {
     let runtime = runtime()?;
     let reader = runtime.block_on(reader::open_reader(source)).map_err(unjudged)?;
     let chains = runtime.block_on(reader.chains()).map_err(unjudged)?;
-    for log in predicate.get("ledger").and_then(Json::as_array).unwrap_or_default() {
-        let text = |name| log.get(name).and_then(Json::as_str).unwrap_or_default();
-        let (origin, head) = (text("origin"), text("head"));
-        let size = log.get("size").and_then(Json::as_u64).unwrap_or_default();
+    for Log { origin, size, head } in &predicate.ledger {
+        let size = *size;
         let Some(seq) = size.checked_sub(1) else { continue };
-        let row = chains.iter().find(|row| row.origin == origin);
-        let log = origin.to_owned();
+        let row = chains.iter().find(|row| row.origin == *origin);
+        let log = origin.clone();
         let Some(row) = row else { return Err(Failure::invalid(Differs::Absent { log })) };
         if row.head.size < size {
             let here = row.head.size;
@@ -85,7 +117,7 @@ fn heads(source: &Source, predicate: &Json) -> Result<(), Failure> {
         let there = entries.first().filter(|entry| entry.seq == seq);
         let there = there.map(|entry| crate::record::Entry::leaf(&entry.body).hex());
         match there {
-            Some(leaf) if leaf == head => {}
+            Some(leaf) if leaf == *head => {}
             Some(_) => return Err(Failure::invalid(Differs::Head { log, seq })),
             None => return Err(unjudged(Differs::Gone { log, seq })),
         }
@@ -93,21 +125,11 @@ fn heads(source: &Source, predicate: &Json) -> Result<(), Failure> {
     Ok(())
 }
 
-fn told(Verified { signers, predicate }: &Verified) {
-    let text = |part: &str, name: &str| {
-        let value = predicate.get(part).and_then(|p| p.get(name)).and_then(Json::as_str);
-        crate::cli::observed::plain(value.unwrap_or_default())
-    };
-    let number = |name| {
-        let count = predicate.get("result").and_then(|r| r.get(name)).and_then(Json::as_u64);
-        count.unwrap_or_default()
-    };
-    say(format!(
-        "{} {} {}",
-        text("bundle", "name"),
-        text("bundle", "version"),
-        text("bundle", "digest")
-    ));
-    say(format!("  {} evaluated, {} changed", many(number("judged"), "decision"), number("flips")));
+fn told(signers: &[String], Predicate { bundle, result, .. }: &Predicate) {
+    let [name, version, digest] =
+        [&bundle.name, &bundle.version, &bundle.digest].map(|text| plain(text));
+    say(format!("{name} {version} {digest}"));
+    let judged = many(result.judged, "decision");
+    say(format!("  {judged} evaluated, {} changed", result.flips));
     signers.iter().for_each(|signer| say(format!("  signed by {signer}")));
 }
