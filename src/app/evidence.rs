@@ -28,8 +28,8 @@ struct Configured(Config);
 /// What the office needs. `None`: no evidence key is configured, and it hands out and erases nothing.
 pub(super) fn office(config: &Config) -> Result<Option<Evidence>, Error> {
     let Some(key) = &config.evidence.key else { return Ok(None) };
-    let wrong = |why: String| Error::Config(vec![format!("evidence: {why}")]);
-    let key = signer::open(key, &config::environment).map_err(|e| wrong(e.to_string()))?;
+    let key = signer::open(key, &config::environment)
+        .map_err(|why| Error::wrong(format!("evidence: {why}")))?;
     let scratch = config.state.join(SCRATCH);
     checked::private_dir(&scratch)?;
     let postgres = matches!(config.ledger, config::Ledger::Postgres(_));

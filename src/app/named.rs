@@ -137,7 +137,7 @@ fn bundle(
     let at = |why: String| format!("policy.bundle `{}`: {why}", dir.display());
     let (candidate, findings) = match policy::read(live, dir, now, (&tools, approving)) {
         Ok(read) => read,
-        Err(why) => return named.problems.push(at(why)),
+        Err(why) => return named.problems.push(at(why.to_string())),
     };
     // What was amended is in force by what the ledger has of it, not by the directory.
     if live.config.policy.amendments == Amendments::Off {

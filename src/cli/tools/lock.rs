@@ -109,7 +109,8 @@ fn starts(
     envelope: &[u8],
     path: &str,
 ) -> Result<Verified, Refused> {
-    let trusted = config.lock_keys().map_err(|why| at.refuse(Exit::Config, vec![why]))?;
+    let trusted =
+        config.lock_keys().map_err(|why| at.refuse(Exit::Config, vec![why.to_string()]))?;
     let verified = Verified::open(text.as_bytes(), envelope, &trusted, path).map_err(|_untrusted| {
         let why = "error: none of these keys is among `trust.lock_keys`: the gate would not accept the lock";
         at.refuse(Exit::Invalid, vec![why.to_owned()])
