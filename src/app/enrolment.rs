@@ -14,6 +14,7 @@ use super::{Error, System};
 use crate::clock::Clock;
 use crate::config::enrolment::{Enrolment, KeyError, Registry};
 use crate::crypto::keys::PublicKey;
+use crate::ledger::PortError;
 use crate::ledger::enrolment::{Certifier, Issued, Request};
 use crate::ledger::writer_key::{Certificate, WriterKey};
 use crate::operator::credential::showing;
@@ -220,14 +221,13 @@ impl Certifier for Enrolled {
         self.public
     }
 
-    // The ledger's port takes the reason as text: it is part of the status that readiness tells.
-    async fn reachable(&self) -> Result<(), String> {
+    async fn reachable(&self) -> Result<(), PortError> {
         let asking = async { self.ask(Method::GET, "/livez", Vec::new()).await.map(drop) };
-        self.gently(asking).await.map_err(|why| told(&why))
+        Ok(self.gently(asking).await.map_err(|why| told(&why))?)
     }
 
-    async fn certify(&self, wanted: Certificate, key: &WriterKey) -> Result<Issued, String> {
-        self.gently(self.certified(&wanted, key)).await.map_err(|why| told(&why))
+    async fn certify(&self, wanted: Certificate, key: &WriterKey) -> Result<Issued, PortError> {
+        Ok(self.gently(self.certified(&wanted, key)).await.map_err(|why| told(&why))?)
     }
 }
 

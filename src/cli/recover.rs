@@ -66,7 +66,7 @@ fn failed(error: Error) -> Failure {
     match error {
         Error::Store(StoreError::Conflict(why)) => Failure::fenced(why),
         Error::Store(error) => system(error),
-        Error::Other(why) => system(why),
+        other => system(other),
     }
 }
 

@@ -2,11 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
 
 use super::keys::{PublicKey, SecretKey};
 use super::signer::{self, Signer};
 use crate::domain::canonical;
 use crate::domain::json::{self, Json, Limits};
+use crate::domain::members::Mismatch;
 
 /// Why an envelope does not hold.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -16,7 +18,10 @@ pub enum Error {
     Json(#[from] json::Error),
     /// A member is missing, of the wrong type, or unknown.
     #[error("envelope: {0}")]
-    Shape(&'static str),
+    Shape(#[from] Mismatch),
+    /// A payload or a signature is not the base64 that it should be.
+    #[error("envelope: {0}")]
+    Base64(&'static str),
     /// The payload is of another type.
     #[error("envelope: payload type `{found}`, expected `{expected}`")]
     Type {
@@ -51,20 +56,8 @@ pub fn pae(payload_type: &str, payload: &[u8]) -> Vec<u8> {
 #[must_use]
 pub fn sign(payload_type: &str, payload: &[u8], keys: &[&SecretKey]) -> Vec<u8> {
     let covered = pae(payload_type, payload);
-    let signatures: Vec<Json> = keys
-        .iter()
-        .map(|key| {
-            Json::object([
-                ("keyid", Json::from(key.public().id())),
-                ("sig", Json::from(STANDARD.encode(key.sign(&covered)))),
-            ])
-        })
-        .collect();
-    canonical::bytes(&Json::object([
-        ("payload", Json::from(STANDARD.encode(payload))),
-        ("payloadType", Json::from(payload_type)),
-        ("signatures", signatures.into()),
-    ]))
+    let signatures = keys.iter().map(|key| Signature::of(&key.public(), key.sign(&covered)));
+    Envelope::of(payload_type, payload, signatures.collect()).bytes()
 }
 
 /// As [`sign`], by one key that need not be in this process.
@@ -76,15 +69,46 @@ pub fn sign_by(
     payload: &[u8],
     signer: &dyn Signer,
 ) -> Result<Vec<u8>, signer::Error> {
-    let signature = Json::object([
-        ("keyid", Json::from(signer.public().id())),
-        ("sig", Json::from(STANDARD.encode(signer.sign(&pae(payload_type, payload))?))),
-    ]);
-    Ok(canonical::bytes(&Json::object([
-        ("payload", Json::from(STANDARD.encode(payload))),
-        ("payloadType", Json::from(payload_type)),
-        ("signatures", Json::from(vec![signature])),
-    ])))
+    let signature = signer.sign(&pae(payload_type, payload))?;
+    let signatures = vec![Signature::of(&signer.public(), signature)];
+    Ok(Envelope::of(payload_type, payload, signatures).bytes())
+}
+
+/// An envelope, and nothing beside it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Envelope {
+    payload: String,
+    #[serde(rename = "payloadType")]
+    payload_type: String,
+    signatures: Vec<Signature>,
+}
+
+/// One signature; of keys that nobody trusts neither member matters.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Signature {
+    #[serde(default)]
+    keyid: String,
+    #[serde(default)]
+    sig: String,
+}
+
+impl Signature {
+    fn of(key: &PublicKey, signature: [u8; 64]) -> Self {
+        Self { keyid: key.id(), sig: STANDARD.encode(signature) }
+    }
+}
+
+impl Envelope {
+    fn of(payload_type: &str, payload: &[u8], signatures: Vec<Signature>) -> Self {
+        let payload = STANDARD.encode(payload);
+        Self { payload, payload_type: payload_type.to_owned(), signatures }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        canonical::bytes(&Json::of(self))
+    }
 }
 
 /// A payload that enough trusted keys signed.
@@ -109,24 +133,16 @@ pub fn open(
     trusted: &[PublicKey],
     threshold: usize,
 ) -> Result<Verified, Error> {
-    let envelope = Json::parse(envelope, &Limits::FILE)?;
-    let members = envelope.as_object().ok_or(Error::Shape("not an object"))?;
-    if members.keys().any(|k| !matches!(k.as_str(), "payload" | "payloadType" | "signatures")) {
-        return Err(Error::Shape("unknown member"));
+    let envelope: Envelope = Json::parse(envelope, &Limits::FILE)?.read()?;
+    if envelope.payload_type != payload_type {
+        let expected = payload_type.to_owned();
+        return Err(Error::Type { found: envelope.payload_type, expected });
     }
-    let text =
-        |name, missing| envelope.get(name).and_then(Json::as_str).ok_or(Error::Shape(missing));
-    let found = text("payloadType", "no `payloadType`")?;
-    if found != payload_type {
-        return Err(Error::Type { found: found.to_owned(), expected: payload_type.to_owned() });
-    }
-    let payload = STANDARD
-        .decode(text("payload", "no `payload`")?)
-        .map_err(|_| Error::Shape("`payload` is not base64"))?;
+    let payload = STANDARD.decode(envelope.payload);
+    let payload = payload.map_err(|_| Error::Base64("`payload` is not base64"))?;
     let covered = pae(payload_type, &payload);
-    let list = envelope.get("signatures").and_then(Json::as_array);
     let mut signers = std::collections::BTreeSet::new();
-    for signature in list.ok_or(Error::Shape("no `signatures`"))? {
+    for signature in &envelope.signatures {
         if let Some(signer) = check(signature, &covered, trusted)? {
             signers.insert(signer);
         }
@@ -140,29 +156,25 @@ pub fn open(
 /// Whether this is an envelope of these bytes, whoever signed it.
 #[must_use]
 pub fn wraps(envelope: &[u8], payload: &[u8]) -> bool {
-    let Ok(read) = Json::parse(envelope, &Limits::FILE) else { return false };
-    let known = |k: &String| matches!(k.as_str(), "payload" | "payloadType" | "signatures");
-    let inside = read.get("payload").and_then(Json::as_str).and_then(|p| STANDARD.decode(p).ok());
-    read.as_object().is_some_and(|members| members.len() == 3 && members.keys().all(known))
-        && inside.as_deref() == Some(payload)
+    let read = Json::parse(envelope, &Limits::FILE).ok();
+    let read = read.and_then(|json| json.read::<Envelope>().ok());
+    let inside = read.and_then(|envelope| STANDARD.decode(envelope.payload).ok());
+    inside.as_deref() == Some(payload)
 }
 
 /// The id of the trusted key that made this signature, if one did.
-fn check(signature: &Json, covered: &[u8], trusted: &[PublicKey]) -> Result<Option<String>, Error> {
-    let members = signature.as_object().ok_or(Error::Shape("a signature is not an object"))?;
-    if members.keys().any(|k| !matches!(k.as_str(), "keyid" | "sig")) {
-        return Err(Error::Shape("unknown member in a signature"));
-    }
-    let keyid = signature.get("keyid").and_then(Json::as_str).unwrap_or_default();
-    let Some(key) = trusted.iter().find(|key| key.id() == keyid) else {
+fn check(
+    signature: &Signature,
+    covered: &[u8],
+    trusted: &[PublicKey],
+) -> Result<Option<String>, Error> {
+    let Some(key) = trusted.iter().find(|key| key.id() == signature.keyid) else {
         return Ok(None);
     };
-    let bytes = signature
-        .get("sig")
-        .and_then(Json::as_str)
-        .and_then(|sig| STANDARD.decode(sig).ok())
+    let bytes = STANDARD.decode(&signature.sig).ok();
+    let bytes = bytes
         .and_then(|sig| <[u8; 64]>::try_from(sig).ok())
-        .ok_or(Error::Shape("`sig` is not 64 bytes in base64"))?;
+        .ok_or(Error::Base64("`sig` is not 64 bytes in base64"))?;
     if key.verifies(covered, &bytes) {
         Ok(Some(key.id()))
     } else {

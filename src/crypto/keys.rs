@@ -169,7 +169,13 @@ impl PublicKey {
     /// Key id: SHA-256 of the raw key, 64 hex digits.
     #[must_use]
     pub fn id(&self) -> String {
-        Digest::of(&[&self.to_bytes()]).hex()
+        self.digest().hex()
+    }
+
+    /// SHA-256 of the raw key.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        Digest::of(&[&self.to_bytes()])
     }
 
     /// Whether this key signed exactly these bytes, by the strict rules (`verify_strict`).

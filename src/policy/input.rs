@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::approval::Approval;
 use crate::approval::break_glass::Open;
 use crate::domain::call::ToolCall;
@@ -13,6 +15,7 @@ use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
+use crate::record::TaggedDigest;
 
 /// Version of the input document (`input.v`).
 pub const VERSION: &str = "wicketgate/input/1";
@@ -106,7 +109,7 @@ pub struct Asked<'a> {
 }
 
 /// What a policy is told of one pool that covers the call (`input.pools[]`).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct Left {
     /// The pool.
     pub name: String,
@@ -117,6 +120,114 @@ pub struct Left {
     pub left_permille: u64,
     /// Units of a window.
     pub size: u64,
+}
+
+/// A recorded document, as far as an audit, a replay or a backtest asks for its members. Versions before this one
+/// had fewer.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Document {
+    /// [`VERSION`].
+    pub v: Option<String>,
+    /// Who asked.
+    pub agent: Agent,
+    /// The run so far.
+    pub run: Counters,
+    /// The run so far, a second time, with its denials.
+    pub history: Counters,
+    /// The tool.
+    pub tool: Tool,
+    /// What the call would touch.
+    pub effect: Option<Json>,
+    /// What the sidecar vouched for.
+    pub context: Context,
+    /// When it was asked.
+    pub time: Time,
+    /// What the firewall saw.
+    pub findings: Vec<Finding>,
+    /// Who had approved the call.
+    pub approvals: Vec<Approval>,
+    /// The break-glass order it was asked under.
+    pub break_glass: Option<Glass>,
+    /// What was left of the pools.
+    pub pools: Vec<Left>,
+    /// The layers that observed.
+    pub observe: Vec<String>,
+}
+
+/// `input.agent` of a recorded document.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Agent {
+    /// `metadata.name` of its manifest.
+    pub id: String,
+    /// SHA-256 of the manifest.
+    pub manifest: Option<TaggedDigest>,
+}
+
+/// `input.run` and `input.history` of a recorded document.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    /// Calls asked for before.
+    pub calls: u64,
+    /// Calls that failed or are unknown.
+    pub errors: u64,
+    /// Calls that were denied.
+    pub denied: u64,
+    /// What its calls cost, in millionths of a US dollar.
+    pub cost: u64,
+}
+
+/// `input.tool` of a recorded document.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// Its tier; a later version may have others than this one.
+    pub tier: Option<String>,
+}
+
+/// `input.context` of a recorded document.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Context {
+    /// Facts the sidecar vouches for.
+    pub attested: BTreeMap<String, String>,
+}
+
+/// `input.time` of a recorded document.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Time {
+    /// The instant.
+    pub rfc3339: Option<Timestamp>,
+}
+
+/// `input.break_glass`: the order under which the policy is asked, or that there is none.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Glass {
+    /// Whether there is one.
+    pub open: bool,
+    /// The nonce of its statement; empty without one.
+    pub nonce: String,
+    /// When it ends; empty without one.
+    pub until: String,
+    /// Who signed it.
+    pub by: Vec<String>,
+}
+
+impl From<Option<&Broken>> for Glass {
+    fn from(order: Option<&Broken>) -> Self {
+        Self {
+            open: order.is_some(),
+            nonce: order.map_or_else(String::new, |order| order.nonce.clone()),
+            until: order.map_or_else(String::new, |order| order.until.to_string()),
+            by: order.map_or_else(Vec::new, |order| order.by.clone()),
+        }
+    }
 }
 
 /// The canonical bytes of the document about one call.
@@ -190,14 +301,7 @@ pub fn broken(open: &Open) -> Broken {
 /// The order under which the policy is asked, or that there is none (`input.break_glass`).
 #[must_use]
 pub fn break_glass_json(open: Option<&Broken>) -> Json {
-    let by = open.map(|open| open.by.iter().map(|one| Json::from(one.as_str())).collect());
-    let by: Vec<Json> = by.unwrap_or_default();
-    Json::object([
-        ("open", Json::from(open.is_some())),
-        ("nonce", Json::from(open.map_or("", |open| open.nonce.as_str()))),
-        ("until", Json::from(open.map_or_else(String::new, |open| open.until.to_string()))),
-        ("by", by.into()),
-    ])
+    Json::of(&Glass::from(open))
 }
 
 /// One approval, as the policy is told of it.

@@ -33,4 +33,6 @@ pub use body::{Body, Content, Kind};
 pub use entry::{
     BY_CLOCK, BYTES_MAX, Boot, Commitment, Draft, Entry, Error, Role, RunLink, VERSION,
 };
-pub use text::{Base64, HexDigest, Int, List, Micros, Millis, Nonce, TaggedDigest, Text, True};
+pub use text::{
+    Base64, Hex, HexDigest, Int, List, Micros, Millis, Nonce, TaggedDigest, Text, True,
+};

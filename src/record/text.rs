@@ -365,6 +365,20 @@ wraps!(
 );
 textual!(Micros, "whole microseconds", "^(0|[1-9][0-9]*)$");
 
+/// `N` bytes as lowercase hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Hex<const N: usize>(pub [u8; N]);
+
+impl<'de, const N: usize> Deserialize<'de> for Hex<N> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        read(from, "lowercase hex digits of the right length", |text| {
+            let mut bytes = [0; N];
+            let lower = !text.bytes().any(|b| b.is_ascii_uppercase());
+            (lower && hex::decode_to_slice(text, &mut bytes).is_ok()).then_some(Self(bytes))
+        })
+    }
+}
+
 /// `N` bytes in standard base64 with padding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Base64<const N: usize>(pub [u8; N]);

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Deserialize;
+
 use super::approvals::{glass_lists, lists, order_lists, words};
 use super::bundle::{self, Files, agent_files, alone_file, approvers_files};
 use super::payloads::{Payload, Payloads};
@@ -12,8 +14,8 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
-use crate::record::Kind;
 use crate::record::run::RunOpened;
+use crate::record::{HexDigest, Kind};
 
 /// Version of what is made from the other files of a bundle (`report.html`, `controls.json`, `VERIFY.md`, the
 /// schema): that of the program and a number of its own, which moves when they do. A verifier makes them again for
@@ -119,6 +121,33 @@ const FIXED: [&str; 10] = [
     bundle::CONTROLS,
     bundle::SCHEMA,
 ];
+
+/// A file of paths, each by the number of what it is about.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PathsForm {
+    pub v: String,
+    pub proofs: Vec<PathForm>,
+}
+
+/// One path: of an entry, or from an older head.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PathForm {
+    pub seq: Option<Seq>,
+    pub old: Option<Seq>,
+    pub path: Vec<Digest>,
+}
+
+/// A range proof.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RangeForm {
+    pub v: String,
+    pub from: Seq,
+    pub to: Seq,
+    pub size: Seq,
+    pub left: Vec<HexDigest>,
+    pub right: Vec<HexDigest>,
+}
 
 /// `consistency.json`: proofs that older heads are beginnings of the log.
 #[must_use]

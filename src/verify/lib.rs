@@ -28,6 +28,7 @@ pub mod scope;
 pub mod statement;
 pub mod survey;
 pub mod trust;
+pub mod views;
 pub mod zip;
 
 /// Why a bundle or a trust file could not be read.

@@ -1,10 +1,11 @@
 //! What opens the commitments: salts and bytes, single members, or the plain statement that they are
 //! not here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
 
 use super::bundle::{Files, PAYLOADS};
 use crate::domain::canonical;
@@ -13,7 +14,7 @@ use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::Seq;
 use crate::domain::json::{Json, Limits};
 use crate::entries::Damage;
-use crate::record::Commitment;
+use crate::record::{Commitment, Hex, HexDigest, True};
 
 /// What a bundle says about one committed payload.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -107,7 +108,9 @@ impl Payloads {
                         ("media_type", Json::from(media_type.as_str())),
                         ("len", Json::from(length(body))),
                     ];
-                    told.extend(scheme(opens(c, salt, body).unwrap_or(Scheme::Whole)));
+                    let (v, members) = scheme(opens(c, salt, body).unwrap_or(Scheme::Whole));
+                    told.push(("v", Json::from(v)));
+                    told.extend(members.map(|members| ("members", Json::from(members))));
                     Json::object(told)
                 }
             };
@@ -183,78 +186,102 @@ impl Payloads {
     }
 }
 
+/// What stands for a payload that is withheld.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WithheldForm {
+    #[serde(rename = "withheld")]
+    _withheld: True,
+    why: Option<String>,
+}
+
+/// What stands for a payload that was erased.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ErasedForm {
+    #[serde(rename = "erased")]
+    _erased: True,
+    log: String,
+    seq: Seq,
+}
+
+/// What opens a payload whose bytes are in a file of their own.
+#[derive(Deserialize)]
+struct OpenedForm {
+    salt: Hex<32>,
+    len: u64,
+    role: String,
+    media_type: String,
+    /// Absent in an earlier version, which knew one scheme.
+    v: Option<u64>,
+    members: Option<String>,
+}
+
 fn payload(files: &Files, c: &Digest, told: &Json) -> Option<Payload> {
-    let names: Vec<&str> = told.as_object()?.keys().map(String::as_str).collect();
-    let is = |name| told.get(name).and_then(Json::as_bool) == Some(true);
-    match names.as_slice() {
-        ["withheld"] | ["why", "withheld"] if is("withheld") => {
-            return Why::parse(told.get("why").and_then(Json::as_str)).map(Payload::Withheld);
-        }
-        ["erased", "log", "seq"] if is("erased") => {
-            let log = told.get("log").and_then(Json::as_str)?.to_owned();
-            return Some(Payload::Erased { log, seq: told.get("seq").and_then(Json::as_u64)? });
-        }
-        ["disclosures", "hidden", "redacted", "role", "whole"] if is("redacted") => {
-            return read_redacted(told);
-        }
-        _ => {}
+    if let Ok(withheld) = told.read::<WithheldForm>() {
+        return Why::parse(withheld.why.as_deref()).map(Payload::Withheld);
+    }
+    if let Ok(ErasedForm { log, seq, .. }) = told.read() {
+        return Some(Payload::Erased { log, seq });
+    }
+    if let Some(redacted) = read_redacted(told) {
+        return Some(redacted);
     }
     let body = files.get(&format!("payloads/{}.bin", c.hex()))?.to_vec();
-    let text = |name| told.get(name).and_then(Json::as_str);
-    let salt_text = text("salt")?;
-    let salt = <[u8; 32]>::try_from(hex::decode(salt_text).ok()?).ok()?;
-    // An earlier version wrote no `v`, and knew one scheme. What opens nothing is told apart later.
-    let found = opens(c, &salt, &body);
-    let said: Vec<(&str, Json)> = scheme(found.unwrap_or(Scheme::Whole)).collect();
-    let plain = names.len() == 4 && matches!(found, None | Some(Scheme::Whole));
-    let said = names.len() == said.len().saturating_add(4)
-        && said.iter().all(|(name, value)| told.get(name) == Some(value));
-    let whole = (plain || said || found.is_none())
-        && hex::encode(salt) == salt_text
-        && told.get("len").and_then(Json::as_u64) == Some(length(&body));
-    whole.then_some(Payload::Opened {
-        salt,
-        role: text("role")?.to_owned(),
-        media_type: text("media_type")?.to_owned(),
-        body,
-    })
+    let form: OpenedForm = told.read().ok()?;
+    // What opens nothing is told apart later.
+    let found = opens(c, &form.salt.0, &body);
+    let (v, members) = scheme(found.unwrap_or(Scheme::Whole));
+    let plain = form.v.is_none() && matches!(found, None | Some(Scheme::Whole));
+    let said = form.v == Some(v) && form.members == members;
+    let named = [form.v.is_some(), form.members.is_some()].into_iter().filter(|there| *there);
+    let exact = told.as_object()?.len() == named.count().saturating_add(4);
+    let whole = (exact && (plain && form.members.is_none() || said) || found.is_none())
+        && form.len == length(&body);
+    let (salt, role, media_type) = (form.salt.0, form.role, form.media_type);
+    whole.then_some(Payload::Opened { salt, role, media_type, body })
 }
 
 /// How an opened payload was committed to.
-fn scheme(scheme: Scheme) -> impl Iterator<Item = (&'static str, Json)> {
+fn scheme(scheme: Scheme) -> (u64, Option<String>) {
     let members = match scheme {
         Scheme::Whole => None,
-        Scheme::Members { members } => Some(("members", Json::from(members.hex()))),
+        Scheme::Members { members } => Some(members.hex()),
     };
-    std::iter::once(("v", Json::from(scheme.version()))).chain(members)
+    (scheme.version(), members)
+}
+
+/// A payload of which some members are hidden.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RedactedForm {
+    redacted: True,
+    role: String,
+    whole: HexDigest,
+    disclosures: Vec<String>,
+    hidden: Vec<HexDigest>,
 }
 
 /// A payload of which some members are hidden, as it is written.
 #[must_use]
 pub fn redacted(role: &str, parts: &Redacted) -> Json {
-    let list = |texts: &mut dyn Iterator<Item = String>| texts.map(Json::from).collect::<Vec<_>>();
-    Json::object([
-        ("redacted", Json::from(true)),
-        ("role", Json::from(role)),
-        ("whole", Json::from(parts.whole.hex())),
-        ("disclosures", list(&mut parts.disclosures.iter().cloned()).into()),
-        ("hidden", list(&mut parts.hidden.iter().map(Digest::hex)).into()),
-    ])
+    Json::of(&RedactedForm {
+        redacted: True,
+        role: role.to_owned(),
+        whole: HexDigest(parts.whole),
+        disclosures: parts.disclosures.clone(),
+        hidden: parts.hidden.iter().copied().map(HexDigest).collect(),
+    })
 }
 
 /// The same, read.
 #[must_use]
 pub fn read_redacted(told: &Json) -> Option<Payload> {
-    let texts = |name| -> Option<Vec<&str>> {
-        told.get(name)?.as_array()?.iter().map(Json::as_str).collect()
-    };
-    let digest = |text: &str| Digest::parse(text).filter(|digest| digest.hex() == text);
-    let hidden: BTreeSet<Digest> =
-        texts("hidden")?.into_iter().map(digest).collect::<Option<_>>()?;
-    let disclosures: Vec<String> = texts("disclosures")?.into_iter().map(str::to_owned).collect();
-    let role = told.get("role")?.as_str()?.to_owned();
-    let parts = Redacted { whole: digest(told.get("whole")?.as_str()?)?, disclosures, hidden };
+    let form: RedactedForm = told.read().ok()?;
+    let hidden = form.hidden.iter().map(|digest| digest.0).collect();
+    let parts = Redacted { whole: form.whole.0, disclosures: form.disclosures, hidden };
     // One form only: sorted, nothing twice.
+    let role = form.role;
     (redacted(&role, &parts) == *told).then_some(Payload::Redacted { role, parts })
 }
 

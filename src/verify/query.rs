@@ -1,5 +1,7 @@
 //! What was asked for, in the words of statements, entries and `population.json`.
 
+use serde::Deserialize;
+
 use super::scope::{Scope, Span};
 use crate::domain::decision::Verdict;
 use crate::domain::id::RunId;
@@ -108,32 +110,42 @@ impl Query {
     /// Reads what [`Self::to_json`] wrote, exactly.
     #[must_use]
     pub fn from_json(json: &Json) -> Option<Self> {
-        let text = |name| json.get(name).and_then(Json::as_str).map(str::to_owned);
-        let time = |name| json.get(name).and_then(Json::as_str).and_then(Timestamp::parse);
-        let number = |name| json.get(name).and_then(Json::as_u64);
-        let query = match json.get("scope").and_then(Json::as_str)? {
-            "run" => Self::Run(RunId::parse(&text("run")?)?),
-            "range" => Self::Range {
-                log: text("log")?,
-                span: Span { from: number("from")?, to: number("to")? },
-            },
-            "population" => {
-                let verdict = text("verdict");
-                let chains = json.get("chains").and_then(Json::as_array).unwrap_or_default();
-                Self::Population(Filter {
-                    since: time("since"),
-                    until: time("until"),
-                    agent: text("agent"),
-                    tool: text("tool"),
-                    verdict: verdict.as_deref().and_then(verdict_of),
-                    chains: chains.iter().filter_map(|c| c.as_str().map(str::to_owned)).collect(),
-                })
+        let form: QueryForm = json.read().ok()?;
+        let query = match form.scope.as_str() {
+            "run" => Self::Run(form.run?),
+            "range" => {
+                Self::Range { log: form.log?, span: Span { from: form.from?, to: form.to? } }
             }
+            "population" => Self::Population(Filter {
+                since: form.since,
+                until: form.until,
+                agent: form.agent,
+                tool: form.tool,
+                verdict: form.verdict,
+                chains: form.chains,
+            }),
             _ => return None,
         };
         // Whatever was not read as it stands there makes another text.
         (query.to_json() == *json).then_some(query)
     }
+}
+
+/// What a query is made of, whatever its scope.
+#[derive(Deserialize)]
+struct QueryForm {
+    scope: String,
+    run: Option<RunId>,
+    log: Option<String>,
+    from: Option<u64>,
+    to: Option<u64>,
+    since: Option<Timestamp>,
+    until: Option<Timestamp>,
+    agent: Option<String>,
+    tool: Option<String>,
+    verdict: Option<Verdict>,
+    #[serde(default)]
+    chains: Vec<String>,
 }
 
 /// Reads a verdict's word.

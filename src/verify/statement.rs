@@ -1,5 +1,7 @@
 //! The in-toto statement: which files the bundle is, and what is said about them.
 
+use serde::{Deserialize, Serialize};
+
 use super::bundle::{ENVELOPE, FLEET_CHECKPOINT, Files, MANIFEST, OLDER};
 use super::payloads::{Payload, Payloads};
 use super::projection::{self, Material};
@@ -8,6 +10,7 @@ use super::scope::{Scope, Strand};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
+use crate::record::HexDigest;
 
 /// DSSE payload type of `manifest.dsse.json`.
 pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
@@ -15,6 +18,67 @@ pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 pub const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 /// `predicateType` of the statement.
 pub const PREDICATE: &str = "https://wicketgate.dev/evidence-bundle/v1";
+
+/// A statement as it is signed (in-toto v1).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatementForm {
+    /// [`STATEMENT`].
+    #[serde(rename = "_type")]
+    pub kind: String,
+    /// What kind of thing the predicate says.
+    #[serde(rename = "predicateType")]
+    pub predicate_type: String,
+    /// What is said about the subjects.
+    pub predicate: Json,
+    /// What it is about.
+    pub subject: Vec<SubjectForm>,
+}
+
+/// One file, or whatever else has a digest.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubjectForm {
+    /// Its name.
+    pub name: String,
+    /// Its digest.
+    pub digest: DigestForm,
+}
+
+/// The one digest that subjects of ours have.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DigestForm {
+    /// SHA-256.
+    pub sha256: HexDigest,
+}
+
+impl StatementForm {
+    /// A statement of this kind about these subjects.
+    #[must_use]
+    pub fn of(
+        predicate_type: &str,
+        predicate: Json,
+        subjects: impl Iterator<Item = (String, Digest)>,
+    ) -> Self {
+        let subject = |(name, digest)| {
+            let digest = DigestForm { sha256: HexDigest(digest) };
+            SubjectForm { name, digest }
+        };
+        Self {
+            kind: STATEMENT.to_owned(),
+            predicate_type: predicate_type.to_owned(),
+            predicate,
+            subject: subjects.map(subject).collect(),
+        }
+    }
+
+    /// The bytes that are signed.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        canonical::bytes(&Json::of(self))
+    }
+}
 
 /// What an exporter says of itself: the only part of the predicate that is not derived from the files.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,17 +97,48 @@ impl Exporter {
     /// What a predicate says its exporter was.
     #[must_use]
     pub fn said(predicate: &Json) -> Self {
-        let text = |part: &str, name: &str| {
-            let value = predicate.get(part).and_then(|p| p.get(name)).and_then(Json::as_str);
-            value.unwrap_or_default().to_owned()
-        };
-        Self {
-            version: text("exporter", "version"),
-            at: text("exporter", "at"),
-            sha256: text("exporter", "sha256"),
-            requester: text("query", "requested_by"),
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Said {
+            exporter: Program,
+            query: Requester,
         }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Program {
+            version: String,
+            at: String,
+            sha256: String,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Requester {
+            requested_by: String,
+        }
+        let Said { exporter, query } = predicate.read().unwrap_or_default();
+        let Program { version, at, sha256 } = exporter;
+        Self { version, at, sha256, requester: query.requested_by }
     }
+}
+
+/// The query that a predicate says was answered, without who asked; null if it says none.
+#[must_use]
+pub fn asked(predicate: &Json) -> Json {
+    let mut query = query(predicate).unwrap_or_default();
+    if let Json::Object(members) = &mut query {
+        members.remove("requested_by");
+    }
+    query
+}
+
+/// The query that a predicate or a file of counts names.
+#[must_use]
+pub fn query(document: &Json) -> Option<Json> {
+    #[derive(Deserialize)]
+    struct Asked {
+        query: Json,
+    }
+    document.read().ok().map(|Asked { query }| query)
 }
 
 /// What the statement is about.
@@ -64,21 +159,10 @@ pub struct Subject<'a> {
 /// The statement over all files but itself and its envelope.
 #[must_use]
 pub fn statement(files: &Files, predicate: Json) -> Vec<u8> {
-    let subjects: Vec<Json> = files
-        .0
-        .iter()
-        .filter(|(name, _)| !matches!(name.as_str(), MANIFEST | ENVELOPE))
-        .map(|(name, bytes)| {
-            let sha256 = Json::object([("sha256", Json::from(Digest::of(&[bytes]).hex()))]);
-            Json::object([("name", Json::from(name.as_str())), ("digest", sha256)])
-        })
-        .collect();
-    canonical::bytes(&Json::object([
-        ("_type", Json::from(STATEMENT)),
-        ("predicateType", Json::from(PREDICATE)),
-        ("predicate", predicate),
-        ("subject", subjects.into()),
-    ]))
+    let subjects = files.0.iter();
+    let subjects = subjects.filter(|(name, _)| !matches!(name.as_str(), MANIFEST | ENVELOPE));
+    let subjects = subjects.map(|(name, bytes)| (name.clone(), Digest::of(&[bytes])));
+    StatementForm::of(PREDICATE, predicate, subjects).bytes()
 }
 
 /// What is said about the files: derived from them, so that a verifier can derive it again.

@@ -5,23 +5,29 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
 use super::bundle::{
     AGENT_RUN, CHECKPOINT, CONSISTENCY, DECISION, ENTRIES, FLEET_CHECKPOINT, FLEET_ENTRIES, Files,
     PAYLOADS, POPULATION, TOOL_TRACE,
 };
 use super::scope::Scope;
+use super::views::{CallView, CallsView, DecisionView, DecisionsView, PopulationView, RunView};
+use crate::contents::PathsForm;
 use crate::crypto::note::{Checkpoint, SignatureLine};
 use crate::domain::json::{Json, Limits};
+use crate::record::{Entry, Role};
 
 /// One run as the three files tell it.
 #[derive(Clone, Debug)]
 pub struct Story {
     /// Its part of `agent_run.json`.
-    pub run: Json,
+    pub run: RunView,
     /// Its decisions.
-    pub decisions: Vec<Json>,
+    pub decisions: Vec<DecisionView>,
     /// Its calls.
-    pub calls: Vec<Json>,
+    pub calls: Vec<CallView>,
 }
 
 /// An entry, and the file it is in.
@@ -30,7 +36,7 @@ pub struct Noted {
     /// `ledger/entries.jsonl`, `fleet/entries.jsonl`, `chains/0/entries.jsonl`…
     pub file: String,
     /// The entry.
-    pub entry: Json,
+    pub entry: Entry,
 }
 
 /// A signed head, and the file it is in.
@@ -62,30 +68,26 @@ pub struct Survey<'a> {
     pub fleet_head: Option<Signed>,
     /// Other heads of it, which somebody outside has seen.
     pub anchored: Vec<Signed>,
-    /// `population.json`, or null.
-    pub population: Json,
+    /// `population.json`; empty without one.
+    pub population: PopulationView,
     /// What is said about each committed payload.
-    pub payloads: BTreeMap<String, Json>,
+    payloads: BTreeMap<String, Disclosure>,
     /// Commitments to inputs of the policy by the entry that makes them.
     inputs: BTreeMap<u64, String>,
 }
 
-/// A text member, or nothing.
-#[must_use]
-pub fn text<'a>(json: &'a Json, name: &str) -> &'a str {
-    json.get(name).and_then(Json::as_str).unwrap_or_default()
-}
+impl Noted {
+    /// What the entry records.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        self.entry.draft.kind().as_str()
+    }
 
-/// A number member, or 0.
-#[must_use]
-pub fn number(json: &Json, name: &str) -> u64 {
-    json.get(name).and_then(Json::as_u64).unwrap_or_default()
-}
-
-/// A list member, or an empty one.
-#[must_use]
-pub fn list<'a>(json: &'a Json, name: &str) -> &'a [Json] {
-    json.get(name).and_then(Json::as_array).unwrap_or_default()
+    /// What the entry says, as it is stored.
+    #[must_use]
+    pub fn data(&self) -> Json {
+        Json::of(&self.entry.draft.body)
+    }
 }
 
 impl<'a> Survey<'a> {
@@ -102,10 +104,10 @@ impl<'a> Survey<'a> {
                 anchored.extend(signed(name, bytes));
             }
         }
-        let population = json(files, POPULATION);
+        let population = json(files, POPULATION).read().unwrap_or_default();
         let fleet = files.get(FLEET_ENTRIES).map(|bytes| noted(FLEET_ENTRIES, bytes));
         let fleet_head = files.get(FLEET_CHECKPOINT).and_then(|b| signed(FLEET_CHECKPOINT, b));
-        let payloads = json(files, PAYLOADS);
+        let payloads = json(files, PAYLOADS).read().unwrap_or_default();
         let inputs = entries.iter().filter(|noted: &&Noted| noted.file == ENTRIES);
         let inputs = inputs.filter_map(|noted| input(&noted.entry)).collect();
         Self {
@@ -119,7 +121,7 @@ impl<'a> Survey<'a> {
             fleet_head,
             anchored,
             population,
-            payloads: payloads.as_object().cloned().unwrap_or_default(),
+            payloads,
         }
     }
 
@@ -180,30 +182,31 @@ impl<'a> Survey<'a> {
 
     /// Entries of these kinds in the logs of sidecars.
     pub fn of_kinds<'b>(&'b self, kinds: &'b [&str]) -> impl Iterator<Item = &'b Noted> {
-        self.entries.iter().filter(|noted| kinds.contains(&text(&noted.entry, "kind")))
+        self.entries.iter().filter(|noted| kinds.contains(&noted.kind()))
     }
 
     /// Entries of these kinds in the fleet log.
     pub fn fleet_of<'b>(&'b self, kinds: &'b [&str]) -> impl Iterator<Item = &'b Noted> {
-        self.fleet.iter().filter(|noted| kinds.contains(&text(&noted.entry, "kind")))
+        self.fleet.iter().filter(|noted| kinds.contains(&noted.kind()))
     }
 
     /// All decisions of all runs.
-    pub fn decisions(&self) -> impl Iterator<Item = &Json> {
+    pub fn decisions(&self) -> impl Iterator<Item = &DecisionView> {
         self.runs.iter().flat_map(|story| &story.decisions)
     }
 
     /// How many payloads are in this state: `opened`, `redacted`, `erased`, `withheld`.
     #[must_use]
     pub fn payloads_in(&self, state: &str) -> usize {
-        self.payloads.values().filter(|told| state_of(told) == state).count()
+        self.payloads.values().filter(|told| told.state() == state).count()
     }
 
     /// Sizes of older heads this bundle proves to be beginnings of its log.
     #[must_use]
     pub fn older_heads(&self) -> Vec<u64> {
-        let proofs = json(self.files, CONSISTENCY);
-        list(&proofs, "proofs").iter().map(|proof| number(proof, "old")).collect()
+        let proofs: Option<PathsForm> = json(self.files, CONSISTENCY).read().ok();
+        let proofs = proofs.map(|file| file.proofs).unwrap_or_default();
+        proofs.iter().filter_map(|proof| proof.old).collect()
     }
 
     /// The recorded input of the policy for the decision of this entry: its commitment and whether it
@@ -211,7 +214,7 @@ impl<'a> Survey<'a> {
     #[must_use]
     pub fn policy_input(&self, seq: u64) -> Option<(&str, bool)> {
         let commitment = self.inputs.get(&seq)?.as_str();
-        let opened = self.payloads.get(commitment).map(state_of) == Some("opened");
+        let opened = self.payloads.get(commitment).map(Disclosure::state) == Some("opened");
         Some((commitment, opened))
     }
 
@@ -222,20 +225,30 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// `opened`, `redacted`, `erased` or `withheld`.
-fn state_of(told: &Json) -> &'static str {
-    let is = |name| told.get(name).and_then(Json::as_bool) == Some(true);
-    match (is("erased"), is("withheld"), is("redacted")) {
-        (true, _, _) => "erased",
-        (false, true, _) => "withheld",
-        (false, false, true) => "redacted",
-        (false, false, false) => "opened",
+/// How much of a payload is here.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Disclosure {
+    erased: bool,
+    withheld: bool,
+    redacted: bool,
+}
+
+impl Disclosure {
+    /// `opened`, `redacted`, `erased` or `withheld`.
+    const fn state(&self) -> &'static str {
+        match (self.erased, self.withheld, self.redacted) {
+            (true, _, _) => "erased",
+            (false, true, _) => "withheld",
+            (false, false, true) => "redacted",
+            (false, false, false) => "opened",
+        }
     }
 }
 
-fn input(entry: &Json) -> Option<(u64, String)> {
-    let input = list(entry, "commit").iter().find(|c| text(c, "role") == "policy_input")?;
-    Some((number(entry, "seq"), text(input, "c").to_owned()))
+fn input(entry: &Entry) -> Option<(u64, String)> {
+    let input = entry.draft.committed(Role::PolicyInput)?;
+    Some((entry.seq, input.c.hex()))
 }
 
 fn is_of_chain(name: &str, end: &str) -> bool {
@@ -249,7 +262,7 @@ fn json(files: &Files, name: &str) -> Json {
 
 fn noted(file: &str, bytes: &[u8]) -> Vec<Noted> {
     let lines = bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty());
-    let read = lines.filter_map(|line| Json::parse(line, &Limits::ENTRY).ok());
+    let read = lines.filter_map(|line| Entry::parse(line).ok());
     read.map(|entry| Noted { file: file.to_owned(), entry }).collect()
 }
 
@@ -260,26 +273,28 @@ fn signed(file: &str, bytes: &[u8]) -> Option<Signed> {
 
 /// One run, or the runs of a range: the same objects, in a list.
 fn stories(files: &Files) -> Vec<Story> {
-    let (runs, decisions, traces) =
-        (json(files, AGENT_RUN), json(files, DECISION), json(files, TOOL_TRACE));
-    let mut decisions = by_run(&decisions, "decisions");
-    let mut calls = by_run(&traces, "calls");
-    let story = |run: &Json| {
-        let id = text(run, "run");
-        let decisions = decisions.remove(id).unwrap_or_default();
-        Story { run: run.clone(), decisions, calls: calls.remove(id).unwrap_or_default() }
+    let decisions = parts(files, DECISION).into_iter();
+    let decisions = decisions.map(|part: DecisionsView| (part.run, part.decisions));
+    let calls = parts(files, TOOL_TRACE).into_iter();
+    let calls = calls.map(|part: CallsView| (part.run, part.calls));
+    let mut decisions: BTreeMap<String, Vec<DecisionView>> = decisions.collect();
+    let mut calls: BTreeMap<String, Vec<CallView>> = calls.collect();
+    let story = |run: RunView| {
+        let decisions = decisions.remove(&run.run).unwrap_or_default();
+        Story { decisions, calls: calls.remove(&run.run).unwrap_or_default(), run }
     };
-    parts(&runs).into_iter().map(story).collect()
+    parts(files, AGENT_RUN).into_iter().map(story).collect()
 }
 
-fn by_run<'a>(file: &'a Json, name: &str) -> BTreeMap<&'a str, Vec<Json>> {
-    parts(file).into_iter().map(|part| (text(part, "run"), list(part, name).to_vec())).collect()
-}
-
-fn parts(file: &Json) -> Vec<&Json> {
-    match file.get("runs").and_then(Json::as_array) {
-        Some(runs) => runs.iter().collect(),
-        None if file.get("run").is_some() => vec![file],
-        None => Vec::new(),
+/// The one part of a file, or all of them.
+fn parts<T: DeserializeOwned>(files: &Files, name: &str) -> Vec<T> {
+    #[derive(Deserialize)]
+    struct Several {
+        runs: Vec<Json>,
+    }
+    let file = json(files, name);
+    match file.read() {
+        Ok(Several { runs }) => runs.iter().filter_map(|run| run.read().ok()).collect(),
+        Err(_) => file.read().into_iter().collect(),
     }
 }

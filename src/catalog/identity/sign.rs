@@ -164,6 +164,7 @@ fn refused(error: dsse::Error, path: &str, threshold: usize) -> Error {
         }
         error @ (dsse::Error::Json(_)
         | dsse::Error::Shape(_)
+        | dsse::Error::Base64(_)
         | dsse::Error::Type { .. }
         | dsse::Error::BadSignature(_)) => Error::Signature { path, why: error.to_string() },
     }

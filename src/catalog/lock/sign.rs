@@ -73,6 +73,7 @@ impl Verified {
                 dsse::Error::Threshold { .. } => refused("none is by a trusted key".into()),
                 error @ (dsse::Error::Json(_)
                 | dsse::Error::Shape(_)
+                | dsse::Error::Base64(_)
                 | dsse::Error::Type { .. }
                 | dsse::Error::BadSignature(_)) => refused(error.to_string()),
             })?;

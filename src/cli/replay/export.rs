@@ -92,7 +92,11 @@ async fn write(args: &Args) -> Result<Exported, Failure> {
     export::export(&order).await.map_err(|error| {
         let exit = match &error {
             Error::File { .. } => Exit::Usage,
-            Error::Recording { .. } | Error::Run { .. } => Exit::Invalid,
+            Error::Recording { .. }
+            | Error::Manifest { .. }
+            | Error::Changed { .. }
+            | Error::Step { .. }
+            | Error::Run { .. } => Exit::Invalid,
             Error::Ledger(_) => Exit::Unverifiable,
         };
         Failure::new(exit, error)

@@ -9,6 +9,7 @@ use crate::crypto::note::{Checkpoint, VerifierKey};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
+use crate::ledger::PortError;
 use crate::ledger::fleet::port::{self, Cosigned, Refused, Shown};
 use crate::ledger::proofs::Prover;
 
@@ -34,17 +35,16 @@ impl port::Witness for Witness {
         Ok(Cosigned { time: Timestamp::from_millis(millis), line: cosigned.line })
     }
 
-    async fn newest(&self, log: &VerifierKey) -> Result<Option<Checkpoint>, String> {
-        let newest = Self::newest(self, log).await.map_err(|e| e.to_string())?;
+    async fn newest(&self, log: &VerifierKey) -> Result<Option<Checkpoint>, PortError> {
+        let newest = Self::newest(self, log).await?;
         Ok(newest.map(|(checkpoint, _)| checkpoint))
     }
 }
 
 #[async_trait]
 impl port::TimeStamp for Tsa {
-    async fn stamp(&self, head: &Checkpoint) -> Result<port::Stamp, String> {
-        let stamped = Self::stamp(self, head, &SystemClock::new(), &SystemEntropy).await;
-        let stamped = stamped.map_err(|e| e.to_string())?;
+    async fn stamp(&self, head: &Checkpoint) -> Result<port::Stamp, PortError> {
+        let stamped = Self::stamp(self, head, &SystemClock::new(), &SystemEntropy).await?;
         let (time, name) = (stamped.stamp.millis, stamped.stamp.authority);
         Ok(port::Stamp { time: Timestamp::from_millis(time), token: stamped.response, name })
     }

@@ -26,7 +26,7 @@ use crate::domain::id::ChainId;
 use crate::ledger::archive::Error;
 use crate::ledger::archive::shelf::{Keep, Shelf};
 use crate::ledger::fuse::Fuse;
-use crate::tool::net::{Client, System};
+use crate::tool::net::{Client, SendError, System};
 
 /// How long one request may take, its answer included.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
@@ -36,6 +36,57 @@ const SIGNED_FOR: Duration = Duration::from_secs(300);
 const OBJECT_BYTES_MAX: usize = 32 << 20;
 /// Bytes of a refusal that are read, and of its own words that are shown.
 const WORDS_MAX: usize = 200;
+
+/// Why an object store is not used, or did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum BucketError {
+    /// The text of a place is wrong.
+    #[error("`{text}`: {why}")]
+    Place {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The address cannot be used.
+    #[error("the object store `{endpoint}`: {why}")]
+    Endpoint {
+        /// The address.
+        endpoint: String,
+        /// What is wrong with it.
+        why: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A request that HTTP does not have.
+    #[error(transparent)]
+    Request(#[from] http::Error),
+    /// No connection.
+    #[error("the object store cannot be reached: {}", causes(.0))]
+    Unreachable(SendError),
+    /// The connection broke, or the answer is too long.
+    #[error("the answer cannot be read: {0}")]
+    Answer(Box<dyn std::error::Error + Send + Sync>),
+    /// No answer.
+    #[error("the object store does not answer in time")]
+    Slow,
+    /// An answer that refuses, in the store's own words.
+    #[error("the object store answered {status}{}", words(code, message))]
+    Refused {
+        /// The status.
+        status: u16,
+        /// The store's code; empty if it said none.
+        code: String,
+        /// The store's message; empty if it said none.
+        message: String,
+    },
+}
+
+fn words(code: &str, message: &str) -> String {
+    match (code, message) {
+        ("", _) => String::new(),
+        (code, "") => format!(", {code}"),
+        (code, message) => format!(", {code}: {message}"),
+    }
+}
 
 /// Where in an object store: `s3://bucket/prefix`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,8 +101,8 @@ impl Place {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let bad = |why: &str| format!("`{text}`: {why}");
+    pub fn parse(text: &str) -> Result<Self, BucketError> {
+        let bad = |why| BucketError::Place { text: text.to_owned(), why };
         let rest =
             text.strip_prefix("s3://").ok_or_else(|| bad("it is not `s3://bucket/prefix`"))?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
@@ -152,23 +203,23 @@ impl Bucket {
         access: &Access,
         clock: Arc<dyn Clock>,
         retain: Option<Retain>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, BucketError> {
         let amazon = || format!("https://s3.{}.amazonaws.com", access.region);
         let endpoint = access.endpoint.clone().unwrap_or_else(amazon);
-        let bad = |why: String| format!("the object store `{endpoint}`: {why}");
-        let (origin, path) = Origin::parse(&endpoint).map_err(|e| bad(e.to_string()))?;
+        let bad = |why| BucketError::Endpoint { endpoint: endpoint.clone(), why };
+        let (origin, path) = Origin::parse(&endpoint).map_err(|e| bad(e.into()))?;
         if path != "/" {
             return Err(bad("its address has no path".into()));
         }
         let everywhere = ["0.0.0.0/0", "::/0"].map(Cidr::parse);
         let everywhere = everywhere.into_iter().collect::<Result<Vec<_>, _>>();
-        let everywhere = everywhere.map_err(|e| e.to_string())?;
+        let everywhere = everywhere.map_err(|e| bad(e.into()))?;
         // WHY every address: the operator names the store, and many stand in a private network.
         let client = Client::new(&origin, &everywhere, access.ca.as_deref(), Arc::new(System));
-        let client = client.map_err(bad)?;
-        let url = Url::parse(&endpoint).map_err(|e| bad(e.to_string()))?;
+        let client = client.map_err(|e| bad(e.into()))?;
+        let url = Url::parse(&endpoint).map_err(|e| bad(e.into()))?;
         let signer = Signer::new(url, UrlStyle::Path, place.bucket.clone(), access.region.clone());
-        let signer = signer.map_err(|e| bad(e.to_string()))?;
+        let signer = signer.map_err(|e| bad(e.into()))?;
         let (key, secret) = (access.key.clone(), access.secret.clone());
         let credentials = match &access.token {
             Some(token) => Credentials::new_with_token(key, secret, token.clone()),
@@ -195,7 +246,7 @@ impl Bucket {
     /// The store does not say.
     pub async fn chains(&self) -> Result<Vec<Place>, Error> {
         let name = self.place.to_string();
-        let fail = |why: String| Error::File { name: name.clone(), why };
+        let fail = |why: BucketError| Error::File { name: name.clone(), why: why.to_string() };
         let mut found = Vec::new();
         let mut next: Option<String> = None;
         loop {
@@ -247,8 +298,8 @@ impl Bucket {
         format!("{}{name}", self.place.prefix)
     }
 
-    fn failed(&self, name: &str, why: String) -> Error {
-        Error::File { name: format!("{}/{name}", self.place), why }
+    fn failed(&self, name: &str, why: &BucketError) -> Error {
+        Error::File { name: format!("{}/{name}", self.place), why: why.to_string() }
     }
 
     /// Sends one request and reads the whole answer. No message names the URL: it holds a signature.
@@ -258,27 +309,24 @@ impl Bucket {
         url: Url,
         headers: &[(&'static str, String)],
         body: Vec<u8>,
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, BucketError> {
         let mut request = http::Request::builder().method(method).uri(url.as_str());
         for (name, value) in headers {
             request = request.header(*name, value);
         }
-        let request = request.body(Full::new(Bytes::from(body))).map_err(|e| e.to_string())?;
+        let request = request.body(Full::new(Bytes::from(body)))?;
         let exchange = async {
             let sent = self.client.send(request, &Fuse::never()).await;
-            let response =
-                sent.map_err(|e| format!("the object store cannot be reached: {}", chain(&e)))?;
+            let response = sent.map_err(BucketError::Unreachable)?;
             let (head, body) = response.into_parts();
             let body = Limited::new(body, OBJECT_BYTES_MAX).collect().await;
-            let body = body.map_err(|e| format!("the answer cannot be read: {e}"))?.to_bytes();
+            let body = body.map_err(BucketError::Answer)?.to_bytes();
             Ok(Answer { status: head.status, body })
         };
-        tokio::time::timeout(ANSWER_WITHIN, exchange)
-            .await
-            .unwrap_or_else(|_elapsed| Err("the object store does not answer in time".into()))
+        tokio::time::timeout(ANSWER_WITHIN, exchange).await.unwrap_or(Err(BucketError::Slow))
     }
 
-    async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+    async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, BucketError> {
         let key = self.key(name);
         let action = GetObject::new(&self.signer, Some(&self.credentials), &key);
         let url = action.sign_with_time(SIGNED_FOR, &self.clock.now().to_jiff());
@@ -292,7 +340,7 @@ impl Bucket {
     }
 
     /// Puts an object, on the condition that none is there if `new`.
-    async fn write(&self, name: &str, bytes: &[u8], new: bool) -> Result<Answer, String> {
+    async fn write(&self, name: &str, bytes: &[u8], new: bool) -> Result<Answer, BucketError> {
         let sum = STANDARD.encode(Digest::of(&[bytes]).as_bytes());
         let mut headers: Vec<(&'static str, String)> = vec![
             ("content-type", "application/octet-stream".into()),
@@ -319,7 +367,7 @@ impl Bucket {
 
     /// What stands under the name has to be these bytes.
     async fn same(&self, name: &str, bytes: &[u8]) -> Result<bool, Error> {
-        let there = self.read(name).await.map_err(|why| self.failed(name, why))?;
+        let there = self.read(name).await.map_err(|why| self.failed(name, &why))?;
         match there {
             Some(there) if there == bytes => Ok(true),
             Some(_) => Err(Error::Differs(name.to_owned())),
@@ -331,11 +379,11 @@ impl Bucket {
 #[async_trait]
 impl Shelf for Bucket {
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.read(name).await.map_err(|why| self.failed(name, why))
+        self.read(name).await.map_err(|why| self.failed(name, &why))
     }
 
     async fn put(&self, name: &str, bytes: &[u8], keep: Keep) -> Result<(), Error> {
-        let fail = |why: String| self.failed(name, why);
+        let fail = |why: BucketError| self.failed(name, &why);
         let forever = keep == Keep::Forever;
         let mut answer = self.write(name, bytes, forever).await.map_err(fail)?;
         if forever && answer.status == StatusCode::PRECONDITION_FAILED {
@@ -360,13 +408,13 @@ impl Shelf for Bucket {
         let action = DeleteObject::new(&self.signer, Some(&self.credentials), &key);
         let url = action.sign_with_time(SIGNED_FOR, &self.clock.now().to_jiff());
         let answer = self.ask(Method::DELETE, url, &[], Vec::new()).await;
-        let answer = answer.map_err(|why| self.failed(name, why))?;
+        let answer = answer.map_err(|why| self.failed(name, &why))?;
         // What is locked stays: it does no harm. A bucket with versions only marks it as gone.
         let kept = answer.status == StatusCode::FORBIDDEN && self.retain.is_some();
         if answer.status.is_success() || answer.status == StatusCode::NOT_FOUND || kept {
             Ok(())
         } else {
-            Err(self.failed(name, refusal(&answer)))
+            Err(self.failed(name, &refusal(&answer)))
         }
     }
 }
@@ -381,14 +429,9 @@ fn said(answer: &Answer) -> (String, String) {
     (of("<Code>", "</Code>"), of("<Message>", "</Message>"))
 }
 
-fn refusal(answer: &Answer) -> String {
-    let (code, words) = said(answer);
-    let status = answer.status.as_u16();
-    match (code.as_str(), words.as_str()) {
-        ("", _) => format!("the object store answered {status}"),
-        (code, "") => format!("the object store answered {status}, {code}"),
-        (code, words) => format!("the object store answered {status}, {code}: {words}"),
-    }
+fn refusal(answer: &Answer) -> BucketError {
+    let (code, message) = said(answer);
+    BucketError::Refused { status: answer.status.as_u16(), code, message }
 }
 
 /// The texts between two marks.
@@ -397,7 +440,7 @@ fn between<'a>(text: &'a str, from: &'a str, to: &'a str) -> impl Iterator<Item 
 }
 
 /// An error with what caused it.
-fn chain(error: &dyn std::error::Error) -> String {
+fn causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

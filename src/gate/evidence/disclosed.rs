@@ -26,6 +26,25 @@ pub enum Part {
     Open(BTreeSet<String>),
 }
 
+/// Why a text does not say what is hidden or opened.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RedactionError {
+    /// A text of another form.
+    #[error("`{0}`: expected a role and members, such as `args:iban,note`")]
+    Form(String),
+    /// A role that no payload has.
+    #[error("`{0}`: no such role")]
+    Role(String),
+    /// A role of which an earlier text speaks.
+    #[error("`{text}`: `{role}` is named twice")]
+    Twice {
+        /// The text.
+        text: String,
+        /// The role.
+        role: String,
+    },
+}
+
 /// How much of the payloads is opened, by role. What is not named is opened as a whole.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Redactions(BTreeMap<String, Part>);
@@ -38,25 +57,14 @@ impl Redactions {
     ///
     /// # Errors
     /// A text of another form, or a role named twice.
-    pub fn parse(hide: &[String], open: &[String]) -> Result<Self, String> {
+    pub fn parse(hide: &[String], open: &[String]) -> Result<Self, RedactionError> {
         let mut parts = BTreeMap::new();
         let hidden = hide.iter().map(|text| (text, true));
         for (text, hides) in hidden.chain(open.iter().map(|text| (text, false))) {
-            let form =
-                || format!("`{text}`: expected a role and members, such as `args:iban,note`");
+            let form = || RedactionError::Form(text.clone());
             let (role, members) = text.split_once(':').ok_or_else(form)?;
-            const ROLES: [&str; 8] = [
-                "args",
-                "result",
-                "policy_input",
-                "approval",
-                "message",
-                "raw",
-                "pre_image",
-                "tools",
-            ];
-            if !ROLES.contains(&role) {
-                return Err(format!("`{text}`: no such role"));
+            if Role::parse(role).is_none() {
+                return Err(RedactionError::Role(text.clone()));
             }
             let members: BTreeSet<String> =
                 members.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
@@ -65,14 +73,13 @@ impl Redactions {
             }
             let part = if hides { Part::Hide(members) } else { Part::Open(members) };
             if parts.insert(role.to_owned(), part).is_some() {
-                return Err(format!("`{text}`: `{role}` is named twice"));
+                let (text, role) = (text.clone(), role.to_owned());
+                return Err(RedactionError::Twice { text, role });
             }
         }
         // The same members, as they were sent.
-        if let Some(same) = parts.get("args").cloned() {
+        if let Some(same) = parts.get(Role::Args.as_str()).cloned() {
             parts.entry("raw".to_owned()).or_insert(same);
-        }
-        if parts.contains_key("args") {
             let all = OF_ARGUMENTS.into_iter().map(str::to_owned).collect();
             parts.entry("policy_input".to_owned()).or_insert(Part::Hide(all));
             let before = OF_FILES.into_iter().map(str::to_owned).collect();

@@ -1,17 +1,20 @@
 //! Receipts of erasures: what was erased, when, by whom and why, with the proof that the fleet log says
 //! so. Signed, and checked without the ledger.
 
+use serde::{Deserialize, Serialize};
+
 use crate::crypto::dsse;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::merkle::{Prover, leaf_hash, verifies_inclusion};
-use crate::crypto::note::Checkpoint;
+use crate::crypto::note::{self, Checkpoint};
 use crate::crypto::signer::Signer;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{self, Json, Limits};
+use crate::domain::members::Mismatch;
 use crate::ledger::store::{LedgerReader, StoreError};
-use crate::record::{Entry, Kind};
+use crate::record::{self, Entry, HexDigest, Kind};
 
 /// DSSE payload type of a receipt.
 pub const PAYLOAD_TYPE: &str = "application/vnd.wicketgate.erasure.v1+json";
@@ -26,6 +29,67 @@ pub struct Told {
     pub residue: &'static str,
     /// `sqlite` or `postgres`.
     pub store: &'static str,
+}
+
+/// What is signed.
+#[derive(Serialize, Deserialize)]
+struct ReceiptForm {
+    v: String,
+    log: String,
+    checkpoint: String,
+    entries: Vec<Inclusion>,
+    deleted: u64,
+    residue: String,
+    store: String,
+}
+
+/// An entry, and its path in the log.
+#[derive(Serialize, Deserialize)]
+struct Inclusion {
+    seq: Seq,
+    entry: String,
+    leaf: HexDigest,
+    path: Vec<HexDigest>,
+}
+
+/// Why a receipt does not hold.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiptError {
+    /// Its envelope.
+    #[error(transparent)]
+    Envelope(#[from] dsse::Error),
+    /// What was signed is no strict JSON.
+    #[error(transparent)]
+    Json(#[from] json::Error),
+    /// What was signed does not have the members of a receipt.
+    #[error(transparent)]
+    Member(#[from] Mismatch),
+    /// Another version.
+    #[error("not `{VERSION}`")]
+    Version,
+    /// The checkpoint.
+    #[error(transparent)]
+    Checkpoint(#[from] note::Error),
+    /// A checkpoint of another log than the receipt names.
+    #[error("the checkpoint is of another log")]
+    OtherLog,
+    /// No entries.
+    #[error("nothing was erased")]
+    Nothing,
+    /// An entry that is none.
+    #[error("entry {seq}: {source}")]
+    Entry {
+        /// Where it should be.
+        seq: Seq,
+        /// What is wrong with it.
+        source: record::Error,
+    },
+    /// An entry that erases nothing, or of another place.
+    #[error("entry {0}: no erasure")]
+    NoErasure(Seq),
+    /// An entry whose path does not lead to the checkpoint.
+    #[error("entry {0}: not in the log")]
+    NotInLog(Seq),
 }
 
 /// Makes a receipt of these entries of the fleet log.
@@ -51,23 +115,22 @@ pub async fn make(
         let body = std::str::from_utf8(&row.body).map_err(|_| odd("no text"))?;
         let at = usize::try_from(*seq).map_err(|_| odd("too large"))?;
         let path = prover.inclusion_proof(at).ok_or_else(|| odd("no leaf"))?;
-        let path: Vec<Json> = path.iter().map(|digest| Json::from(digest.hex())).collect();
-        entries.push(Json::object([
-            ("seq", Json::from(*seq)),
-            ("entry", Json::from(body)),
-            ("leaf", Json::from(leaf_hash(&row.body).hex())),
-            ("path", path.into()),
-        ]));
+        entries.push(Inclusion {
+            seq: *seq,
+            entry: body.to_owned(),
+            leaf: HexDigest(leaf_hash(&row.body)),
+            path: path.into_iter().map(HexDigest).collect(),
+        });
     }
-    let text = canonical::bytes(&Json::object([
-        ("v", Json::from(VERSION)),
-        ("log", Json::from(fleet)),
-        ("checkpoint", Json::from(chain.head.checkpoint.as_str())),
-        ("entries", entries.into()),
-        ("deleted", Json::from(told.deleted)),
-        ("residue", Json::from(told.residue)),
-        ("store", Json::from(told.store)),
-    ]));
+    let text = canonical::bytes(&Json::of(&ReceiptForm {
+        v: VERSION.to_owned(),
+        log: fleet.to_owned(),
+        checkpoint: chain.head.checkpoint.clone(),
+        entries,
+        deleted: told.deleted,
+        residue: told.residue.to_owned(),
+        store: told.store.to_owned(),
+    }));
     dsse::sign_by(PAYLOAD_TYPE, &text, key)
         .map_err(|why| StoreError::Unavailable(format!("the evidence key cannot sign: {why}")))
 }
@@ -93,49 +156,39 @@ pub fn check(
     envelope: &[u8],
     evidence: &[PublicKey],
     fleet_key: Option<&PublicKey>,
-) -> Result<Proven, String> {
-    let opened = dsse::open(envelope, PAYLOAD_TYPE, evidence, 1).map_err(|e| e.to_string())?;
-    let json = Json::parse(&opened.payload, &Limits::FILE).map_err(|e| e.to_string())?;
-    let text = |name: &'static str| {
-        json.get(name).and_then(Json::as_str).ok_or_else(|| format!("no `{name}`"))
-    };
-    if text("v")? != VERSION {
-        return Err(format!("not `{VERSION}`"));
+) -> Result<Proven, ReceiptError> {
+    let opened = dsse::open(envelope, PAYLOAD_TYPE, evidence, 1)?;
+    let said: ReceiptForm = Json::parse(&opened.payload, &Limits::FILE)?.read()?;
+    if said.v != VERSION {
+        return Err(ReceiptError::Version);
     }
-    let note = text("checkpoint")?;
     let checkpoint = match fleet_key {
-        Some(key) => Checkpoint::open(note, key).map_err(|e| e.to_string())?,
-        None => Checkpoint::parse(note).map_err(|e| e.to_string())?.0,
+        Some(key) => Checkpoint::open(&said.checkpoint, key)?,
+        None => Checkpoint::parse(&said.checkpoint)?.0,
     };
-    let fleet = text("log")?;
-    if checkpoint.origin != fleet {
-        return Err("the checkpoint is of another log".to_owned());
+    if checkpoint.origin != said.log {
+        return Err(ReceiptError::OtherLog);
     }
-    let entries = json.get("entries").and_then(Json::as_array).unwrap_or_default();
-    let erasures: Vec<(Seq, Json)> =
-        entries.iter().map(|told| erasure(told, &checkpoint)).collect::<Result<_, _>>()?;
+    let erasures = said.entries.iter().map(|entry| erasure(entry, &checkpoint));
+    let erasures: Vec<(Seq, Json)> = erasures.collect::<Result<_, _>>()?;
     if erasures.is_empty() {
-        return Err("nothing was erased".to_owned());
+        return Err(ReceiptError::Nothing);
     }
-    Ok(Proven { fleet: fleet.to_owned(), erasures, residue: text("residue")?.to_owned() })
+    Ok(Proven { fleet: said.log, erasures, residue: said.residue })
 }
 
-fn erasure(told: &Json, checkpoint: &Checkpoint) -> Result<(Seq, Json), String> {
-    let seq = told.get("seq").and_then(Json::as_u64).ok_or("an entry has no `seq`")?;
-    let bad = |why: &str| format!("entry {seq}: {why}");
-    let body = told.get("entry").and_then(Json::as_str).ok_or_else(|| bad("not there"))?;
-    let entry = Entry::parse(body.as_bytes()).map_err(|e| bad(&e.to_string()))?;
+fn erasure(told: &Inclusion, checkpoint: &Checkpoint) -> Result<(Seq, Json), ReceiptError> {
+    let (seq, body) = (told.seq, told.entry.as_bytes());
+    let entry = Entry::parse(body).map_err(|source| ReceiptError::Entry { seq, source })?;
     if entry.draft.kind() != Kind::PayloadErased || entry.seq != seq {
-        return Err(bad("no erasure"));
+        return Err(ReceiptError::NoErasure(seq));
     }
-    let path = told.get("path").and_then(Json::as_array).unwrap_or_default();
-    let path = path.iter().map(|digest| digest.as_str().and_then(Digest::parse));
-    let path: Vec<Digest> = path.collect::<Option<_>>().ok_or_else(|| bad("malformed path"))?;
-    let leaf = leaf_hash(body.as_bytes());
-    if !verifies_inclusion(&leaf, seq, checkpoint.size, &path, &checkpoint.root) {
-        return Err(bad("not in the log"));
+    let path: Vec<Digest> = told.path.iter().map(|digest| digest.0).collect();
+    if !verifies_inclusion(&leaf_hash(body), seq, checkpoint.size, &path, &checkpoint.root) {
+        return Err(ReceiptError::NotInLog(seq));
     }
-    let Json::Object(mut data) = Json::of(&entry.draft.body) else { return Err(bad("no erasure")) };
-    data.insert("at".to_owned(), Json::from(entry.ts.to_string()));
-    Ok((seq, Json::Object(data)))
+    let mut data = Json::of(&entry.draft.body);
+    let Json::Object(members) = &mut data else { return Err(ReceiptError::NoErasure(seq)) };
+    members.insert("at".to_owned(), Json::from(entry.ts.to_string()));
+    Ok((seq, data))
 }

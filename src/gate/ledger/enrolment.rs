@@ -9,10 +9,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
 
-use super::writer_key::{Certificate, Signer, WriterKey};
-use crate::crypto::dsse;
+use super::PortError;
+use super::writer_key::{Certificate, CertificateForm, Signer, WriterKey};
 use crate::crypto::keys::{PublicKey, SecretKey};
+use crate::crypto::{dsse, signer};
 use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
 use crate::record;
@@ -39,7 +41,7 @@ pub trait Certifier: Send + Sync + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// No certificate could be had now, and why.
-    async fn reachable(&self) -> Result<(), String> {
+    async fn reachable(&self) -> Result<(), PortError> {
         Ok(())
     }
 
@@ -48,7 +50,7 @@ pub trait Certifier: Send + Sync + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// There is none now, and why. The same may be asked again.
-    async fn certify(&self, wanted: Certificate, key: &WriterKey) -> Result<Issued, String>;
+    async fn certify(&self, wanted: Certificate, key: &WriterKey) -> Result<Issued, PortError>;
 }
 
 /// The enrolment key itself is at hand.
@@ -61,7 +63,7 @@ impl Certifier for Local {
         self.0.public()
     }
 
-    async fn certify(&self, wanted: Certificate, _key: &WriterKey) -> Result<Issued, String> {
+    async fn certify(&self, wanted: Certificate, _key: &WriterKey) -> Result<Issued, PortError> {
         let issued = wanted.issue(&*self.0)?;
         Ok(Issued { certificate: wanted, issued })
     }
@@ -73,7 +75,7 @@ impl Certifier for SecretKey {
         Self::public(self)
     }
 
-    async fn certify(&self, wanted: Certificate, _key: &WriterKey) -> Result<Issued, String> {
+    async fn certify(&self, wanted: Certificate, _key: &WriterKey) -> Result<Issued, PortError> {
         let issued = wanted.issue(self)?;
         Ok(Issued { certificate: wanted, issued })
     }
@@ -90,19 +92,27 @@ pub struct Request {
     pub certificate: Certificate,
 }
 
+/// A request as it is signed: the members of the certificate, and two more.
+#[derive(Serialize, Deserialize)]
+struct RequestForm {
+    tenant: String,
+    log: String,
+    #[serde(flatten)]
+    certificate: CertificateForm,
+}
+
 impl Request {
     fn body(&self) -> Vec<u8> {
-        let mut members = self.certificate.members();
-        members.push(("tenant", Json::from(self.tenant.as_str())));
-        members.push(("log", Json::from(self.log.as_str())));
-        canonical::bytes(&Json::object(members))
+        let (tenant, log) = (self.tenant.clone(), self.log.clone());
+        let form = RequestForm { tenant, log, certificate: self.certificate.form() };
+        canonical::bytes(&Json::of(&form))
     }
 
     /// The request and the proof that its sender holds the key it names, both in base64.
     ///
     /// # Errors
     /// The key's.
-    pub fn prove(&self, key: &WriterKey) -> Result<(String, String), String> {
+    pub fn prove(&self, key: &WriterKey) -> Result<(String, String), signer::Error> {
         let body = self.body();
         let proof = key.sign(&dsse::pae(REQUEST_TYPE, &body))?;
         Ok((STANDARD.encode(body), STANDARD.encode(proof)))
@@ -114,9 +124,8 @@ impl Request {
         let body = STANDARD.decode(body).ok()?;
         let proof = <[u8; 64]>::try_from(STANDARD.decode(proof).ok()?).ok()?;
         let fields = Json::parse(&body, &Limits::ENTRY).ok()?;
-        let text = |name| fields.get(name).and_then(Json::as_str).map(str::to_owned);
-        let (tenant, log) = (text("tenant")?, text("log")?);
-        let read = Self { tenant, log, certificate: Certificate::of(&fields)? };
+        let RequestForm { tenant, log, certificate } = fields.read().ok()?;
+        let read = Self { tenant, log, certificate: Certificate::of(certificate)? };
         // Whatever else stands in it, or stands in it in another way, makes other bytes.
         let same = read.body() == body;
         let holds = read.certificate.key.verifies(&dsse::pae(REQUEST_TYPE, &body), &proof);

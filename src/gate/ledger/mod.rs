@@ -83,6 +83,9 @@ pub enum Error {
     CallsOpen,
 }
 
+/// Why something outside the ledger did not answer: a hub, a witness, an authority. Only people read it.
+pub type PortError = Box<dyn std::error::Error + Send + Sync>;
+
 /// How the ledger is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {

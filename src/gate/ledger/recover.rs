@@ -58,7 +58,7 @@ impl From<Ending> for Refused {
 impl From<seen::Doubt> for Refused {
     fn from(doubt: seen::Doubt) -> Self {
         match doubt {
-            seen::Doubt::Later(why) => Self::Later(why),
+            seen::Doubt::Later(why) => Self::Later(why.to_string()),
             seen::Doubt::Lost(lost) => {
                 broken(format!("{lost}; `wicketgate ledger recover` says what can be done"))
             }
@@ -78,7 +78,8 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
         Some(leased) => refresh(&shared, leased).await?,
         None => {
             // WHY: a slot nobody can be certified for is better left to somebody else.
-            writer.signer.reachable().await.map_err(Refused::Later)?;
+            let reachable = writer.signer.reachable().await;
+            reachable.map_err(|e| Refused::Later(e.to_string()))?;
             lease(writer).await?
         }
     };
@@ -161,7 +162,8 @@ async fn introduce(
         image_digest: shared.settings.image_digest.clone(),
         not_after: signing.not_after(),
     };
-    let issued = writer.signer.certify(wanted, &signing).await.map_err(Refused::Later)?;
+    let issued = writer.signer.certify(wanted, &signing).await;
+    let issued = issued.map_err(|e| Refused::Later(e.to_string()))?;
     let signing = signing.until(issued.certificate.not_after);
     Ok((signing, issued))
 }

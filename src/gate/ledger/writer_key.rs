@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::Entropy;
 use crate::crypto::dsse;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::note::Checkpoint;
+use crate::crypto::signer;
 pub use crate::crypto::signer::Signer;
 use crate::domain::canonical;
 use crate::domain::id::Epoch;
@@ -40,34 +42,43 @@ pub struct Certificate {
     pub not_after: Timestamp,
 }
 
+/// A certificate as it is signed.
+#[derive(Serialize, Deserialize)]
+pub(super) struct CertificateForm {
+    slot: String,
+    epoch: Epoch,
+    key: Base64<32>,
+    pod: String,
+    image_digest: String,
+    not_after: Timestamp,
+}
+
 impl Certificate {
     fn body(&self) -> Vec<u8> {
-        canonical::bytes(&Json::object(self.members()))
+        canonical::bytes(&Json::of(&self.form()))
     }
 
     /// Its members, as they are signed.
-    pub(crate) fn members(&self) -> Vec<(&'static str, Json)> {
-        vec![
-            ("slot", Json::from(self.slot.as_str())),
-            ("epoch", Json::from(self.epoch)),
-            ("key", Json::from(STANDARD.encode(self.key.to_bytes()))),
-            ("pod", Json::from(self.pod.as_str())),
-            ("image_digest", Json::from(self.image_digest.as_str())),
-            ("not_after", Json::from(self.not_after.to_string())),
-        ]
+    pub(super) fn form(&self) -> CertificateForm {
+        CertificateForm {
+            slot: self.slot.clone(),
+            epoch: self.epoch,
+            key: Base64(self.key.to_bytes()),
+            pod: self.pod.clone(),
+            image_digest: self.image_digest.clone(),
+            not_after: self.not_after,
+        }
     }
 
-    /// Reads these members.
-    pub(super) fn of(fields: &Json) -> Option<Self> {
-        let text = |name| fields.get(name).and_then(Json::as_str);
-        let key = <[u8; 32]>::try_from(STANDARD.decode(text("key")?).ok()?).ok()?;
+    /// What these members say; `None`: the key is none.
+    pub(super) fn of(form: CertificateForm) -> Option<Self> {
         Some(Self {
-            slot: text("slot")?.to_owned(),
-            epoch: fields.get("epoch")?.as_u64()?,
-            key: PublicKey::from_bytes(&key)?,
-            pod: text("pod")?.to_owned(),
-            image_digest: text("image_digest")?.to_owned(),
-            not_after: Timestamp::parse(text("not_after")?)?,
+            slot: form.slot,
+            epoch: form.epoch,
+            key: PublicKey::from_bytes(&form.key.0)?,
+            pod: form.pod,
+            image_digest: form.image_digest,
+            not_after: form.not_after,
         })
     }
 
@@ -88,13 +99,12 @@ impl Certificate {
     ///
     /// # Errors
     /// The signer's.
-    pub fn issue(&self, signer: &dyn Signer) -> Result<record::chain::Certificate, String> {
+    pub fn issue(&self, signer: &dyn Signer) -> Result<record::chain::Certificate, signer::Error> {
         let body = self.body();
-        let signature =
-            signer.sign(&dsse::pae(CERTIFICATE_TYPE, &body)).map_err(|e| e.to_string())?;
+        let signature = signer.sign(&dsse::pae(CERTIFICATE_TYPE, &body))?;
         Ok(record::chain::Certificate {
             body: STANDARD.encode(&body).into(),
-            keyid: HexDigest::parse(&signer.public().id()).ok_or("a key id is no digest")?,
+            keyid: HexDigest(signer.public().digest()),
             sig: Base64(signature),
         })
     }
@@ -108,7 +118,7 @@ impl Certificate {
         if !signed {
             return None;
         }
-        let read = Self::of(&Json::parse(&body, &Limits::ENTRY).ok()?)?;
+        let read = Self::of(Json::parse(&body, &Limits::ENTRY).ok()?.read().ok()?)?;
         (read.body() == body).then_some(read)
     }
 }
@@ -165,8 +175,8 @@ impl WriterKey {
     ///
     /// # Errors
     /// The signer's.
-    pub(super) fn sign(&self, message: &[u8]) -> Result<[u8; 64], String> {
-        self.key.sign(message).map_err(|e| e.to_string())
+    pub(super) fn sign(&self, message: &[u8]) -> Result<[u8; 64], signer::Error> {
+        self.key.sign(message)
     }
 
     /// The signed checkpoint over a tree of this size and root.
@@ -177,13 +187,11 @@ impl WriterKey {
         &self,
         size: u64,
         root: crate::domain::digest::Digest,
-    ) -> Result<String, String> {
+    ) -> Result<String, signer::Error> {
         let also = self.also.iter().filter(|also| also.public() != self.key.public());
         let signers: Vec<&dyn Signer> =
             std::iter::once(&self.key).chain(also).map(|signer| &**signer).collect();
-        Checkpoint { origin: self.origin.clone(), size, root }
-            .sign_by(&signers)
-            .map_err(|e| e.to_string())
+        Checkpoint { origin: self.origin.clone(), size, root }.sign_by(&signers)
     }
 }
 

@@ -1,11 +1,14 @@
 //! The runs below a recorded one: who was delegated to, by whom, and how each is told from its siblings.
 
-use super::line::Members;
+use super::flaw::Flaw;
+use super::line::ChildLine;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::seed::Seed;
 
+/// The file with the manifest of the run without a parent.
+pub const MANIFEST: &str = "agent.yaml";
 /// What tells runs under one manifest from each other: members of `run.opened` that its agent claims.
 pub const CLAIMS: [&str; 3] = ["labels", "model", "instructions"];
 
@@ -29,33 +32,29 @@ pub struct Child {
 }
 
 impl Child {
-    /// Reads one line. `above`: those that stand before it; a parent stands before its children.
+    /// What one line says. `above`: those that stand before it; a parent stands before its children.
     ///
     /// # Errors
-    /// What is missing, or a run that is there twice, or below none.
-    pub(super) fn read(members: Members<'_>, root: RunId, above: &[Self]) -> Result<Self, String> {
-        let id = |name: &str| {
-            RunId::parse(members.text(name)?).ok_or_else(|| format!("`{name}` is malformed"))
-        };
-        let (run, parent) = (id("run")?, id("parent")?);
+    /// A run that is there twice, or below none.
+    pub(super) fn of(line: ChildLine, root: RunId, above: &[Self]) -> Result<Self, Flaw> {
+        let run = line.run;
         if run == root || place_of(above, &run).is_some() {
-            return Err(format!("the run {run} is there twice"));
+            return Err(Flaw::RunTwice(run));
         }
-        let place = match place_of(above, &parent) {
+        let parent = match place_of(above, &line.parent) {
             Some((place, _)) => place,
-            None if parent == root => 0,
-            None => return Err(format!("the run {run} is a child of none that is there")),
+            None if line.parent == root => 0,
+            None => return Err(Flaw::Orphan(run)),
         };
-        let seed = members.maybe("seed").map(|text| Seed::parse(text).ok_or("`seed` is malformed"));
-        let claims = CLAIMS.map(|name| (name, members.0.get(name).cloned().unwrap_or(Json::Null)));
+        let claims = CLAIMS.into_iter().zip([line.labels, line.model, line.instructions]);
         Ok(Self {
             run,
-            parent: place,
-            agent: members.text("agent")?.to_owned(),
-            manifest: members.digest("manifest")?,
-            seed: seed.transpose()?,
+            parent,
+            agent: line.agent,
+            manifest: line.manifest,
+            seed: line.seed,
             claims: Json::object(claims),
-            before: members.number("before")?,
+            before: line.before,
         })
     }
 

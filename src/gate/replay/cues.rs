@@ -11,7 +11,7 @@ use super::player::{BrokenGlass, Met, Player, refusal, stopped};
 use super::said::{codes, otherwise, reasons, told};
 use super::step::{Broken, Step};
 use crate::domain::call::ToolCall;
-use crate::domain::decision::Reason;
+use crate::domain::decision::{Reason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
@@ -23,8 +23,7 @@ use crate::record::decided;
 
 impl Player {
     fn engine(&self, step: &Step) -> Option<Arc<dyn PolicyEngine>> {
-        let policy = step.decided("policy").and_then(Json::as_str).and_then(Digest::parse);
-        let recorded = || self.manner.engines.get(&policy?).cloned();
+        let recorded = || self.manner.engines.get(&step.decision.policy?).cloned();
         self.manner.now.clone().or_else(recorded)
     }
 
@@ -47,10 +46,10 @@ impl Player {
             effect: approved.effect,
             approvals: approved.by.clone(),
         });
-        let refused = step.lapsed() || step.input.is_none();
+        let refused = step.ended.lapsed || step.input.is_none();
         Cue {
             now: step.at,
-            told: step.input.as_ref().map(told),
+            told: step.input.as_ref().map(|input| told(&input.document)),
             refusals: if refused { reasons(step) } else { Vec::new() },
             resumed,
             break_glass: step.break_glass.as_ref().map(|broken| Arc::new(broken.open())),
@@ -118,22 +117,23 @@ impl Rehearsal for Player {
 
     fn judged(&self, judged: &Judged) {
         let (call, decision) = (judged.prepared().call(), judged.decision());
-        let Some(step) = self.step_of(call.run(), call.id()).filter(|step| !step.lapsed()) else {
+        let Some(step) = self.step_of(call.run(), call.id()).filter(|step| !step.ended.lapsed)
+        else {
             return;
         };
         let now = Json::object([
             ("verdict", Json::from(decision.verdict.as_str())),
             ("enforced", Json::from(decision.enforced)),
-            ("reasons", codes(Some(&Json::of(&decided::reasons(&decision.reasons))))),
+            ("reasons", codes(&decided::reasons(&decision.reasons))),
             ("obligations", Json::of(&decided::obligations(&decision.obligations))),
             ("break_glass", nonce(judged.break_glass().map(|open| open.statement.nonce.as_str()))),
         ]);
-        let of = |name: &str| step.decided(name).cloned().unwrap_or(Json::Null);
+        let was = step.decision.verdict.map(Verdict::as_str);
         let recorded = Json::object([
-            ("verdict", of("verdict")),
-            ("enforced", of("enforced")),
-            ("reasons", codes(step.decided("reasons"))),
-            ("obligations", of("obligations")),
+            ("verdict", was.map_or(Json::Null, Json::from)),
+            ("enforced", Json::from(step.decision.enforced)),
+            ("reasons", codes(&step.decision.reasons)),
+            ("obligations", Json::of(&step.decision.obligations)),
             ("break_glass", nonce(step.break_glass.as_ref().map(Broken::nonce))),
         ]);
         if judged.break_glass().is_some() {
@@ -143,13 +143,13 @@ impl Rehearsal for Player {
         if changes.is_empty() {
             return;
         }
-        let (was, is) = (of("verdict"), decision.verdict.as_str());
+        let is = decision.verdict.as_str();
         let why = decision.reasons.first().map(|reason| format!(": {}", reason.message));
         let message = format!(
             "step {} (`{}`) was `{}` and is `{is}`{}",
             step.number,
             step.tool,
-            was.as_str().unwrap_or_default(),
+            was.unwrap_or_default(),
             why.unwrap_or_default()
         );
         let drift = Drift::at(Kind::Decision, (step.number, step.tool.clone()), message);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::Error;
+use super::flaw::Obstacle;
 use super::player::{Manner, Played, Player};
 use super::props::RecordedClock;
 use super::recording::Recording;
@@ -47,27 +48,22 @@ impl Forked {
         at: u64,
         volatile: BTreeMap<String, Vec<String>>,
     ) -> Result<Self, Error> {
-        let unfit = |why: String| Error::Run { run: recording.header.run.to_string(), why };
+        let run = recording.header.run;
+        let unfit = |why| Error::Run { run, why };
         let steps = recording.places.len();
         let before = usize::try_from(at).ok().and_then(|at| at.checked_sub(1));
-        let before = before.filter(|before| *before <= steps).ok_or_else(|| {
-            unfit(format!("it has {steps} steps: it cannot go on from step {at}"))
-        })?;
+        let before = before.filter(|before| *before <= steps);
+        let before = before.ok_or_else(|| unfit(Obstacle::NoStep { steps, at }))?;
         let (told, live) = recording.places.split_at(before);
         let last = told.iter().max_by_key(|place| place.end);
         let mut own = live.iter().filter(|place| place.run == 0);
         let early = own.find(|place| last.is_some_and(|last| place.after < last.end));
         if let (Some(last), Some(early)) = (last, early) {
-            return Err(unfit(format!(
-                "step {} was asked before step {} was answered: it cannot go on between them",
-                early.number, last.number
-            )));
+            let (early, last) = (early.number, last.number);
+            return Err(unfit(Obstacle::Between { early, last }));
         }
         if let Some(child) = recording.children.iter().find(|child| child.before < at) {
-            return Err(unfit(format!(
-                "its child run {} was opened before step {at}: it cannot go on from there",
-                child.run
-            )));
+            return Err(unfit(Obstacle::ChildBefore { child: child.run, at }));
         }
         recording.places.truncate(before);
         recording.children.clear();

@@ -1,56 +1,137 @@
-//! The members of one line of a recording, read by name.
+//! The lines of a recording, as types. What else stands in a line is for people and for the ledger.
 
-use crate::domain::digest::{Digest, Salt};
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::flaw::Flaw;
+use crate::domain::commitment::opens;
+use crate::domain::digest::Digest;
+use crate::domain::id::RunId;
 use crate::domain::json::Json;
+use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
+use crate::evidence::payloads::{self, Payload};
+use crate::record::Hex;
 
-/// One JSON object whose members are asked for by name; what is missing or of another kind says so.
-#[derive(Clone, Copy, Debug)]
-pub struct Members<'a>(pub &'a Json);
+/// What every line says of itself; its other members depend on that.
+#[derive(Deserialize)]
+pub(super) struct LineKind {
+    /// What kind of line it is.
+    pub t: String,
+    /// Of the first line: the version of the recording.
+    pub v: Option<String>,
+}
 
-impl<'a> Members<'a> {
-    fn missing<T>(found: Option<T>, name: &str) -> Result<T, String> {
-        found.ok_or_else(|| format!("`{name}` is missing or malformed"))
+/// What the first line says.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+pub struct Header {
+    /// Version of its form.
+    #[serde(rename = "v")]
+    pub version: String,
+    /// The recorded run.
+    pub run: RunId,
+    /// `metadata.name` of its manifest.
+    pub agent: String,
+    /// SHA-256 of its manifest.
+    pub manifest: Digest,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// Its seed, if it was deterministic.
+    pub seed: Option<Seed>,
+}
+
+/// A manifest or a policy bundle.
+#[derive(Deserialize)]
+pub(super) struct FileLine {
+    pub name: String,
+    pub sha256: Digest,
+    pub base64: String,
+}
+
+/// What the agent was shown.
+#[derive(Deserialize)]
+pub(super) struct ToolsLine {
+    pub c: Digest,
+    pub salt: Hex<32>,
+    pub tools: Json,
+}
+
+/// A run below the recorded one.
+#[derive(Deserialize)]
+pub(super) struct ChildLine {
+    pub run: RunId,
+    pub parent: RunId,
+    pub agent: String,
+    pub manifest: Digest,
+    pub seed: Option<Seed>,
+    #[serde(default)]
+    pub labels: Json,
+    #[serde(default)]
+    pub model: Json,
+    #[serde(default)]
+    pub instructions: Json,
+    pub before: u64,
+}
+
+/// How many steps there are, and what they are digested to.
+#[derive(Deserialize)]
+pub(super) struct EndLine {
+    pub steps: u64,
+    pub sha256: Digest,
+}
+
+/// One tool of the list that the agent was shown, as far as a step is held against it.
+#[derive(Deserialize)]
+pub(super) struct ToolDefinition {
+    pub name: String,
+    pub definition: Digest,
+}
+
+/// Every tool that the agent was shown.
+#[derive(Deserialize)]
+pub(super) struct ToolList {
+    pub tools: Vec<ToolDefinition>,
+}
+
+impl ToolList {
+    /// The digest of each tool's definition.
+    pub fn definitions(self) -> BTreeMap<String, Digest> {
+        self.tools.into_iter().map(|tool| (tool.name, tool.definition)).collect()
+    }
+}
+
+/// What binds one payload of a step to its entry.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub(super) struct Bond {
+    /// What the payload is.
+    pub role: String,
+    /// The commitment of the entry.
+    c: Digest,
+    /// What opens it, if the payload is whole.
+    salt: Option<Hex<32>>,
+    /// What is there of it and stands for the rest, if something was left out.
+    parts: Option<Json>,
+}
+
+impl Bond {
+    /// Whether these bytes are what was committed to.
+    pub fn holds(&self, body: &[u8]) -> Result<(), Flaw> {
+        let salt = self.salt.ok_or_else(|| Flaw::Payload(self.role.clone()))?;
+        opened(&self.role, (&self.c, &salt), body)
     }
 
-    /// A text.
-    pub fn text(self, name: &str) -> Result<&'a str, String> {
-        Self::missing(self.0.get(name).and_then(Json::as_str), name)
+    /// Whether what is there and what stands for the rest is what was committed to.
+    pub fn holds_parts(&self) -> Result<(), Flaw> {
+        let wrong = || Flaw::Payload(self.role.clone());
+        let read = self.parts.as_ref().and_then(payloads::read_redacted);
+        let Some(Payload::Redacted { role, parts }) = read else { return Err(wrong()) };
+        let opened = parts.open(&self.c).ok().filter(|_| role == self.role);
+        opened.map(drop).ok_or_else(wrong)
     }
+}
 
-    /// A text that need not be there.
-    pub fn maybe(self, name: &str) -> Option<&'a str> {
-        self.0.get(name).and_then(Json::as_str)
-    }
-
-    /// A number that is not negative.
-    pub fn number(self, name: &str) -> Result<u64, String> {
-        Self::missing(self.0.get(name).and_then(Json::as_u64), name)
-    }
-
-    /// A digest.
-    pub fn digest(self, name: &str) -> Result<Digest, String> {
-        Self::missing(self.maybe(name).and_then(Digest::parse), name)
-    }
-
-    /// A time.
-    pub fn time(self, name: &str) -> Result<Timestamp, String> {
-        Self::missing(self.maybe(name).and_then(Timestamp::parse), name)
-    }
-
-    /// Any value.
-    pub fn value(self, name: &str) -> Result<&'a Json, String> {
-        Self::missing(self.0.get(name), name)
-    }
-
-    /// A list.
-    pub fn list(self, name: &str) -> Result<&'a [Json], String> {
-        Self::missing(self.0.get(name).and_then(Json::as_array), name)
-    }
-
-    /// The salt of a commitment.
-    pub fn salt(self, name: &str) -> Result<Salt, String> {
-        let salt = self.maybe(name).and_then(|text| hex::decode(text).ok());
-        Self::missing(salt.and_then(|bytes| Salt::try_from(bytes).ok()), name)
-    }
+/// Whether these bytes are what was committed to under this role.
+pub(super) fn opened(role: &str, (c, salt): (&Digest, &Hex<32>), body: &[u8]) -> Result<(), Flaw> {
+    opens(c, &salt.0, body).map(drop).ok_or_else(|| Flaw::Payload(role.to_owned()))
 }

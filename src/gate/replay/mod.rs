@@ -10,6 +10,7 @@ pub mod children;
 mod cues;
 pub mod drift;
 pub mod export;
+pub mod flaw;
 pub mod fork;
 mod line;
 mod matching;
@@ -21,36 +22,67 @@ mod said;
 pub mod shelf;
 pub mod step;
 
+use flaw::{Flaw, Obstacle};
+
+use crate::domain::id::RunId;
+use crate::{evidence, identity};
+
 /// Why a recording cannot be written, read or replayed.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read or written.
-    #[error("`{file}`: {why}")]
+    #[error("`{file}`: {source}")]
     File {
         /// The file.
         file: String,
         /// What the system said.
-        why: String,
+        source: std::io::Error,
     },
     /// It is no recording, or was changed, or is not whole.
-    #[error("`{file}` line {line}: {why}")]
+    #[error("`{file}` line {line}: {flaw}")]
     Recording {
         /// The file.
         file: String,
         /// The line, from 1.
         line: u64,
         /// What is wrong with it.
-        why: String,
+        flaw: Flaw,
     },
-    /// The run cannot be exported: something that a replay needs is not there.
+    /// A manifest that a recording carries is not one of this build.
+    #[error("`{file}`: {source}")]
+    Manifest {
+        /// The recording.
+        file: String,
+        /// What is wrong with the manifest.
+        source: identity::Error,
+    },
+    /// A step was another one when the recording was opened.
+    #[error("`{file}`: step {step} was changed since it was opened")]
+    Changed {
+        /// The recording.
+        file: String,
+        /// The number of the step.
+        step: u64,
+    },
+    /// A step cannot be read.
+    #[error("`{file}`: step {step}: {flaw}")]
+    Step {
+        /// The recording.
+        file: String,
+        /// The number of the step.
+        step: u64,
+        /// What is wrong with it.
+        flaw: Flaw,
+    },
+    /// The run cannot be exported or gone on from.
     #[error("run `{run}` cannot be replayed: {why}")]
     Run {
         /// The run.
-        run: String,
-        /// What is missing.
-        why: String,
+        run: RunId,
+        /// What is in the way.
+        why: Obstacle,
     },
-    /// The ledger cannot be read.
-    #[error("{0}")]
-    Ledger(String),
+    /// The ledger cannot be read, or does not have the run.
+    #[error(transparent)]
+    Ledger(#[from] evidence::Error),
 }

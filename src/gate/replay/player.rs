@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use super::Error;
 use super::children::{self, Lineage};
 use super::drift::{Drift, Kind, differences, without};
+use super::line::ToolList;
 use super::matching::{Found, Known, Matching};
 use super::props::RecordedClock;
 use super::recording::{Place, Recording};
@@ -120,12 +121,8 @@ impl Player {
             let key = if known { key(&manner, &step.tool, &step.args) } else { of(place.number) };
             steps.push(Known { run, key, after, end });
         }
-        let tools = recording.tools.get("tools").and_then(Json::as_array).unwrap_or_default();
-        let text =
-            |tool: &Json, name: &str| tool.get(name).and_then(Json::as_str).map(str::to_owned);
-        let definition =
-            |tool: &Json| Some((text(tool, "name")?, Digest::parse(&text(tool, "definition")?)?));
-        let definitions = tools.iter().filter_map(definition).collect();
+        // What is no such list has no definitions to hold calls against.
+        let definitions = recording.tools.read().map(ToolList::definitions).unwrap_or_default();
         let state = State { matching: Matching::of(steps), ..State::default() };
         let (state, changed) = (Mutex::new(state), Notify::new());
         Ok(Self { recording, manner, clock, definitions, state, changed })

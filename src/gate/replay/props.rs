@@ -12,8 +12,6 @@ use crate::clock::{Clock, SystemClock};
 use crate::domain::call::ToolCall;
 use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
-use crate::domain::facts::Finding;
-use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Outcome, Unmasked};
 use crate::domain::time::Timestamp;
 use crate::judge::prepared::Hold;
@@ -62,15 +60,12 @@ impl ToolExecutor for Prop {
     fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
         let step = self.player.step_of(call.run(), call.id());
         let input = step.as_ref().and_then(|step| step.input.as_ref());
-        let effect = input.and_then(|input| input.get("effect")).cloned();
-        let Some(effect) = effect else { return Ok((Effect::None, Box::new(()))) };
-        let text = |found: &Json, name: &str| {
-            found.get(name).and_then(Json::as_str).map(str::to_owned).unwrap_or_default()
+        let Some((effect, input)) = input.and_then(|i| Some((i.document.effect.clone()?, i)))
+        else {
+            return Ok((Effect::None, Box::new(())));
         };
-        let findings = input.and_then(|input| input.get("findings")).and_then(Json::as_array);
-        let findings = findings.unwrap_or_default().iter();
-        let findings = findings.map(|f| Finding { kind: text(f, "kind"), path: text(f, "path") });
-        Ok((Effect::Recorded { effect, findings: findings.collect() }, Box::new(())))
+        let findings = input.document.findings.clone();
+        Ok((Effect::Recorded { effect, findings }, Box::new(())))
     }
 
     async fn execute(&self, permit: &Permit) -> Unmasked {

@@ -19,40 +19,22 @@ use sha2::{Digest as _, Sha256};
 
 use super::Error;
 use super::children::{self, Child};
-use super::line::Members;
-use super::step::{Step, opened};
+use super::flaw::Flaw;
+pub use super::line::Header;
+use super::line::{ChildLine, EndLine, FileLine, LineKind, ToolsLine, opened};
+use super::step::Step;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
-use crate::domain::id::RunId;
 use crate::domain::json::{Json, Limits};
-use crate::domain::seed::Seed;
-use crate::domain::time::Timestamp;
 use crate::identity;
 
 /// Version of the form that is written.
 pub const VERSION: &str = "wicketgate/recording/2";
 /// The one before: without runs below, and without calls under break-glass. It is read like the other.
-const BEFORE: &str = "wicketgate/recording/1";
+pub(super) const BEFORE: &str = "wicketgate/recording/1";
 
 /// Bytes of a line with its end: one more than is read of any.
 const LINE_BYTES_MAX: u64 = Limits::FILE.bytes_max as u64 + 1;
-
-/// What the first line says.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Header {
-    /// Version of its form.
-    pub version: String,
-    /// The recorded run.
-    pub run: RunId,
-    /// `metadata.name` of its manifest.
-    pub agent: String,
-    /// SHA-256 of its manifest.
-    pub manifest: Digest,
-    /// When it was opened.
-    pub opened_at: Timestamp,
-    /// Its seed, if it was deterministic.
-    pub seed: Option<Seed>,
-}
 
 /// Where one step is in the file, and what it takes to find it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,7 +82,7 @@ impl Recording {
     /// It cannot be read, or the first line that is wrong.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
-        let failed = |e: std::io::Error| Error::File { file: name.clone(), why: e.to_string() };
+        let failed = |source| Error::File { file: name.clone(), source };
         let file = File::open(path).map_err(failed)?;
         let mut lines = BufReader::new(file.try_clone().map_err(failed)?);
         let mut reading = Reading::default();
@@ -113,10 +95,10 @@ impl Recording {
                 break;
             }
             number = number.saturating_add(1);
-            let wrong = |why: String| Error::Recording { file: name.clone(), line: number, why };
+            let wrong = |flaw| Error::Recording { file: name.clone(), line: number, flaw };
             reading.line(&line).map_err(wrong)?;
         }
-        let wrong = |why: String| Error::Recording { file: name.clone(), line: number, why };
+        let wrong = |flaw| Error::Recording { file: name.clone(), line: number, flaw };
         let (header, tools) = reading.whole().map_err(wrong)?;
         let Reading { files, children, places, whole, .. } = reading;
         let digest = Digest::from_bytes(whole.finalize().into());
@@ -130,8 +112,8 @@ impl Recording {
     pub fn volatile(&self) -> Result<BTreeMap<String, Vec<String>>, Error> {
         let mut volatile: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, manifest) in self.files.iter().filter(|(name, _)| name.ends_with(".yaml")) {
-            let unread = |why: String| Error::File { file: self.name.clone(), why };
-            let manifest = identity::read(manifest, name).map_err(|e| unread(e.to_string()))?;
+            let unread = |source| Error::Manifest { file: self.name.clone(), source };
+            let manifest = identity::read(manifest, name).map_err(unread)?;
             for (tool, pointers) in manifest.replay.volatile {
                 volatile.entry(tool).or_default().extend(pointers);
             }
@@ -145,13 +127,14 @@ impl Recording {
     /// The file was changed since it was opened, or cannot be read any more.
     pub fn step(&self, place: &Place) -> Result<Step, Error> {
         let mut line = vec![0_u8; place.length];
-        let failed = |why: String| Error::File { file: self.name.clone(), why };
-        self.file.read_exact_at(&mut line, place.offset).map_err(|e| failed(e.to_string()))?;
+        let (file, step) = (|| self.name.clone(), place.number);
+        let failed = |source| Error::File { file: file(), source };
+        self.file.read_exact_at(&mut line, place.offset).map_err(failed)?;
         if Digest::of(&[&line]) != place.line {
-            return Err(failed(format!("step {} was changed since it was opened", place.number)));
+            return Err(Error::Changed { file: file(), step });
         }
-        let json = Json::parse(&line, &Limits::FILE).map_err(|e| failed(e.to_string()))?;
-        Step::read(&json).map_err(|why| failed(format!("step {}: {why}", place.number)))
+        let read = || Ok(Json::parse(&line, &Limits::FILE)?.read()?);
+        read().map_err(|flaw: Flaw| Error::Step { file: file(), step, flaw })
     }
 }
 
@@ -170,32 +153,34 @@ struct Reading {
 }
 
 impl Reading {
-    fn line(&mut self, line: &[u8]) -> Result<(), String> {
-        let text = line
-            .strip_suffix(b"\n")
-            .ok_or("it ends in the middle of a line, or the line is too long")?;
-        let json = canonical::read(text, &Limits::FILE).map_err(|e| e.to_string())?;
-        let json = json.ok_or("it is not in canonical form")?;
-        let members = Members(&json);
-        let kind = members.text("t")?;
+    fn line(&mut self, line: &[u8]) -> Result<(), Flaw> {
+        let text = line.strip_suffix(b"\n").ok_or(Flaw::Cut)?;
+        let json = canonical::read(text, &Limits::FILE)?.ok_or(Flaw::Canonical)?;
+        let LineKind { t: kind, v: version } = json.read()?;
         if self.ended {
-            return Err("something stands behind the last line".into());
+            return Err(Flaw::Behind);
         }
         if self.header.is_none() && kind != "recording" {
-            return Err("it is no recording".into());
+            return Err(Flaw::NoRecording);
         }
-        match kind {
-            "recording" if self.header.is_none() => self.header = Some(header(members)?),
-            "file" => self.file(members)?,
-            "tools" if self.tools.is_none() => {
-                let tools = members.value("tools")?;
-                opened(members, &canonical::bytes(tools))?;
-                self.tools = Some(tools.clone());
+        match kind.as_str() {
+            "recording" if self.header.is_none() => {
+                let version = version.unwrap_or_default();
+                if ![VERSION, BEFORE].contains(&version.as_str()) {
+                    return Err(Flaw::Version(version));
+                }
+                self.header = Some(json.read()?);
             }
-            "child" if self.places.is_empty() => self.child(members)?,
-            "step" => self.step(&json, text)?,
-            "end" => self.end(members)?,
-            _ => return Err(format!("a line of the unknown kind `{kind}`, or one too many")),
+            "file" => self.file(json.read()?)?,
+            "tools" if self.tools.is_none() => {
+                let shown: ToolsLine = json.read()?;
+                opened("tools", (&shown.c, &shown.salt), &canonical::bytes(&shown.tools))?;
+                self.tools = Some(shown.tools);
+            }
+            "child" if self.places.is_empty() => self.child(json.read()?)?,
+            "step" => self.step(json.read()?, text)?,
+            "end" => self.end(&json.read()?)?,
+            _ => return Err(Flaw::Kind(kind)),
         }
         if !self.ended {
             self.hashed.update(line);
@@ -205,56 +190,59 @@ impl Reading {
         Ok(())
     }
 
-    fn file(&mut self, members: Members<'_>) -> Result<(), String> {
-        let name = members.text("name")?;
-        let bytes = STANDARD.decode(members.text("base64")?).map_err(|e| e.to_string())?;
-        if Digest::of(&[&bytes]) != members.digest("sha256")? {
-            return Err(format!("`{name}` is not the file that was recorded"));
+    fn file(&mut self, line: FileLine) -> Result<(), Flaw> {
+        let FileLine { name, sha256, base64 } = line;
+        let bytes = match STANDARD.decode(base64) {
+            Ok(bytes) => bytes,
+            Err(why) => return Err(Flaw::Base64 { file: name, why }),
+        };
+        if Digest::of(&[&bytes]) != sha256 {
+            return Err(Flaw::File(name));
         }
-        if self.files.insert(name.to_owned(), bytes).is_some() {
-            return Err(format!("`{name}` is there twice"));
+        if self.files.contains_key(&name) {
+            return Err(Flaw::FileTwice(name));
         }
+        self.files.insert(name, bytes);
         Ok(())
     }
 
-    fn child(&mut self, members: Members<'_>) -> Result<(), String> {
-        let header = self.header.as_ref().ok_or("it is no recording")?;
+    fn child(&mut self, line: ChildLine) -> Result<(), Flaw> {
+        let header = self.header.as_ref().ok_or(Flaw::NoRecording)?;
         if header.version == BEFORE {
-            return Err(format!("`{BEFORE}` has no children"));
+            return Err(Flaw::Children);
         }
-        let child = Child::read(members, header.run, &self.children)?;
+        let child = Child::of(line, header.run, &self.children)?;
         self.children.push(child);
         Ok(())
     }
 
     /// The place of a step's run, and its manifest.
-    fn run_of(&self, step: &Step) -> Result<(usize, Digest), String> {
-        let header = self.header.as_ref().ok_or("it is no recording")?;
+    fn run_of(&self, step: &Step) -> Result<(usize, Digest), Flaw> {
+        let header = self.header.as_ref().ok_or(Flaw::NoRecording)?;
         let Some(run) = step.run else { return Ok((0, header.manifest)) };
         let found = children::place_of(&self.children, &run);
-        let (place, child) = found.ok_or_else(|| format!("step {} is of no run", step.number))?;
+        let (place, child) = found.ok_or(Flaw::NoRun(step.number))?;
         Ok((place, child.manifest))
     }
 
-    fn step(&mut self, json: &Json, text: &[u8]) -> Result<(), String> {
-        let (members, step) = (Members(json), Step::read(json)?);
+    fn step(&mut self, step: Step, text: &[u8]) -> Result<(), Flaw> {
         let number = u64::try_from(self.places.len()).unwrap_or(u64::MAX).saturating_add(1);
         if step.number != number {
-            return Err(format!("step {} stands where step {number} should", step.number));
+            return Err(Flaw::Number { found: step.number, expected: number });
         }
-        step.is_bound(members)?;
+        step.is_bound()?;
         let (run, manifest) = self.run_of(&step)?;
-        let told = step.input.as_ref().and_then(|input| input.get("agent")?.get("manifest"));
-        if told.is_some_and(|told| told.as_str() != Some(&manifest.prefixed())) {
-            return Err(format!("step {number} is of another manifest"));
+        let told = step.input.as_ref().and_then(|input| input.document.agent.manifest);
+        if told.is_some_and(|told| told.0 != manifest) {
+            return Err(Flaw::Manifest(number));
         }
         self.places.push(Place {
             number,
             run,
             tool: step.tool,
             redacted: step.redacted,
-            after: members.number("after")?,
-            end: members.number("end")?,
+            after: step.after,
+            end: step.end,
             offset: self.offset,
             length: text.len(),
             line: Digest::of(&[text]),
@@ -262,52 +250,36 @@ impl Reading {
         Ok(())
     }
 
-    fn end(&mut self, members: Members<'_>) -> Result<(), String> {
+    fn end(&mut self, line: &EndLine) -> Result<(), Flaw> {
         let steps = u64::try_from(self.places.len()).unwrap_or(u64::MAX);
-        if members.number("steps")? != steps {
-            return Err(format!("{steps} steps are there, and it says another number"));
+        if line.steps != steps {
+            return Err(Flaw::Steps(steps));
         }
         let found = Digest::from_bytes(self.hashed.clone().finalize().into());
-        if members.digest("sha256")? != found {
-            return Err("it was changed: its digest is not that of its lines".into());
+        if line.sha256 != found {
+            return Err(Flaw::Changed);
         }
         self.ended = true;
         Ok(())
     }
 
     /// Header and tools of a recording that is complete.
-    fn whole(&mut self) -> Result<(Header, Json), String> {
+    fn whole(&mut self) -> Result<(Header, Json), Flaw> {
         if !self.ended {
-            return Err("it is cut off: the last line is missing".into());
+            return Err(Flaw::Unended);
         }
-        let header = self.header.take().ok_or("it is empty")?;
-        let manifest = self.files.get("agent.yaml").ok_or("it carries no manifest")?;
+        let header = self.header.take().ok_or(Flaw::Empty)?;
+        let manifest = self.files.get(children::MANIFEST).ok_or(Flaw::NoManifest)?;
         if Digest::of(&[manifest]) != header.manifest {
-            return Err("the manifest it carries is another than it was recorded under".into());
+            return Err(Flaw::OtherManifest);
         }
         for child in &self.children {
             let manifest = self.files.get(&child.file());
             if manifest.is_none_or(|manifest| Digest::of(&[manifest]) != child.manifest) {
-                return Err(format!("it carries no manifest of its child run {}", child.run));
+                return Err(Flaw::ChildManifest(child.run));
             }
         }
-        let tools = self.tools.take().ok_or("it carries no tools")?;
+        let tools = self.tools.take().ok_or(Flaw::NoTools)?;
         Ok((header, tools))
     }
-}
-
-fn header(members: Members<'_>) -> Result<Header, String> {
-    let version = members.text("v")?;
-    if ![VERSION, BEFORE].contains(&version) {
-        return Err(format!("it is `{version}`, this build reads `{VERSION}` and `{BEFORE}`"));
-    }
-    let seed = members.maybe("seed").map(|text| Seed::parse(text).ok_or("`seed` is malformed"));
-    Ok(Header {
-        version: version.to_owned(),
-        run: RunId::parse(members.text("run")?).ok_or("`run` is malformed")?,
-        agent: members.text("agent")?.to_owned(),
-        manifest: members.digest("manifest")?,
-        opened_at: members.time("opened_at")?,
-        seed: seed.transpose()?,
-    })
 }

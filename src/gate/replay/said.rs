@@ -8,69 +8,45 @@ use crate::domain::id::CallId;
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::Outcome;
 use crate::enforce::Recorded;
-use crate::policy::input::Left;
+use crate::policy::input::Document;
+use crate::record::{self, call};
 
 /// What counts of reasons: what they say in words names lines of files.
-pub(super) fn codes(reasons: Option<&Json>) -> Json {
-    let of = |reason: &Json, name: &str| reason.get(name).cloned().unwrap_or(Json::Null);
-    let code = |reason: &Json| {
-        Json::object([("code", of(reason, "code")), ("detail", of(reason, "detail"))])
+pub(super) fn codes(reasons: &[call::Reason]) -> Json {
+    let code = |reason: &call::Reason| {
+        let text = |text: &str| Json::from(text);
+        Json::object([("code", text(&reason.code)), ("detail", text(&reason.detail))])
     };
-    let list = reasons.and_then(Json::as_array).unwrap_or_default();
-    list.iter().map(code).collect::<Vec<_>>().into()
+    reasons.iter().map(code).collect()
 }
 
 /// What was said against a call that no policy judged.
 pub(super) fn reasons(step: &Step) -> Vec<Reason> {
-    let text = |reason: &Json, name: &str| {
-        reason.get(name).and_then(Json::as_str).map(str::to_owned).unwrap_or_default()
-    };
-    let list = step.decided("reasons").and_then(Json::as_array).unwrap_or_default();
-    if step.ended.get("kind").and_then(Json::as_str) == Some("call.expired") {
+    if step.ended.kind == record::Kind::CallExpired.as_str() {
         let message = "nobody approved it in time".to_owned();
         let (code, rule) = (Code::CallExpired, "approval".to_owned());
         return vec![Reason { code, detail: String::new(), message, rule }];
     }
-    let reason = |reason: &Json| {
+    let reason = |reason: &call::Reason| {
         Some(Reason {
-            code: Code::parse(&text(reason, "code"))?,
-            detail: text(reason, "detail"),
-            message: text(reason, "message"),
-            rule: text(reason, "rule"),
+            code: Code::parse(&reason.code)?,
+            detail: reason.detail.to_string(),
+            message: reason.message.to_string(),
+            rule: reason.rule.to_string(),
         })
     };
-    list.iter().filter_map(reason).collect()
+    step.decision.reasons.iter().filter_map(reason).collect()
 }
 
 /// What the policy was told of the run.
-pub(super) fn told(input: &Json) -> Recorded {
-    let number = |part: &str, name: &str| {
-        input.get(part).and_then(|part| part.get(name)).and_then(Json::as_u64).unwrap_or(0)
-    };
-    let text = |pool: &Json, name: &str| {
-        pool.get(name).and_then(Json::as_str).map(str::to_owned).unwrap_or_default()
-    };
-    let amount = |pool: &Json, name: &str| pool.get(name).and_then(Json::as_u64).unwrap_or(0);
-    let pools = input.get("pools").and_then(Json::as_array).unwrap_or_default();
-    let attested = input.get("context").and_then(|context| context.get("attested"));
-    let attested = attested.and_then(Json::as_object).into_iter().flatten();
+pub(super) fn told(input: &Document) -> Recorded {
     Recorded {
-        calls: number("run", "calls"),
-        errors: number("run", "errors"),
-        denied: number("history", "denied"),
-        cost: number("run", "cost"),
-        pools: pools
-            .iter()
-            .map(|pool| Left {
-                name: text(pool, "name"),
-                unit: text(pool, "unit"),
-                left_permille: amount(pool, "left_permille"),
-                size: amount(pool, "size"),
-            })
-            .collect(),
-        attested: attested
-            .map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned()))
-            .collect(),
+        calls: input.run.calls,
+        errors: input.run.errors,
+        denied: input.history.denied,
+        cost: input.run.cost,
+        pools: input.pools.clone(),
+        attested: input.context.attested.clone(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 
+use super::Error;
 use super::fork::Forked;
 use super::recording::Recording;
 use crate::domain::digest::Digest;
@@ -32,26 +33,35 @@ impl Recordings for Shelf {
     async fn prologue(&self, recording: &Digest, at: u64) -> Result<Arc<dyn Prologue>, String> {
         let (path, digest) = (self.dir.join(format!("{}.recording", recording.hex())), *recording);
         let _turn = self.turn.lock().await;
-        let reading = tokio::task::spawn_blocking(move || read(&path, &digest, at));
-        let forked = reading.await.map_err(|e| e.to_string())??;
+        let reading = tokio::task::spawn_blocking(move || read(&path, digest, at));
+        let forked = reading.await.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
         Ok(Arc::new(forked))
     }
 }
 
-fn read(path: &Path, digest: &Digest, at: u64) -> Result<Forked, String> {
-    let named = digest.prefixed();
-    // WHY: where it would lie is no business of whoever asks.
+/// Why no run goes on from a recording, as its agent is told: where files lie is not its business.
+#[derive(Debug, thiserror::Error)]
+enum Unfit {
+    #[error("there is no recording `{}` here", .0.prefixed())]
+    Absent(Digest),
+    #[error("the recording `{}` is not whole", .0.prefixed())]
+    Damaged(Digest),
+    #[error(transparent)]
+    Step(Error),
+}
+
+fn read(path: &Path, digest: Digest, at: u64) -> Result<Forked, Unfit> {
     if !path.is_file() {
-        return Err(format!("there is no recording `{named}` here"));
+        return Err(Unfit::Absent(digest));
     }
     let unfit = |why: &dyn std::fmt::Display| {
         tracing::warn!(file = %path.display(), %why, "a recording that a run was to go on from is not used");
-        format!("the recording `{named}` is not whole")
+        Unfit::Damaged(digest)
     };
     let found = Recording::open(path).map_err(|e| unfit(&e))?;
-    if found.digest != *digest {
+    if found.digest != digest {
         return Err(unfit(&"it is another one than its name says"));
     }
     let volatile = found.volatile().map_err(|e| unfit(&e))?;
-    Forked::new(found, at, volatile).map_err(|e| e.to_string())
+    Forked::new(found, at, volatile).map_err(Unfit::Step)
 }

@@ -3,6 +3,8 @@
 //! The statement names the new bundle, the bundle it is to replace, and who proposed it. It is signed with
 //! the publisher's own SSH key in the namespace [`NAMESPACE`]: a signature made for a call is none here.
 
+use serde::Deserialize;
+
 use super::approvers::Purpose;
 use super::check::{Refused, refuse, signer};
 use super::{Approval, Approvers, Malformed, Word, is_nonce};
@@ -22,7 +24,8 @@ const BYTES_MAX: usize = 2048;
 const AUTHOR_MAX: usize = 128;
 
 /// What is signed: the canonical form (RFC 8785) of exactly these members.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Statement {
     /// The bundle that is to be put in force.
     pub bundle: Digest,
@@ -47,21 +50,14 @@ impl Statement {
         if bytes.len() > BYTES_MAX {
             return Err(Malformed::Long(BYTES_MAX));
         }
-        let json = Json::parse(bytes, &Limits::ENTRY)?;
-        let text = |name| json.get(name).and_then(Json::as_str);
-        let digest = |name| text(name).and_then(Digest::parse);
-        let wrong = |name| move || Malformed::Member(name);
-        let author = text("author").filter(|a| !a.is_empty() && a.len() <= AUTHOR_MAX);
-        let nonce = text("nonce").filter(|nonce| is_nonce(nonce));
-        let statement = Self {
-            bundle: digest("bundle").ok_or_else(wrong("bundle"))?,
-            base: digest("base").ok_or_else(wrong("base"))?,
-            author: author.ok_or_else(wrong("author"))?.to_owned(),
-            expires: text("expires").and_then(Timestamp::parse).ok_or_else(wrong("expires"))?,
-            nonce: nonce.ok_or_else(wrong("nonce"))?.to_owned(),
-            verdict: text("verdict").and_then(Word::parse).ok_or_else(wrong("verdict"))?,
-        };
-        // Whatever else could be written otherwise, and further members, are caught here.
+        let statement: Self = Json::parse(bytes, &Limits::ENTRY)?.read()?;
+        if statement.author.is_empty() || statement.author.len() > AUTHOR_MAX {
+            return Err(Malformed::Name { name: "author", most: AUTHOR_MAX });
+        }
+        if !is_nonce(&statement.nonce) {
+            return Err(Malformed::Member("nonce"));
+        }
+        // Whatever else could be written otherwise is caught here.
         if statement.bytes() == bytes { Ok(statement) } else { Err(Malformed::Canonical) }
     }
 

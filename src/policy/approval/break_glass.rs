@@ -6,15 +6,19 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 use super::approvers::Purpose;
 pub use super::check::Refused;
 use super::check::signer;
+use super::form::of_version;
 use super::{Approval, Approvers, Malformed};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
+use crate::record::List;
 
 /// The SSHSIG namespace of break-glass statements.
 pub const NAMESPACE: &str = "wicketgate-break-glass";
@@ -38,7 +42,8 @@ const REASON_MAX: usize = 1024;
 const NAME_MAX: usize = 256;
 
 /// What is signed: the canonical form (RFC 8785) of exactly these members and `v`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Statement {
     /// Whose gates it is for.
     pub tenant: String,
@@ -63,37 +68,10 @@ impl Statement {
     /// # Errors
     /// See [`Malformed`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
-        const KNOWN: [&str; 8] =
-            ["agent", "expires", "nonce", "not_before", "reason", "tenant", "tools", "v"];
         if bytes.len() > BYTES_MAX {
             return Err(Malformed::Long(BYTES_MAX));
         }
-        let json = Json::parse(bytes, &Limits::FILE)?;
-        let members = json.as_object().ok_or(Malformed::Object)?;
-        if let Some(other) = members.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-            return Err(Malformed::unknown(other));
-        }
-        let text = |name: &'static str| {
-            let text = json.get(name).and_then(Json::as_str);
-            text.ok_or(Malformed::Member(name))
-        };
-        let time =
-            |name: &'static str| Timestamp::parse(text(name)?).ok_or(Malformed::Instant(name));
-        if text("v")? != VERSION {
-            return Err(Malformed::Value { name: "v", expected: VERSION });
-        }
-        let tools = json.get("tools").and_then(Json::as_array).unwrap_or_default();
-        let tools = tools.iter().map(|tool| ToolName::parse(tool.as_str()?)).collect();
-        let tools: Option<Vec<ToolName>> = tools;
-        let statement = Self {
-            tenant: text("tenant")?.to_owned(),
-            agent: text("agent")?.to_owned(),
-            tools: tools.ok_or(Malformed::Member("tools"))?,
-            reason: text("reason")?.to_owned(),
-            not_before: time("not_before")?,
-            expires: time("expires")?,
-            nonce: text("nonce")?.to_owned(),
-        };
+        let statement: Self = of_version(bytes, &Limits::FILE, VERSION)?;
         statement.bounded()?;
         // Whatever else could be written otherwise, and white space, is caught here.
         if statement.bytes() == bytes { Ok(statement) } else { Err(Malformed::Canonical) }
@@ -157,11 +135,13 @@ fn millis(minutes: u64) -> i64 {
 
 /// A statement and the signatures over it: how it travels, and what the entry of a call that ran under it
 /// commits to under the role `approval`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Signed {
     /// The statement's bytes, which are UTF-8.
     pub statement: String,
-    /// SSHSIGs, armored as stock tools write them.
+    /// SSHSIGs, armored as stock tools write them; at most [`SIGNATURES_MAX`] are read.
+    #[serde(deserialize_with = "few")]
     pub signatures: Vec<String>,
 }
 
@@ -169,22 +149,7 @@ impl Signed {
     /// As one JSON object.
     #[must_use]
     pub fn to_json(&self) -> Json {
-        let signatures = self.signatures.iter().map(|one| Json::from(one.as_str()));
-        Json::object([
-            ("statement", Json::from(self.statement.as_str())),
-            ("signatures", signatures.collect::<Vec<_>>().into()),
-        ])
-    }
-
-    /// Reads the object; none if it is not exactly the two, or has more than [`SIGNATURES_MAX`].
-    #[must_use]
-    pub fn of(json: &Json) -> Option<Self> {
-        let signatures = json.get("signatures")?.as_array()?;
-        let texts = signatures.iter().map(|one| one.as_str().map(str::to_owned)).collect();
-        let texts: Option<Vec<String>> = texts;
-        let signatures = texts.filter(|all| all.len() <= SIGNATURES_MAX)?;
-        let statement = json.get("statement")?.as_str()?.to_owned();
-        (json.as_object()?.len() == 2).then_some(Self { statement, signatures })
+        Json::of(self)
     }
 
     /// The payload: canonical JSON.
@@ -196,9 +161,13 @@ impl Signed {
     /// Reads the payload back; none if it is not in canonical form.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let signed = Self::of(&Json::parse(bytes, &Limits::FILE).ok()?)?;
+        let signed: Self = Json::parse(bytes, &Limits::FILE).ok()?.read().ok()?;
         (signed.bytes() == bytes).then_some(signed)
     }
+}
+
+fn few<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    List::<String, SIGNATURES_MAX>::deserialize(from).map(|list| list.to_vec())
 }
 
 /// What a statement is held to besides its list of keys.

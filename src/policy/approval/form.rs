@@ -1,6 +1,9 @@
 //! Why signed bytes are no statement of the form that they should have.
 
-use crate::domain::json;
+use serde::de::DeserializeOwned;
+
+use crate::domain::json::{self, Json, Limits};
+use crate::domain::members::Mismatch;
 
 /// What is wrong with a statement, an order or a proposal.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -17,7 +20,10 @@ pub enum Malformed {
     /// A member that statements of its kind do not have, printable and cut to 64 characters.
     #[error("unknown member `{0}`")]
     Unknown(String),
-    /// A member that is absent, of another type, or out of its bounds.
+    /// A member that is absent or of another type.
+    #[error(transparent)]
+    Shape(Mismatch),
+    /// A member that is absent or out of its bounds.
     #[error("`{0}` is missing or malformed")]
     Member(&'static str),
     /// A member that must have one value.
@@ -28,9 +34,6 @@ pub enum Malformed {
         /// Its only value.
         expected: &'static str,
     },
-    /// A member that is not a time with milliseconds in UTC.
-    #[error("`{0}` is no instant like 2026-11-21T20:05:03.123Z")]
-    Instant(&'static str),
     /// A name that is empty or has more bytes than these.
     #[error("`{name}` is a name of at most {most} bytes")]
     Name {
@@ -66,7 +69,31 @@ pub enum Malformed {
 
 impl Malformed {
     /// A member of this name, which the bytes chose.
-    pub(super) fn unknown(name: &str) -> Self {
+    fn unknown(name: &str) -> Self {
         Self::Unknown(name.chars().filter(|c| !c.is_control()).take(64).collect())
     }
+}
+
+impl From<Mismatch> for Malformed {
+    fn from(mismatch: Mismatch) -> Self {
+        match mismatch {
+            Mismatch::Unknown(name) => Self::unknown(&name),
+            whole if whole.member().is_empty() => Self::Object,
+            member => Self::Shape(member),
+        }
+    }
+}
+
+/// Reads what is signed: the members of `T`, and `v`, which is this version.
+pub(super) fn of_version<T: DeserializeOwned>(
+    bytes: &[u8],
+    limits: &Limits,
+    expected: &'static str,
+) -> Result<T, Malformed> {
+    let mut json = Json::parse(bytes, limits)?;
+    let Json::Object(members) = &mut json else { return Err(Malformed::Object) };
+    if members.remove("v").as_ref().and_then(Json::as_str) != Some(expected) {
+        return Err(Malformed::Value { name: "v", expected });
+    }
+    Ok(json.read()?)
 }

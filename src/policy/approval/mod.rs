@@ -8,11 +8,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Deserializer};
+
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
+use crate::record::List;
 
 pub mod amendment;
 pub mod approvers;
@@ -39,7 +42,8 @@ const BYTES_MAX: usize = 48 * 1024;
 const LAYERS_MAX: usize = 256;
 
 /// What an approver says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Word {
     /// It may run.
     Approve,
@@ -65,13 +69,15 @@ impl Word {
 }
 
 /// What is signed: the canonical form (RFC 8785) of exactly these members.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Statement {
     /// Run, call id, tool and arguments: `call_digest` of the entry `call.held`.
     pub call_digest: Digest,
     /// What the tool was when the call was held; absent if it is none that is known.
     pub definition: Option<Digest>,
     /// Name and digest of each layer of the policy bundle that held it.
+    #[serde(deserialize_with = "layers")]
     pub layers: Vec<(String, Digest)>,
     /// The manifest of the run.
     pub manifest: Digest,
@@ -95,39 +101,10 @@ impl Statement {
         if bytes.len() > BYTES_MAX {
             return Err(Malformed::Long(BYTES_MAX));
         }
-        let json = Json::parse(bytes, &Limits::FILE)?;
-        let members = json.as_object().ok_or(Malformed::Object)?;
-        const KNOWN: [&str; 8] = [
-            "call_digest",
-            "definition",
-            "expires",
-            "layers",
-            "manifest",
-            "nonce",
-            "run",
-            "verdict",
-        ];
-        if let Some(other) = members.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-            return Err(Malformed::unknown(other));
+        let statement: Self = Json::parse(bytes, &Limits::FILE)?.read()?;
+        if !is_nonce(&statement.nonce) {
+            return Err(Malformed::Member("nonce"));
         }
-        let wrong = |name| move || Malformed::Member(name);
-        let text = |name| json.get(name).and_then(Json::as_str);
-        let digest = |name| text(name).and_then(Digest::parse);
-        let definition = match json.get("definition") {
-            None => None,
-            Some(_) => Some(digest("definition").ok_or_else(wrong("definition"))?),
-        };
-        let nonce = text("nonce").filter(|nonce| is_nonce(nonce));
-        let statement = Self {
-            call_digest: digest("call_digest").ok_or_else(wrong("call_digest"))?,
-            definition,
-            layers: layers(json.get("layers")).ok_or_else(wrong("layers"))?,
-            manifest: digest("manifest").ok_or_else(wrong("manifest"))?,
-            run: text("run").and_then(RunId::parse).ok_or_else(wrong("run"))?,
-            expires: text("expires").and_then(Timestamp::parse).ok_or_else(wrong("expires"))?,
-            nonce: nonce.ok_or_else(wrong("nonce"))?.to_owned(),
-            verdict: text("verdict").and_then(Word::parse).ok_or_else(wrong("verdict"))?,
-        };
         // Whatever else could be written otherwise, and white space, is caught here.
         if statement.bytes() == bytes { Ok(statement) } else { Err(Malformed::Canonical) }
     }
@@ -160,21 +137,22 @@ impl Statement {
     }
 }
 
-fn layers(list: Option<&Json>) -> Option<Vec<(String, Digest)>> {
-    let one = |item: &Json| {
-        let digest = item.get("digest").and_then(Json::as_str).and_then(Digest::parse)?;
-        let named = item.as_object()?.len() == 2;
-        let layer = item.get("layer").and_then(Json::as_str).filter(|_| named)?;
-        Some((layer.to_owned(), digest))
-    };
-    let list = list?.as_array().filter(|list| list.len() <= LAYERS_MAX)?;
-    list.iter().map(one).collect()
+fn layers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, Digest)>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Layer {
+        layer: String,
+        digest: Digest,
+    }
+    let list = List::<Layer, LAYERS_MAX>::deserialize(from)?;
+    Ok(list.iter().map(|one| (one.layer.clone(), one.digest)).collect())
 }
 
 /// One approver's word about one hold, its signature checked: what the policy is told of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct Approval {
     /// Who: the subject that the list of approvers gives the key. Quorums count these.
+    #[serde(rename = "approver")]
     pub subject: String,
     /// What the subject may approve as, sorted.
     pub roles: Vec<String>,

@@ -7,8 +7,11 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
+
 use super::approvers::Purpose;
 use super::check::{Refused, refuse, signer};
+use super::form::of_version;
 use super::{Approval, Approvers, Malformed, Signed};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -38,7 +41,8 @@ const AHEAD: std::time::Duration = std::time::Duration::from_secs(300);
 const OBEYED_WITHIN: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
 /// What a statement orders (`order`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Word {
     /// Takes back a stop: of `all`, or of an `agent`, `run`, `tool`, `manifest` or `key`.
     Reinstate,
@@ -49,8 +53,6 @@ pub enum Word {
 }
 
 impl Word {
-    const ALL: [Self; 3] = [Self::Reinstate, Self::Erase, Self::Release];
-
     /// As it is written.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -59,10 +61,6 @@ impl Word {
             Self::Erase => "erase",
             Self::Release => "release",
         }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|word| word.as_str() == text)
     }
 }
 
@@ -107,6 +105,42 @@ pub struct Statement {
     pub previous: Previous,
 }
 
+/// The members of a statement besides `v`.
+#[derive(Deserialize)]
+struct Form {
+    tenant: String,
+    order: Word,
+    target: String,
+    name: String,
+    role: Option<String>,
+    #[serde(default)]
+    payloads: BTreeSet<Digest>,
+    request: Option<String>,
+    reason: String,
+    at: Timestamp,
+    expires: Option<Timestamp>,
+    previous: Digest,
+    previous_seq: u64,
+}
+
+impl From<Form> for Statement {
+    fn from(form: Form) -> Self {
+        Self {
+            tenant: form.tenant,
+            order: form.order,
+            target: form.target,
+            name: form.name,
+            role: form.role,
+            payloads: form.payloads,
+            request: form.request,
+            reason: form.reason,
+            at: form.at,
+            expires: form.expires,
+            previous: Previous { seq: form.previous_seq, digest: form.previous },
+        }
+    }
+}
+
 impl Statement {
     /// Reads the bytes that were signed: canonical form, exactly the members of a statement.
     ///
@@ -116,42 +150,7 @@ impl Statement {
         if bytes.len() > BYTES_MAX {
             return Err(Malformed::Long(BYTES_MAX));
         }
-        let json = Json::parse(bytes, &Limits::ENTRY)?;
-        let wrong = |name| move || Malformed::Member(name);
-        let short = |name: &'static str, most: usize| {
-            let text = json.get(name).and_then(Json::as_str);
-            text.filter(|text| text.len() <= most).ok_or_else(wrong(name))
-        };
-        let text = |name: &'static str| short(name, TEXT_MAX);
-        let time = |name: &'static str| Timestamp::parse(text(name)?).ok_or_else(wrong(name));
-        let word = |name: &'static str| {
-            json.get(name).map(|_| short(name, WORD_MAX).map(str::to_owned)).transpose()
-        };
-        if text("v") != Ok(VERSION) {
-            return Err(Malformed::Value { name: "v", expected: VERSION });
-        }
-        let order = Word::parse(text("order")?).ok_or_else(wrong("order"))?;
-        let digest = Digest::parse(text("previous")?).ok_or_else(wrong("previous"))?;
-        let seq = json.get("previous_seq").and_then(Json::as_u64);
-        let payloads = json.get("payloads").map(|list| {
-            let list = list.as_array().unwrap_or_default().iter();
-            list.map(|one| one.as_str().and_then(Digest::parse)).collect::<Option<_>>()
-        });
-        let statement = Self {
-            tenant: text("tenant")?.to_owned(),
-            order,
-            target: text("target")?.to_owned(),
-            name: text("name")?.to_owned(),
-            role: word("role")?,
-            payloads: payloads
-                .unwrap_or_else(|| Some(BTreeSet::new()))
-                .ok_or_else(wrong("payloads"))?,
-            request: word("request")?,
-            reason: text("reason")?.to_owned(),
-            at: time("at")?,
-            expires: json.get("expires").map(|_| time("expires")).transpose()?,
-            previous: Previous { seq: seq.ok_or_else(wrong("previous_seq"))?, digest },
-        };
+        let statement = Self::from(of_version::<Form>(bytes, &Limits::ENTRY, VERSION)?);
         statement.shaped()?;
         // Further members, and whatever else could be written otherwise, are caught here.
         if statement.bytes() == bytes { Ok(statement) } else { Err(Malformed::Canonical) }
@@ -159,7 +158,15 @@ impl Statement {
 
     /// Refuses members that this order has no use for.
     fn shaped(&self) -> Result<(), Malformed> {
-        if self.reason.trim().is_empty() {
+        let texts =
+            [("tenant", &self.tenant), ("target", &self.target), ("name", &self.name)].into_iter();
+        let words = [("role", &self.role), ("request", &self.request)].into_iter();
+        let words = words.filter_map(|(name, word)| Some((name, word.as_ref()?, WORD_MAX)));
+        let mut bounded = texts.map(|(name, text)| (name, text, TEXT_MAX)).chain(words);
+        if let Some((name, ..)) = bounded.find(|(_, text, most)| text.len() > *most) {
+            return Err(Malformed::Member(name));
+        }
+        if self.reason.trim().is_empty() || self.reason.len() > TEXT_MAX {
             return Err(Malformed::Reason(TEXT_MAX));
         }
         let of_erasures =

@@ -1,10 +1,13 @@
 //! The payload of the entries `approval.granted` and `approval.refused`: statement and signature as texts.
 
+use serde::{Deserialize, Serialize};
+
 use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
 
 /// A statement and the signature over it, as an entry commits to them under the role `approval`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Signed {
     /// The statement's bytes, which are UTF-8.
     pub statement: String,
@@ -16,18 +19,13 @@ impl Signed {
     /// The payload: canonical JSON of exactly these two.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
-        canonical::bytes(&Json::object([
-            ("statement", Json::from(self.statement.as_str())),
-            ("signature", Json::from(self.signature.as_str())),
-        ]))
+        canonical::bytes(&Json::of(self))
     }
 
     /// Reads the payload back; none if it is not the canonical form of exactly the two.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let json = Json::parse(bytes, &Limits::FILE).ok()?;
-        let text = |name| json.get(name).and_then(Json::as_str).map(str::to_owned);
-        let signed = Self { statement: text("statement")?, signature: text("signature")? };
+        let signed: Self = Json::parse(bytes, &Limits::FILE).ok()?.read().ok()?;
         (signed.bytes() == bytes).then_some(signed)
     }
 }

@@ -1,8 +1,10 @@
 //! Digests, salted commitments and the call digest: every hash the product makes of its own values.
 
+use serde::{Deserialize, Deserializer};
 use sha2::{Digest as _, Sha256};
 
 use super::canonical;
+use super::closed;
 use super::id::{CallId, RunId, ToolName};
 
 /// A SHA-256 value (32 bytes). Shown as 64 lowercase hex digits.
@@ -70,6 +72,13 @@ impl Digest {
     #[must_use]
     pub fn prefixed(&self) -> String {
         format!("sha256:{}", self.hex())
+    }
+}
+
+/// With `sha256:` before the digits or without: where one spelling counts, `HexDigest` and `TaggedDigest` are it.
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        closed::read(from, "64 lowercase hex digits", Self::parse)
     }
 }
 

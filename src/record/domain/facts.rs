@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use super::digest::Digest;
 use super::id::ToolName;
 use super::tier::Tier;
@@ -32,7 +34,7 @@ pub struct ToolFacts {
 }
 
 /// Something the firewall saw in arguments (`input.findings[]`).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 pub struct Finding {
     /// `email`, `card`, `iban`, `us_ssn`, …
     pub kind: String,

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use super::reader::{Read, Reader};
 
 /// A JSON value that every conforming parser reads the same way.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Json {
     /// `null`
+    #[default]
     Null,
     /// `true` or `false`
     Bool(bool),
@@ -150,14 +151,6 @@ impl Json {
         Self::Object(members.into_iter().map(|(k, v)| (k.into(), v)).collect())
     }
 
-    /// This value as a type that says what it may hold.
-    ///
-    /// # Errors
-    /// The first member that departs from the type, and how.
-    pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_value(self.to_serde())
-    }
-
     /// A value of ours as JSON; `null` where it has no form in JSON.
     #[must_use]
     pub fn of(value: &impl serde::Serialize) -> Self {
@@ -168,10 +161,10 @@ impl Json {
         match value {
             serde_json::Value::Null => Self::Null,
             serde_json::Value::Bool(truth) => Self::Bool(*truth),
-            serde_json::Value::Number(n) => match (n.as_i64(), n.as_f64()) {
+            serde_json::Value::Number(n) => match (n.as_i64(), n.as_u64()) {
                 (Some(n), _) => Self::Int(n.clamp(-INT_MAX, INT_MAX)),
-                (None, Some(n)) if n.fract() == 0.0 => Self::Int(INT_MAX),
-                (None, n) => n.map_or(Self::Null, Self::Float),
+                (None, Some(_)) => Self::Int(INT_MAX),
+                (None, None) => n.as_f64().map_or(Self::Null, Self::Float),
             },
             serde_json::Value::String(text) => Self::String(text.clone()),
             serde_json::Value::Array(items) => items.iter().map(Self::from_serde).collect(),

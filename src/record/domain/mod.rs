@@ -15,6 +15,7 @@ pub mod effect;
 pub mod facts;
 pub mod id;
 pub mod json;
+pub mod members;
 pub mod near;
 pub mod outcome;
 pub mod pointer;

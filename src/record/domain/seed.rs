@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::closed::textual;
 use super::digest::Digest;
 
 /// 64 bits that are drawn once for a run and shown to its agent. No secret: nobody is to guess anything
@@ -44,6 +45,8 @@ impl fmt::Display for Seed {
         write!(f, "{:016x}", self.0)
     }
 }
+
+textual!(Seed, "16 lowercase hex digits", "^[0-9a-f]{16}$");
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Deserialize;
+
 use super::case::Case;
 use super::flaw::{Bad, Flaw, Missing};
 use super::orders::{self, Orders};
@@ -307,12 +309,11 @@ pub(super) fn known(
     Ok(Approvers::parse_for(purpose, text)?)
 }
 
-/// Who an entry or a policy's input says approved.
-pub(super) fn recorded(json: &Json, subject: &str) -> Option<Approval> {
-    let text = |name| json.get(name).and_then(Json::as_str).map(str::to_owned);
-    let roles = json.get("roles").and_then(Json::as_array)?;
-    let roles = roles.iter().map(|role| role.as_str().map(str::to_owned)).collect::<Option<_>>()?;
-    Some(Approval { subject: text(subject)?, roles, key: text("key")? })
+/// Who had approved the call, as the policy was told.
+#[derive(Deserialize)]
+struct ApprovalsInput {
+    #[serde(default)]
+    approvals: Vec<Approval>,
 }
 
 /// Holds what the policy was told against who approved; whether its input is opened. `released`: what runs
@@ -326,10 +327,10 @@ fn told(
     let input = line.entry.draft.committed(Role::PolicyInput);
     let payload = input.and_then(|input| material.payloads.0.get(&input.c.0));
     let Some(Payload::Opened { body, .. }) = payload else { return Ok(false) };
-    let input = Json::parse(body, &Limits::FILE)?;
-    let list = input.get("approvals").and_then(Json::as_array).unwrap_or_default();
-    let of_given = |item: &Json| recorded(item, "approver").is_some_and(|a| given.contains(&a));
-    if !list.iter().all(of_given) {
+    let list = Json::parse(body, &Limits::FILE)?.read::<ApprovalsInput>();
+    // Approvals of another form are none that were given.
+    let list = list.map_err(|_| Flaw::Ungiven)?.approvals;
+    if !list.iter().all(|approval| given.contains(approval)) {
         return Err(Flaw::Ungiven);
     }
     if list.is_empty() && released && !breaks_glass(line) {

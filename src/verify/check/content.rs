@@ -12,7 +12,6 @@ use crate::bundle::{
 };
 use crate::crypto::dsse;
 use crate::domain::digest::Digest;
-use crate::domain::json::Json;
 use crate::entries::amended::Amendments;
 use crate::entries::{Damage, Line};
 use crate::payloads::{Is, Payload, Payloads, Why};
@@ -243,10 +242,7 @@ fn stated(
     payloads: &Payloads,
     exporter: &Exporter,
 ) -> Outcome {
-    let mut asked = case.predicate.get("query").cloned().unwrap_or(Json::Null);
-    if let Json::Object(members) = &mut asked {
-        members.remove("requested_by");
-    }
+    let asked = statement::asked(&case.predicate);
     let Some(query) = Query::from_json(&asked) else {
         return Outcome::Invalid("the statement's query is malformed".into());
     };

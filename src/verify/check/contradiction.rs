@@ -3,6 +3,7 @@
 use super::same;
 use crate::domain::digest::Digest;
 use crate::domain::json;
+use crate::domain::members::Mismatch;
 use crate::domain::time::Timestamp;
 use crate::policy::fault;
 use crate::policy::rego::ENGINE;
@@ -29,12 +30,12 @@ pub(super) enum Error {
     Input(#[from] json::Error),
     #[error("the policy's input is not in canonical form")]
     Form,
-    #[error("the policy's input is no object")]
-    Object,
+    #[error("the policy's input: {0}")]
+    Shape(Mismatch),
     #[error("the policy's input has other members than it may have")]
     Members,
     #[error("the policy was told another `{0}` than is recorded")]
-    Member(String),
+    Member(&'static str),
     #[error("decided by a policy that had ended")]
     Ended,
     #[error("the policy was told of other runs above than the run was opened below")]
@@ -65,10 +66,6 @@ pub(super) enum Error {
     TwoTimes,
     #[error("the policy was told another time at which the run was opened")]
     OpenedAt,
-    #[error("the policy was told no `observe`")]
-    NoObserve,
-    #[error("`observe` is a list of layers")]
-    Observe,
     #[error("the policy was told of other observing layers than it has")]
     Observing,
     #[error("no arguments are committed to")]

@@ -9,7 +9,7 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::entries::Damage;
-use crate::statement::{PAYLOAD_TYPE, PREDICATE, STATEMENT};
+use crate::statement::{PAYLOAD_TYPE, PREDICATE, STATEMENT, StatementForm, SubjectForm};
 use crate::trust::Trust;
 
 /// Checks envelope, names and digests; the predicate, if the statement can be read at all.
@@ -60,36 +60,24 @@ fn statement(files: &Files) -> Result<(Subjects, Json), Damage> {
     let bad = |why: String| Damage::new("B2", why);
     let text = files.get(MANIFEST).ok_or_else(|| bad(format!("no `{MANIFEST}`")))?;
     let json = Json::parse(text, &Limits::FILE).map_err(|e| bad(format!("`{MANIFEST}`: {e}")))?;
-    let is = |name, wanted| json.get(name).and_then(Json::as_str) == Some(wanted);
-    if !is("_type", STATEMENT) || !is("predicateType", PREDICATE) {
+    let form: StatementForm = json.read().map_err(|e| bad(format!("`{MANIFEST}`: {e}")))?;
+    if form.kind != STATEMENT || form.predicate_type != PREDICATE {
         return Err(bad(format!("`{MANIFEST}` is no statement about an evidence bundle")));
-    }
-    if json.as_object().is_none_or(|members| members.len() != 4) {
-        return Err(bad(format!("`{MANIFEST}` has members nobody knows")));
     }
     if canonical::bytes(&json) != text {
         return Err(bad(format!("`{MANIFEST}` is not in its one form")));
     }
-    let list = json.get("subject").and_then(Json::as_array);
-    let list = list.ok_or_else(|| bad(format!("`{MANIFEST}` has no subjects")))?;
     let mut subjects = Subjects::new();
-    for subject in list {
-        let name = subject.get("name").and_then(Json::as_str).unwrap_or_default();
-        let digest = subject.get("digest").and_then(|d| d.get("sha256")).and_then(Json::as_str);
-        let members = |json: &Json| json.as_object().map_or(0, |members| members.len());
-        let alone = members(subject) == 2 && subject.get("digest").map_or(0, members) == 1;
-        let digest = digest
-            .filter(|_| alone)
-            .and_then(Digest::parse)
-            .ok_or_else(|| bad(format!("subject `{name}` has no SHA-256, or more than that")))?;
-        if !plain(name) {
+    for SubjectForm { name, digest } in form.subject {
+        if !plain(&name) {
             return Err(bad(format!("subject `{name}` has no plain name")));
         }
-        if subjects.insert(name.to_owned(), digest).is_some() {
+        if subjects.contains_key(&name) {
             return Err(bad(format!("subject `{name}` is there twice")));
         }
+        subjects.insert(name, digest.sha256.0);
     }
-    Ok((subjects, json.get("predicate").cloned().unwrap_or(Json::Null)))
+    Ok((subjects, form.predicate))
 }
 
 fn names(files: &Files, subjects: &Subjects) -> Result<(), Damage> {

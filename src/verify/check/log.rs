@@ -7,11 +7,10 @@ use super::report::{Outcome, Report, Told};
 use crate::bundle::{
     FLEET, FLEET_ENTRIES, FOLDER, Files, LINES, NOTE, OLDER, PATHS, RANGE_PROOF, chain_folder,
 };
-use crate::contents::Paths;
+use crate::contents::{PathForm, Paths, PathsForm};
 use crate::crypto::consistency::verifies_consistency;
 use crate::crypto::merkle::verifies_inclusion;
 use crate::crypto::note::Checkpoint;
-use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::{self, Json, Limits};
 use crate::entries::epochs::Epochs;
@@ -295,19 +294,17 @@ pub(super) fn proofs(
     let json =
         Json::parse(text, &Limits::FILE).map_err(|e| ProofError::Json(name.to_owned(), e))?;
     let bad = || ProofError::Malformed(name.to_owned());
-    if json.get("v").and_then(Json::as_str) != Some(version) {
+    let file: PathsForm = json.read().map_err(|_| bad())?;
+    if file.v != version {
         return Err(bad());
     }
     let mut proofs = Paths::new();
-    for proof in json.get("proofs").and_then(Json::as_array).ok_or_else(bad)? {
-        let number = proof.get(key).and_then(Json::as_u64).ok_or_else(bad)?;
-        let path = proof.get("path").and_then(Json::as_array).ok_or_else(bad)?;
+    for PathForm { seq, old, path } in file.proofs {
+        let number = if key == "seq" { seq } else { old }.ok_or_else(bad)?;
         if path.len() > PATH_MAX {
             return Err(ProofError::Long(name.to_owned(), path.len()));
         }
-        let path: Option<Vec<Digest>> =
-            path.iter().map(|hash| hash.as_str().and_then(Digest::parse)).collect();
-        if proofs.insert(number, path.ok_or_else(bad)?).is_some() {
+        if proofs.insert(number, path).is_some() {
             return Err(ProofError::Twice(name.to_owned(), number));
         }
     }

@@ -17,6 +17,7 @@ mod contradiction;
 mod files;
 mod flaw;
 mod glass;
+mod input;
 mod lists;
 mod log;
 mod observed;

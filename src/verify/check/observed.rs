@@ -3,7 +3,10 @@
 use crate::record::Role;
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
 use super::case::Case;
+use super::input::Time;
 use super::report::{Outcome, Report};
 use crate::bundle::Files;
 use crate::domain::digest::Digest;
@@ -41,7 +44,7 @@ enum Error {
     #[error("not enforced, and no policy was asked")]
     NoInput,
     #[error("the policy's input: {0}")]
-    Input(#[from] json::Error),
+    ObservedInput(#[from] json::Error),
     #[error("the policy's input names no time")]
     NoTime,
     #[error("the policy was told {told}, and the entry is of {recorded}")]
@@ -129,6 +132,14 @@ struct JudgedAt {
     layers: Option<Vec<String>>,
 }
 
+/// What the policy was told of time and layers.
+#[derive(Deserialize)]
+struct ObservedInput {
+    time: Time,
+    #[serde(default)]
+    observe: Vec<String>,
+}
+
 /// From the recorded input where it is opened, else from the entry's own time.
 fn judged_at(material: &Material<'_>, line: &Line) -> Result<JudgedAt, Error> {
     let ts = line.entry.ts;
@@ -138,13 +149,11 @@ fn judged_at(material: &Material<'_>, line: &Line) -> Result<JudgedAt, Error> {
         let earliest = Timestamp::from_millis(ts.millis().saturating_sub(SKEW_MILLIS));
         return Ok(JudgedAt { earliest, layers: None });
     };
-    let input = Json::parse(body, &Limits::FILE)?;
-    let time = input.get("time").and_then(|time| time.get("rfc3339")).and_then(Json::as_str);
-    let at = time.and_then(Timestamp::parse).ok_or(Error::NoTime)?;
+    let input: ObservedInput =
+        Json::parse(body, &Limits::FILE)?.read().map_err(|_| Error::NoTime)?;
+    let at = input.time.rfc3339;
     if at.millis().abs_diff(ts.millis()) > SKEW_MILLIS.unsigned_abs() {
         return Err(Error::Time { told: at, recorded: ts });
     }
-    let told = input.get("observe").and_then(Json::as_array).unwrap_or_default();
-    let told = told.iter().map(|layer| layer.as_str().unwrap_or_default().to_owned()).collect();
-    Ok(JudgedAt { earliest: at, layers: Some(told) })
+    Ok(JudgedAt { earliest: at, layers: Some(input.observe) })
 }

@@ -11,7 +11,7 @@ use crate::population::{Cause, Pulse, population, pulse};
 use crate::query::{Filter, Query};
 use crate::record::Kind;
 use crate::scope::{Scope, Strand};
-use crate::statement::Exporter;
+use crate::statement::{Exporter, asked, query};
 
 /// How a population is not what its query asks for.
 #[derive(Debug, thiserror::Error)]
@@ -61,15 +61,11 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
 fn filter(case: &Case<'_>) -> Result<Filter, Error> {
     let text = case.files.get(POPULATION).ok_or(Error::Query)?;
     let json = Json::parse(text, &Limits::FILE)?;
-    let query = json.get("query").ok_or(Error::Query)?;
-    let mut said = case.predicate.get("query").cloned().unwrap_or(Json::Null);
-    if let Json::Object(members) = &mut said {
-        members.remove("requested_by");
-    }
-    if said != *query {
+    let query = query(&json).ok_or(Error::Query)?;
+    if asked(&case.predicate) != query {
         return Err(Error::OtherQuery);
     }
-    match Query::from_json(query) {
+    match Query::from_json(&query) {
         Some(Query::Population(filter)) => Ok(filter),
         Some(Query::Run(_) | Query::Range { .. }) | None => Err(Error::Query),
     }

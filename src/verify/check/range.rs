@@ -3,6 +3,7 @@
 use super::log::ProofError;
 use super::report::Outcome;
 use crate::bundle::Files;
+use crate::contents::RangeForm;
 use crate::crypto::merkle;
 use crate::crypto::note::Checkpoint;
 use crate::crypto::range::{RangeProof, verifies_range};
@@ -10,6 +11,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::{Json, Limits};
 use crate::entries::Line;
+use crate::record::HexDigest;
 use crate::scope::{Span, Strand};
 
 /// `v` of a range proof.
@@ -37,29 +39,20 @@ fn parse(name: &str, text: &[u8]) -> Result<Proof, ProofError> {
     let file = || name.to_owned();
     let json = Json::parse(text, &Limits::FILE).map_err(|e| ProofError::Json(file(), e))?;
     let bad = || ProofError::Malformed(file());
-    let members = json.as_object().ok_or_else(bad)?;
-    if members.len() != 6 || json.get("v").and_then(Json::as_str) != Some(VERSION) {
+    let form: RangeForm = json.read().map_err(|_| bad())?;
+    if form.v != VERSION {
         return Err(bad());
     }
-    let number = |name| json.get(name).and_then(Json::as_u64).ok_or_else(bad);
-    let side = |name| -> Result<Vec<Digest>, ProofError> {
-        let list = json.get(name).and_then(Json::as_array).ok_or_else(bad)?;
-        if list.len() > SIDE_MAX {
-            return Err(ProofError::Long(file(), list.len()));
+    let side = |hashes: Vec<HexDigest>| {
+        if hashes.len() > SIDE_MAX {
+            return Err(ProofError::Long(file(), hashes.len()));
         }
-        let hashes: Option<Vec<Digest>> = list
-            .iter()
-            .map(|hash| {
-                let hash = hash.as_str()?;
-                Digest::parse(hash).filter(|digest| digest.hex() == hash)
-            })
-            .collect();
-        hashes.ok_or_else(bad)
+        Ok(hashes.into_iter().map(|hash| hash.0).collect())
     };
     Ok(Proof {
-        span: Span { from: number("from")?, to: number("to")? },
-        size: number("size")?,
-        proof: RangeProof { left: side("left")?, right: side("right")? },
+        span: Span { from: form.from, to: form.to },
+        size: form.size,
+        proof: RangeProof { left: side(form.left)?, right: side(form.right)? },
     })
 }
 

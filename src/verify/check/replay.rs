@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::case::Case;
 use super::contradiction::{Error, Gap};
+use super::input::Input;
 use super::report::{Outcome, Report};
 use super::same::same;
 use crate::approval::Approval;
@@ -126,10 +127,12 @@ impl Replay<'_> {
         let Some((opened_at, opened)) = opened else {
             return Ok(Made::Cannot(Gap::Opening));
         };
-        let told = Told { material, opened, opened_at, files: self.files, line, input: &input };
+        let files = self.files;
         let Some(engine) = self.engine(&digest)? else {
             return Ok(Made::Cannot(Gap::Policy(digest)));
         };
+        let input = Input::of(&input)?;
+        let told = Told { material, opened, opened_at, files, line, input };
         told.fits(engine)?;
         if !told.arguments()? {
             return Ok(Made::Cannot(Gap::Arguments));
@@ -137,7 +140,7 @@ impl Replay<'_> {
         if detail_of_error(line) == Some("deadline") {
             return Ok(Made::Cannot(Gap::Deadline));
         }
-        let observing = !told.observe()?.is_empty();
+        let observing = !told.input.observe.is_empty();
         let answered = policy::ask(engine, body, observing);
         if matches!(answered, Err(EngineError::Deadline(_))) {
             return Ok(Made::Cannot(Gap::Slow));
@@ -199,67 +202,41 @@ struct Told<'a> {
     opened_at: Timestamp,
     files: &'a Files,
     line: &'a Line,
-    input: &'a Json,
+    input: Input,
 }
 
 impl Told<'_> {
     /// Whether the input speaks of this very call, by this agent, in this run, at this time.
     fn fits(&self, engine: &RegoEngine) -> Result<(), Error> {
-        const MEMBERS: [&str; 16] = [
-            "agent",
-            "approvals",
-            "args",
-            "break_glass",
-            "call",
-            "context",
-            "effect",
-            "findings",
-            "history",
-            "observe",
-            "pools",
-            "quorum",
-            "run",
-            "time",
-            "tool",
-            "v",
-        ];
-        let members = self.input.as_object().ok_or(Error::Object)?;
-        if !members.keys().map(String::as_str).eq(MEMBERS) {
-            return Err(Error::Members);
-        }
         let draft = &self.line.entry.draft;
         let opened = self.opened;
         let run = self.material.run.to_string();
         let decision = self.line.decision().ok_or(Error::NoDecision)?;
         let manifest = opened.manifest.to_string();
         let definition = decision.definition.map(|digest| digest.prefixed());
+        let Input { v, agent, call, run: told, tool, .. } = &self.input;
         let pairs = [
-            ("v", None, Some(input::VERSION)),
-            ("agent", Some("id"), Some(opened.agent.as_str())),
-            ("agent", Some("version"), Some(opened.version.as_str())),
-            ("agent", Some("manifest"), Some(manifest.as_str())),
-            ("agent", Some("binding"), Some(decision.binding.as_str())),
-            ("agent", Some("binding"), Some(opened.binding.as_str())),
-            ("run", Some("id"), Some(run.as_str())),
-            ("run", Some("mode"), Some(opened.mode.as_str())),
-            ("tool", Some("name"), draft.tool.as_ref().map(|tool| tool.as_str())),
-            ("tool", Some("tier"), decision.tier.map(Tier::as_str)),
-            ("tool", Some("definition"), definition.as_deref()),
-            ("call", Some("id"), draft.call.as_ref().map(|call| call.as_str())),
+            ("v", v, Some(input::VERSION)),
+            ("agent.id", &agent.id, Some(opened.agent.as_str())),
+            ("agent.version", &agent.version, Some(opened.version.as_str())),
+            ("agent.manifest", &agent.manifest, Some(manifest.as_str())),
+            ("agent.binding", &agent.binding, Some(decision.binding.as_str())),
+            ("agent.binding", &agent.binding, Some(opened.binding.as_str())),
+            ("run.id", &told.id, Some(run.as_str())),
+            ("run.mode", &told.mode, Some(opened.mode.as_str())),
+            ("tool.name", &tool.name, draft.tool.as_ref().map(|tool| tool.as_str())),
+            ("tool.tier", &tool.tier, decision.tier.map(Tier::as_str)),
+            ("tool.definition", &tool.definition, definition.as_deref()),
+            ("call.id", &call.id, draft.call.as_ref().map(|call| call.as_str())),
         ];
         let incognito = opened.incognito.is_some();
-        // Inputs of an earlier version do not say it.
-        if self.at("run").get("incognito").is_some_and(|told| told.as_bool() != Some(incognito)) {
-            return Err(Error::Member("run.incognito".to_owned()));
+        if told.incognito.is_some_and(|told| told != incognito) {
+            return Err(Error::Member("run.incognito"));
         }
-        for (part, name, recorded) in pairs {
-            let (told, shown) = match name {
-                Some(name) => (self.at(part).get(name), format!("{part}.{name}")),
-                None => (self.input.get(part), part.to_owned()),
-            };
-            if recorded.is_none() || told.and_then(Json::as_str) != recorded {
-                return Err(Error::Member(shown));
-            }
+        if let Some((name, ..)) =
+            pairs.into_iter().find(|(_, told, recorded)| Some(told.as_str()) != *recorded)
+        {
+            return Err(Error::Member(name));
         }
         self.approvals(engine)?;
         self.delegation(opened)?;
@@ -273,26 +250,18 @@ impl Told<'_> {
         self.observing(engine, at)
     }
 
-    fn at(&self, name: &str) -> &Json {
-        self.input.get(name).unwrap_or(&Json::Null)
-    }
-
     /// The runs above, as the run's opening tells them.
     fn delegation(&self, opened: &RunOpened) -> Result<(), Error> {
         let recorded = Json::of(&opened.delegation.as_deref().unwrap_or_default());
-        if self.at("agent").get("delegation") == Some(&recorded) {
-            Ok(())
-        } else {
-            Err(Error::Delegation)
-        }
+        if self.input.agent.delegation == recorded { Ok(()) } else { Err(Error::Delegation) }
     }
 
     /// The labels the run was opened with, which are claims.
     fn labels(&self, opened: &RunOpened) -> Result<(), Error> {
         let labels = opened.labels.iter().map(|label| (&*label.k, Json::from(&*label.v)));
         let labels = Json::object(labels);
-        let told = [self.at("run").get("labels"), self.at("context").get("claimed")];
-        if told.iter().all(|told| *told == Some(&labels)) { Ok(()) } else { Err(Error::Labels) }
+        let told = [&self.input.run.labels, &self.input.context.claimed];
+        if told.iter().all(|told| **told == labels) { Ok(()) } else { Err(Error::Labels) }
     }
 
     /// Owner, labels and binding, where the manifest is here. That it is the manifest is A1.
@@ -303,14 +272,11 @@ impl Told<'_> {
         let bytes = there.find(|bytes| Some(Digest::of(&[bytes])) == digest);
         let Some(bytes) = bytes else { return Ok(()) };
         let value: serde_json::Value = yaml::from_slice(bytes, AGENT)?;
-        let text = value.get("metadata").map(ToString::to_string).unwrap_or_default();
-        let metadata = Json::parse(text.as_bytes(), &Limits::FILE).unwrap_or(Json::Null);
-        let agent = self.at("agent");
-        let owner = metadata.get("owner").cloned().unwrap_or_else(|| Json::from(""));
-        let none = Json::Object(BTreeMap::new());
-        if agent.get("owner") != Some(&owner)
-            || agent.get("labels") != Some(metadata.get("labels").unwrap_or(&none))
-        {
+        let part = |name: &str| value.pointer(name).map(Json::of);
+        let owner = part("/metadata/owner").unwrap_or_else(|| Json::from(""));
+        let labels = part("/metadata/labels").unwrap_or_else(|| Json::Object(BTreeMap::new()));
+        let agent = &self.input.agent;
+        if agent.owner != owner || agent.labels != labels {
             return Err(Error::Owner);
         }
         self.accepted(value.pointer("/spec").unwrap_or(&serde_json::Value::Null))
@@ -336,9 +302,7 @@ impl Told<'_> {
             return Err(Error::Binding);
         }
         let demand = Binding::parse(said("/binding/tier3").unwrap_or("observed"));
-        let agent = self.at("agent");
-        let told = agent.get("tier3").map_or(Some("observed"), Json::as_str);
-        let told = told.and_then(Binding::parse);
+        let told = Binding::parse(self.input.agent.tier3.as_deref().unwrap_or("observed"));
         let below = self.opened.delegation.is_some();
         if told.is_some() && (told == demand || below && told > demand) {
             return Ok(());
@@ -359,15 +323,15 @@ impl Told<'_> {
         let granted: Vec<Json> =
             self.granted().map(|approval| input::approval_json(&approval)).collect();
         // What was said before the span is not read.
-        if !self.material.cut.begin && *self.at("approvals") != Json::Array(granted) {
+        if !self.material.cut.begin && self.input.approvals != Json::Array(granted) {
             return Err(Error::Approvals);
         }
-        if *self.at("quorum") != input::quorum_json(engine.by_hand()) {
+        if self.input.quorum != input::quorum_json(engine.by_hand()) {
             return Err(Error::Quorum);
         }
         // Whether that order holds is P4.
         let broken = broken(self.line);
-        if *self.at("break_glass") == input::break_glass_json(broken.as_ref()) {
+        if self.input.break_glass == input::break_glass_json(broken.as_ref()) {
             Ok(())
         } else {
             Err(Error::BreakGlass)
@@ -376,38 +340,26 @@ impl Told<'_> {
 
     /// The counters stand in the input twice.
     fn counters(&self) -> Result<(), Error> {
-        let (run, history) = (self.at("run"), self.at("history"));
-        let same = ["calls", "errors"].iter().all(|name| run.get(name) == history.get(name));
+        let same = self.input.run.counters == self.input.history;
         if same { Ok(()) } else { Err(Error::Counters) }
     }
 
     /// When the policy was asked: close to the entry's own time, and spelt out right.
     fn time(&self) -> Result<Timestamp, Error> {
-        let read =
-            |part: &Json, name| part.get(name).and_then(Json::as_str).and_then(Timestamp::parse);
         let close = |at: Timestamp, of: Timestamp| {
             at.millis().abs_diff(of.millis()) <= SKEW_MILLIS.unsigned_abs()
         };
-        let time = self.at("time");
-        let at = read(time, "rfc3339").ok_or(Error::NoTime)?;
+        let at = self.input.asked_at()?;
         if !close(at, self.line.entry.ts) {
             return Err(Error::Time { told: at, recorded: self.line.entry.ts });
         }
-        if input::time_json(at) != *time {
+        if input::time_json(at) != self.input.time {
             return Err(Error::TwoTimes);
         }
-        let begun = read(self.at("run"), "opened_at");
-        if !begun.is_some_and(|begun| close(begun, self.opened_at)) {
+        if !close(self.input.run.opened_at, self.opened_at) {
             return Err(Error::OpenedAt);
         }
         Ok(at)
-    }
-
-    /// The layers the policy was told observe.
-    fn observe(&self) -> Result<Vec<&str>, Error> {
-        let told = self.at("observe").as_array().ok_or(Error::NoObserve)?;
-        let told: Option<Vec<&str>> = told.iter().map(Json::as_str).collect();
-        told.ok_or(Error::Observe)
     }
 
     fn observing(&self, engine: &RegoEngine, at: Timestamp) -> Result<(), Error> {
@@ -416,11 +368,8 @@ impl Told<'_> {
             Some(Tier::T0 | Tier::T1 | Tier::T2) => engine.observing(at),
             Some(Tier::T3) | None => Vec::new(),
         };
-        if self.observe()?.into_iter().eq(layers.iter().map(|(layer, _)| *layer)) {
-            Ok(())
-        } else {
-            Err(Error::Observing)
-        }
+        let told = self.input.observe.iter().map(String::as_str);
+        if told.eq(layers.iter().map(|(layer, _)| *layer)) { Ok(()) } else { Err(Error::Observing) }
     }
 
     /// Whether the arguments are disclosed; if so they are those the policy was told, and what the
@@ -433,12 +382,12 @@ impl Told<'_> {
             return Ok(false);
         };
         // Keyed with the salt of the arguments, of which an effect is made.
-        let effect = derived(salt, &[b"effect:", &canonical::bytes(self.at("effect"))]);
+        let effect = derived(salt, &[b"effect:", &canonical::bytes(&self.input.effect)]);
         let recorded = self.line.decision().and_then(|decision| decision.effect);
         if recorded != Some(Digest::from_bytes(effect)) {
             return Err(Error::Effect);
         }
-        if canonical::bytes(self.at("args")) != *body {
+        if canonical::bytes(&self.input.args) != *body {
             return Err(Error::Arguments);
         }
         // What counts as a finding may change from version to version.
@@ -448,9 +397,9 @@ impl Told<'_> {
             .and_then(|line| line.get::<WriterStarted>())
             .is_some_and(|w| w.version == env!("CARGO_PKG_VERSION"))
         {
-            let seen = firewall::findings(self.at("args"));
+            let seen = firewall::findings(&self.input.args);
             let seen: Vec<Json> = seen.iter().map(input::finding_json).collect();
-            if Json::from(seen) != *self.at("findings") {
+            if Json::from(seen) != self.input.findings {
                 return Err(Error::Findings);
             }
         }

@@ -10,9 +10,11 @@ use std::collections::BTreeSet;
 
 use super::bundle::{Files, POPULATION, RANGE};
 use super::scope::Scope;
-use super::survey::{Noted, Survey, list, text};
+use super::survey::{Noted, Survey};
+use super::views::DecisionView;
 use crate::domain::canonical;
 use crate::domain::json::Json;
+use crate::record::run::RunOpened;
 
 /// What the mapping is, and is not.
 pub const MEANING: &str = "Each row names material in this bundle that supports a requirement, and the \
@@ -154,7 +156,7 @@ fn material(survey: &Survey<'_>, need: Need) -> Material {
     match need {
         Need::Entries => entries(survey.entries.iter()),
         Need::DecidedByPolicy => {
-            let count = survey.decisions().filter(|d| !text(d, "policy").is_empty()).count();
+            let count = survey.decisions().filter(|d| !d.policy.is_empty()).count();
             let policies: Vec<String> =
                 survey.named("policy/").map(|(name, _)| name.to_owned()).collect();
             let count = if policies.is_empty() { 0 } else { count };
@@ -164,10 +166,8 @@ fn material(survey: &Survey<'_>, need: Need) -> Material {
         Need::Held => also(entries(survey.of_kinds(&["call.held"])), DECISION),
         Need::Trouble => trouble(survey),
         Need::Redaction => {
-            let redacts = |d: &&Json| {
-                let told = d.get("decision").unwrap_or(&Json::Null);
-                list(told, "obligations").iter().any(|o| text(o, "type") == "redact")
-            };
+            let redacts =
+                |d: &&DecisionView| d.decision.obligations.iter().any(|o| o.r#type == "redact");
             with(survey.decisions().filter(redacts).count(), &[DECISION], Vec::new())
         }
         Need::Manifest => {
@@ -188,13 +188,12 @@ fn material(survey: &Survey<'_>, need: Need) -> Material {
             with(count, &[TOOL_TRACE], Vec::new())
         }
         Need::Definitions => {
-            let pinned =
-                |d: &&Json| d.get("decision").is_some_and(|d| d.get("definition").is_some());
+            let pinned = |d: &&DecisionView| d.decision.definition.is_some();
             with(survey.decisions().filter(pinned).count(), &[DECISION], Vec::new())
         }
         Need::Parents => {
             let named = |noted: &&Noted| {
-                noted.entry.get("data").is_some_and(|data| data.get("parent").is_some())
+                noted.entry.draft.get::<RunOpened>().is_some_and(|run| run.parent.is_some())
             };
             entries(survey.of_kinds(&["run.opened"]).filter(named))
         }
@@ -241,8 +240,9 @@ fn entries<'a>(found: impl Iterator<Item = &'a Noted>) -> Material {
 /// What went wrong, and what a limit stopped.
 fn trouble(survey: &Survey<'_>) -> Material {
     let limit = |noted: &&Noted| {
-        let reasons = noted.entry.get("data").map(|data| list(data, "reasons"));
-        reasons.unwrap_or_default().iter().any(|reason| text(reason, "code").starts_with("limit."))
+        let decision = noted.entry.draft.body.decision();
+        let reasons = decision.map_or(&[][..], |decision| decision.reasons);
+        reasons.iter().any(|reason| reason.code.starts_with("limit."))
     };
     let stopped = survey.of_kinds(&["call.denied"]).filter(limit);
     entries(survey.of_kinds(&["call.failed", "call.unknown"]).chain(stopped))

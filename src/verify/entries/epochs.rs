@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use serde::Deserialize;
+
 use super::read::{Damage, Line};
 use crate::crypto::dsse;
 use crate::crypto::keys::PublicKey;
@@ -12,9 +14,10 @@ use crate::crypto::note::{self, Checkpoint};
 use crate::domain::canonical;
 use crate::domain::id::{Epoch, Seq};
 use crate::domain::json::{self, Json, Limits};
+use crate::domain::members;
 use crate::domain::time::Timestamp;
 use crate::record::chain::{Certificate, ChainGenesis, WriterStarted};
-use crate::record::{Entry, Kind};
+use crate::record::{Base64, Entry, Kind};
 
 /// DSSE payload type of a writer's certificate.
 pub const CERTIFICATE: &str = "application/vnd.wicketgate.writer-certificate.v1+json";
@@ -194,11 +197,6 @@ impl Epochs {
     }
 }
 
-fn key(text: &str) -> Option<PublicKey> {
-    let bytes = <[u8; 32]>::try_from(STANDARD.decode(text).ok()?).ok()?;
-    PublicKey::from_bytes(&bytes)
-}
-
 /// How a certificate is not of the writer that brings it.
 #[derive(Debug, thiserror::Error)]
 enum Mismatch {
@@ -206,18 +204,29 @@ enum Mismatch {
     Json(#[from] json::Error),
     #[error("the certificate is not in canonical form")]
     Canonical,
-    #[error("the certificate is not an object")]
-    Object,
-    #[error("the certificate has other members than it may have")]
-    Members,
+    #[error("certificate: {0}")]
+    Members(#[from] members::Mismatch),
     #[error("the certificate is for another epoch")]
     Epoch,
     #[error("the certificate is for another key")]
     Key,
-    #[error("the certificate has no `not_after`")]
-    Ends,
     #[error("the certificate had expired at {0}")]
     Expired(Timestamp),
+}
+
+/// What a certificate says; of image, pod and slot nothing is checked here.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CertificateForm {
+    epoch: Epoch,
+    key: Base64<32>,
+    not_after: Timestamp,
+    #[serde(rename = "image_digest")]
+    _image_digest: String,
+    #[serde(rename = "pod")]
+    _pod: String,
+    #[serde(rename = "slot")]
+    _slot: String,
 }
 
 /// Whether the certificate's body speaks of this writer.
@@ -226,25 +235,15 @@ fn certified(body: &[u8], line: &Line, writer: &PublicKey) -> Result<(), Mismatc
     if canonical::bytes(&json) != body {
         return Err(Mismatch::Canonical);
     }
-    const MEMBERS: [&str; 6] = ["epoch", "image_digest", "key", "not_after", "pod", "slot"];
-    let members = json.as_object().ok_or(Mismatch::Object)?;
-    if !members.keys().map(String::as_str).eq(MEMBERS) {
-        return Err(Mismatch::Members);
-    }
-    if json.get("epoch").and_then(Json::as_u64) != Some(line.entry.epoch) {
+    let certificate: CertificateForm = json.read()?;
+    if certificate.epoch != line.entry.epoch {
         return Err(Mismatch::Epoch);
     }
-    let certified = json.get("key").and_then(Json::as_str).and_then(key);
-    if certified.as_ref() != Some(writer) {
+    if PublicKey::from_bytes(&certificate.key.0).as_ref() != Some(writer) {
         return Err(Mismatch::Key);
     }
-    let until = json
-        .get("not_after")
-        .and_then(Json::as_str)
-        .and_then(Timestamp::parse)
-        .ok_or(Mismatch::Ends)?;
-    if line.entry.ts > until {
-        return Err(Mismatch::Expired(until));
+    if line.entry.ts > certificate.not_after {
+        return Err(Mismatch::Expired(certificate.not_after));
     }
     Ok(())
 }

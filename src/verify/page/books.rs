@@ -7,19 +7,19 @@ use crate::bundle;
 use crate::controls as mapping;
 use crate::crypto::note::SignatureLine;
 use crate::domain::json::Json;
-use crate::survey::{Noted, Signed, Survey, list, number, text};
+use crate::record::chain::{AnchorObserved, ChainGenesis, WriterStarted};
+use crate::survey::{Noted, Signed, Survey};
+use crate::views::{ChainView, PopulationView};
 
 /// Rows of a table of the books; the rest is in the file that is named.
 const ROWS_MAX: usize = 200;
 
 /// What was asked, and what each log has of it.
 pub(super) fn population(survey: &Survey<'_>) -> Markup {
-    let none = Json::Null;
-    let part = |name: &str| survey.population.get(name).unwrap_or(&none);
-    let chains = list(&survey.population, "chains");
+    let PopulationView { query, totals, chains } = &survey.population;
     html! {
-        h3 { "Asked" } pre { (pretty(part("query"))) }
-        h3 { "Found in all" } pre { (pretty(part("totals"))) }
+        h3 { "Asked" } pre { (pretty(query)) }
+        h3 { "Found in all" } pre { (pretty(totals)) }
         table {
             thead { tr { th scope="col" { "Log" } th scope="col" { "Span" } th scope="col" { "Entries" } th scope="col" { "Runs" } th scope="col" { "Calls" } th scope="col" { "Gaps" } th scope="col" { "Signs of life" } } }
             tbody { @for chain in chains.iter().take(ROWS_MAX) { (chain_row(chain)) } }
@@ -28,26 +28,20 @@ pub(super) fn population(survey: &Survey<'_>) -> Markup {
     }
 }
 
-fn chain_row(chain: &Json) -> Markup {
-    let none = Json::Null;
-    let beats = chain.get("heartbeats").unwrap_or(&none);
-    let tests = chain.get("enforcement_tests");
-    let postures = chain.get("postures");
-    let calls: Vec<String> = list(chain, "calls")
-        .iter()
-        .map(|c| format!("{} {}", number(c, "v"), text(c, "k")))
-        .collect();
+fn chain_row(chain: &ChainView) -> Markup {
+    let beats = &chain.heartbeats;
+    let calls: Vec<String> = chain.calls.iter().map(|c| format!("{} {}", c.v, c.k)).collect();
     html! {
         tr {
-            td { code { (text(chain, "origin")) } }
-            td { (number(chain, "from")) " to " (number(chain, "to")) }
-            td { (number(chain, "entries")) }
-            td { (number(chain, "runs")) }
+            td { code { (chain.origin) } }
+            td { (chain.from) " to " (chain.to) }
+            td { (chain.entries) }
+            td { (chain.runs) }
             td { (calls.join(", ")) }
-            td { @if list(chain, "gaps").is_empty() { "none" } @else { pre { (pretty(chain.get("gaps").unwrap_or(&none))) } } }
-            td { (number(beats, "count")) ", longest gap " (number(beats, "longest_gap_ms")) " ms of " (number(beats, "declared_ms")) " ms declared"
-                @if let Some(tests) = tests { "; tests of its own enforcement: " (number(tests, "count")) ", failed " (number(tests, "failed")) ", last " (text(tests, "last")) }
-                @if let Some(told) = postures { "; agents' reports of their isolation, their own word: " (number(told, "count")) ", failed " (number(told, "failed")) ", last " (text(told, "last")) } }
+            td { @if chain.gaps.is_empty() { "none" } @else { pre { (pretty(&Json::Array(chain.gaps.clone()))) } } }
+            td { (beats.count) ", longest gap " (beats.longest_gap_ms) " ms of " (beats.declared_ms) " ms declared"
+                @if let Some(tests) = &chain.enforcement_tests { "; tests of its own enforcement: " (tests.count) ", failed " (tests.failed) ", last " (tests.last) }
+                @if let Some(told) = &chain.postures { "; agents' reports of their isolation, their own word: " (told.count) ", failed " (told.failed) ", last " (told.last) } }
         }
     }
 }
@@ -89,12 +83,11 @@ pub(super) fn time(survey: &Survey<'_>) -> Markup {
 }
 
 fn anchor(noted: &Noted) -> Markup {
-    let none = Json::Null;
-    let data = noted.entry.get("data").unwrap_or(&none);
+    let Some(seen) = noted.entry.draft.get::<AnchorObserved>() else { return html! {} };
     html! { tr {
-        td { (text(data, "source")) " " code { (text(data, "name")) } ", seen as entry " (number(&noted.entry, "seq")) " of " code { (noted.file) } }
-        td { (moment(text(data, "time"))) }
-        td { "entries after it were written after that time; it is about " code { (text(data, "log")) } " at " (number(data, "size")) }
+        td { (seen.source) " " code { (seen.name) } ", seen as entry " (noted.entry.seq) " of " code { (noted.file) } }
+        td { (moment(&seen.time.to_string())) }
+        td { "entries after it were written after that time; it is about " code { (seen.log) } " at " (seen.size) }
     } }
 }
 
@@ -128,8 +121,8 @@ pub(super) fn log(survey: &Survey<'_>) -> Markup {
         table {
             thead { tr { th scope="col" { "Key" } th scope="col" { "In" } th scope="col" { "Value" } } }
             tbody {
-                @for noted in genesis.take(ROWS_MAX) { (key_row("enrolment key", noted, "enrolment_key")) }
-                @for noted in writers.take(ROWS_MAX) { (key_row("writer key", noted, "writer_key")) }
+                @for noted in genesis.take(ROWS_MAX) { (key_row("enrolment key", noted)) }
+                @for noted in writers.take(ROWS_MAX) { (key_row("writer key", noted)) }
             }
         }
         @if survey.fleet.is_empty() {
@@ -156,12 +149,14 @@ fn head_row(head: &Signed) -> Markup {
     } }
 }
 
-fn key_row(what: &str, noted: &Noted, name: &str) -> Markup {
-    let data = noted.entry.get("data").unwrap_or(&Json::Null);
+fn key_row(what: &str, noted: &Noted) -> Markup {
+    let draft = &noted.entry.draft;
+    let writer = draft.get::<WriterStarted>().map(|started| started.writer_key);
+    let key = writer.or_else(|| draft.get::<ChainGenesis>().map(|genesis| genesis.enrolment_key));
     html! { tr {
-        td { (what) ", epoch " (number(&noted.entry, "epoch")) }
-        td { code { (noted.file) } ", entry " (number(&noted.entry, "seq")) }
-        td { code { (text(data, name)) } }
+        td { (what) ", epoch " (noted.entry.epoch) }
+        td { code { (noted.file) } ", entry " (noted.entry.seq) }
+        td { code { @if let Some(key) = key { (key) } } }
     } }
 }
 
@@ -173,10 +168,10 @@ fn entries<'a>(found: impl Iterator<Item = &'a Noted>) -> Markup {
             table {
                 thead { tr { th scope="col" { "Entry" } th scope="col" { "Time" } th scope="col" { "What" } th scope="col" { "Says" } } }
                 tbody { @for noted in found.iter().take(ROWS_MAX) { tr {
-                    td .n { (number(&noted.entry, "seq")) }
-                    td { (moment(text(&noted.entry, "ts"))) }
-                    td { (text(&noted.entry, "kind")) }
-                    td { pre { (pretty(noted.entry.get("data").unwrap_or(&Json::Null))) } }
+                    td .n { (noted.entry.seq) }
+                    td { (moment(&noted.entry.ts.to_string())) }
+                    td { (noted.kind()) }
+                    td { pre { (pretty(&noted.data())) } }
                 } } }
             }
             @if found.len() > ROWS_MAX { p { "And " (found.len().saturating_sub(ROWS_MAX)) " more in " code { (bundle::FLEET_ENTRIES) } "." } }

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::words::count;
-use crate::domain::json::Json;
+use crate::record::chain::ChainGenesis;
 use crate::scope::Scope;
 use crate::statement::Exporter;
-use crate::survey::{Story, Survey, list, number, text};
+use crate::survey::{Story, Survey};
+use crate::views::RunView;
 
 /// What no bundle of this version proves, whatever its checks say.
 pub const NOT_PROVEN: [&str; 7] = [
@@ -57,11 +58,11 @@ impl Sums {
     fn of(story: &Story) -> Self {
         let mut last: BTreeMap<&str, &str> = BTreeMap::new();
         for decision in &story.decisions {
-            last.insert(text(decision, "call"), text(decision, "verdict"));
+            last.insert(&decision.call, &decision.verdict);
         }
         let mut sums = Self::default();
         for call in &story.calls {
-            let count = match last.get(text(call, "call")).copied() {
+            let count = match last.get(call.call.as_str()).copied() {
                 Some("allow") => &mut sums.allowed,
                 Some("deny") => &mut sums.refused,
                 Some("require_approval") => &mut sums.waiting,
@@ -75,17 +76,17 @@ impl Sums {
 
 fn run_lead(story: &Story) -> Markup {
     let run = &story.run;
-    let opening = run.get("opening").unwrap_or(&Json::Null);
+    let opening = &run.opening;
     let Sums { allowed, refused, waiting, undecided } = Sums::of(story);
     let calls = story.calls.len();
-    let unenforced = number(run, "unenforced");
+    let unenforced = run.unenforced;
     html! {
-        "The agent " strong { (text(opening, "agent")) " " (text(opening, "version")) }
+        "The agent " strong { (opening.agent) " " (opening.version) }
         " asked for " (count(calls, "call", "calls")) ": "
         (allowed) " allowed, " (refused) " refused, " (waiting) " held for a person and not decided after that"
         @if undecided > 0 { ", " (undecided) " without a decision here" }
         ". The run is "
-        @match text(run, "status") {
+        @match run.status.as_str() {
             "sealed" => "sealed: nothing can be added to it.",
             "open" => { strong { "OPEN" } ": more may have happened since." },
             _ => "cut by the ends of what was exported.",
@@ -149,7 +150,7 @@ fn proven(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
             "H1 E1 E2 S1 S2",
         ));
     }
-    if survey.runs.iter().any(|story| text(&story.run, "status") == "sealed") {
+    if survey.runs.iter().any(|story| story.run.status == "sealed") {
         all.push(("nothing is missing in a sealed run: its entries are numbered, linked and counted by its seal".to_owned(), "S3 S4"));
     }
     if survey.decisions().next().is_some() {
@@ -218,15 +219,14 @@ fn own_limits(survey: &Survey<'_>) -> Vec<String> {
     let mut say = |there: bool, what: &str| all.extend(there.then(|| what.to_owned()));
     let stories = || survey.runs.iter().map(|story| &story.run);
     say(
-        stories().any(|run| text(run, "status") == "open"),
+        stories().any(|run| run.status == "open"),
         "that the run is complete: it is OPEN, more may have happened since",
     );
     say(
-        stories().any(|run| text(run, "status") == "cut"),
+        stories().any(|run| run.status == "cut"),
         "runs that begin before or end after the span are not complete here",
     );
-    let bound =
-        |run: &Json, word: &str| run.get("opening").map(|o| text(o, "binding")) == Some(word);
+    let bound = |run: &RunView, word: &str| run.opening.binding == word;
     say(
         stories().any(|run| bound(run, "claimed")),
         "model and instructions: they are the agent's own claim, nobody observed them",
@@ -236,7 +236,7 @@ fn own_limits(survey: &Survey<'_>) -> Vec<String> {
         "which model and instructions ran: the agent claimed none",
     );
     say(
-        stories().any(|run| number(run, "unenforced") > 0),
+        stories().any(|run| run.unenforced > 0),
         "that every decision was obeyed: some were recorded and not enforced (observe mode)",
     );
     let seen = !survey.witnesses().is_empty() || !survey.tokens().is_empty();
@@ -271,13 +271,14 @@ fn whose(survey: &Survey<'_>, exporter: &Exporter) -> Vec<(&'static str, Markup)
         html! { "the holder of the evidence key (" code { "manifest.dsse.json" } "), on " (exporter.at) " by the exporter's clock" },
     )];
     let written = survey.of_kinds(&["writer.started"]).count();
-    let enrolled = survey.of_kinds(&["chain.genesis"]).filter_map(|noted| noted.entry.get("data"));
-    for data in enrolled.take(1) {
+    let enrolled = survey.of_kinds(&["chain.genesis"]);
+    let enrolled = enrolled.filter_map(|noted| noted.entry.draft.get::<ChainGenesis>());
+    for genesis in enrolled.take(1) {
         all.push((
             "Written by",
             html! {
                 (count(written, "writer", "writers")) " whose keys are certified by the enrolment key "
-                code { (text(data, "enrolment_key")) } ". Compare it with the one you were given."
+                code { (genesis.enrolment_key) } ". Compare it with the one you were given."
             },
         ));
     }
@@ -291,10 +292,7 @@ fn whose(survey: &Survey<'_>, exporter: &Exporter) -> Vec<(&'static str, Markup)
         ));
     }
     if let (Some(first), Some(last)) = (survey.entries.first(), survey.entries.last()) {
-        all.push((
-            "Time, as the writer says",
-            html! { (text(&first.entry, "ts")) " to " (text(&last.entry, "ts")) },
-        ));
+        all.push(("Time, as the writer says", html! { (first.entry.ts) " to " (last.entry.ts) }));
     }
     let (witnessed, stamped) = (survey.witnesses(), survey.tokens().len());
     let seen = match (witnessed.is_empty(), stamped) {
@@ -310,7 +308,7 @@ fn whose(survey: &Survey<'_>, exporter: &Exporter) -> Vec<(&'static str, Markup)
     all.push(("Seen by", html! { (seen) }));
     let approvals = survey.of_kinds(&["approval.granted", "approval.refused"]).count();
     all.push(("Approved by", html! { (if approvals == 0 { "nobody: no approval is recorded here" } else { "see Approvals" }) }));
-    let logs = list(&survey.population, "chains").len();
+    let logs = survey.population.chains.len();
     if logs > 0 {
         all.push(("Logs asked", html! { (logs) }));
     }

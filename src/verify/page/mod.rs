@@ -16,7 +16,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::bundle::Files;
 use super::scope::Scope;
 use super::statement::Exporter;
-use super::survey::{Survey, text};
+use super::survey::Survey;
 use crate::domain::digest::Digest;
 
 pub use first::NOT_PROVEN;
@@ -84,7 +84,7 @@ fn policy() -> String {
 
 fn title(survey: &Survey<'_>) -> String {
     match (survey.scope, survey.runs.as_slice()) {
-        (Scope::Run, [story]) => format!("Evidence of run {}", text(&story.run, "run")),
+        (Scope::Run, [story]) => format!("Evidence of run {}", story.run.run),
         (Scope::Run, _) => "Evidence of a run".to_owned(),
         (Scope::Range, _) => "Evidence of a span of a log".to_owned(),
         (Scope::Population, _) => "Evidence of a population".to_owned(),

@@ -1,11 +1,16 @@
 //! The runs: who, under what, every decision with its reasons, every call with inputs and outputs.
 
 use maud::{Markup, html};
+use serde::Deserialize;
 
 use super::words::{count, event, moment, outcome, payload, verdict};
 use crate::bundle::word_files;
-use crate::domain::json::Json;
-use crate::survey::{Noted, Story, Survey, list, number, text};
+use crate::record::Text;
+use crate::record::call::{Obligation, Release};
+use crate::survey::{Noted, Story, Survey};
+use crate::views::{
+    AboveView, AuthView, CallView, DecisionView, EventView, PlaceView, ReplayView, StepView,
+};
 
 /// Calls that are shown with their content; the rest are in `tool_trace.json`.
 const CALLS_MAX: usize = 500;
@@ -26,65 +31,43 @@ pub(super) fn about(survey: &Survey<'_>) -> Markup {
 }
 
 /// How the caller proved who it is: method, uid, SPIFFE id and certificate, as far as there are any.
-fn through(auth: &Json) -> String {
-    let uid = auth.get("uid").and_then(Json::as_u64).map(|uid| format!("uid {uid}"));
-    let texts = ["method", "spiffe", "certificate"].map(|name| text(auth, name).to_owned());
-    let [method, spiffe, certificate] = texts;
+fn through(auth: &AuthView) -> String {
+    let AuthView { method, uid, spiffe, certificate } = auth.clone();
+    let uid = uid.map(|uid| format!("uid {uid}"));
     let all = [Some(method), uid, Some(spiffe), Some(certificate)].into_iter().flatten();
     all.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 fn run(story: &Story) -> Markup {
-    let (run, none) = (&story.run, Json::Null);
-    let opening = run.get("opening").unwrap_or(&none);
-    let auth = opening.get("auth").unwrap_or(&none);
-    let at =
-        |name: &str| run.get(name).map(|place| text(place, "ts").to_owned()).unwrap_or_default();
-    let labels: Vec<String> = list(opening, "labels")
-        .iter()
-        .map(|label| format!("{} = {}", text(label, "k"), text(label, "v")))
-        .collect();
-    let listed =
-        |name: &str| -> Vec<&str> { list(opening, name).iter().filter_map(Json::as_str).collect() };
-    let ended: Vec<String> = run
-        .get("seal")
-        .map(|seal| list(seal, "calls"))
-        .unwrap_or_default()
-        .iter()
-        .map(|told| format!("{} {}", number(told, "v"), text(told, "k")))
-        .collect();
-    let runs_below: Vec<&str> = list(run, "delegated").iter().filter_map(Json::as_str).collect();
-    let instructions = listed("instructions").join(", ");
+    let (run, opening) = (&story.run, &story.run.opening);
+    let at = |place: &Option<PlaceView>| {
+        place.as_ref().map(|place| place.ts.clone()).unwrap_or_default()
+    };
+    let labels: Vec<String> =
+        opening.labels.iter().map(|label| format!("{} = {}", label.k, label.v)).collect();
+    let ended: Vec<String> =
+        run.seal.calls.iter().map(|told| format!("{} {}", told.v, told.k)).collect();
     let rows: Vec<(&str, String)> = vec![
-        ("Run", text(run, "run").to_owned()),
-        ("Agent", format!("{} {}", text(opening, "agent"), text(opening, "version"))),
-        ("Model", text(opening, "model").to_owned()),
-        ("Instructions (SHA-256)", instructions),
-        ("Known how", binding(text(opening, "binding")).to_owned()),
-        ("Manifest", text(opening, "manifest").to_owned()),
-        ("Mode", text(opening, "mode").to_owned()),
-        ("Asked through", through(auth)),
+        ("Run", run.run.clone()),
+        ("Agent", format!("{} {}", opening.agent, opening.version)),
+        ("Model", opening.model.clone()),
+        ("Instructions (SHA-256)", opening.instructions.join(", ")),
+        ("Known how", binding(&opening.binding).to_owned()),
+        ("Manifest", opening.manifest.clone()),
+        ("Mode", opening.mode.clone()),
+        ("Asked through", through(&opening.auth)),
         ("Labels (claims)", labels.join(", ")),
-        (
-            "Delegated by",
-            list(opening, "delegation").iter().map(above).collect::<Vec<_>>().join(", then "),
-        ),
-        ("Its manifest is known how", delegate(text(opening, "delegate")).to_owned()),
-        ("Delegated to runs", runs_below.join(", ")),
-        ("Goes on from", opening.get("replay").map(forked).unwrap_or_default()),
-        ("Opened", at("opened")),
-        ("Sealed", at("sealed")),
+        ("Delegated by", opening.delegation.iter().map(above).collect::<Vec<_>>().join(", then ")),
+        ("Its manifest is known how", delegate(&opening.delegate).to_owned()),
+        ("Delegated to runs", run.delegated.join(", ")),
+        ("Goes on from", forked(&opening.replay)),
+        ("Opened", at(&run.opened)),
+        ("Sealed", at(&run.sealed)),
         ("Ends of its calls", ended.join(", ")),
-        (
-            "Policies",
-            list(run, "policies").iter().filter_map(Json::as_str).collect::<Vec<_>>().join(", "),
-        ),
+        ("Policies", run.policies.join(", ")),
         (
             "Incognito",
-            opening
-                .get("incognito")
-                .map(|_| "yes: payloads were not stored".to_owned())
-                .unwrap_or_default(),
+            if opening.incognito { "yes: payloads were not stored" } else { "" }.to_owned(),
         ),
     ];
     html! {
@@ -95,17 +78,16 @@ fn run(story: &Story) -> Markup {
 }
 
 /// One of the runs above, the first one first.
-fn above(one: &Json) -> String {
-    format!("{} {} in run {}", text(one, "id"), text(one, "version"), text(one, "run"))
+fn above(one: &AboveView) -> String {
+    format!("{} {} in run {}", one.id, one.version, one.run)
 }
 
 /// The recorded run that a run goes on from; empty for any other.
-fn forked(replay: &Json) -> String {
-    match replay.get("at").and_then(Json::as_u64) {
+fn forked(replay: &ReplayView) -> String {
+    match replay.at {
         Some(at) => format!(
             "step {at} of run {}; before that its agent was answered from the recording {}, and nothing was executed",
-            text(replay, "run"),
-            text(replay, "recording")
+            replay.run, replay.recording
         ),
         None => String::new(),
     }
@@ -146,54 +128,53 @@ pub(super) fn decisions(survey: &Survey<'_>) -> Markup {
     }
 }
 
-fn decided(survey: &Survey<'_>, decision: &Json) -> Markup {
-    let none = Json::Null;
-    let (at, told) =
-        (decision.get("at").unwrap_or(&none), decision.get("decision").unwrap_or(&none));
-    let seq = number(at, "seq");
-    let duties: Vec<String> = list(told, "obligations").iter().map(duty).collect();
-    let enforced = decision.get("enforced").and_then(Json::as_bool) != Some(false);
+fn decided(survey: &Survey<'_>, decision: &DecisionView) -> Markup {
+    let (seq, told) = (decision.at.seq, &decision.decision);
+    let duties: Vec<String> = told.obligations.iter().map(duty).collect();
+    let enforced = decision.enforced != Some(false);
     html! {
         tr {
             td .n { (seq) }
-            td { (moment(text(at, "ts"))) }
-            td { code { (text(decision, "call")) } }
-            td { code { (text(decision, "tool")) } br; span .small { "risk tier " (text(told, "tier")) } }
+            td { (moment(&decision.at.ts)) }
+            td { code { (decision.call) } }
+            td { code { (decision.tool) } br; span .small { "risk tier " (told.tier) } }
             td {
-                span .word { (verdict(text(decision, "verdict"))) }
+                span .word { (verdict(&decision.verdict)) }
                 @if !enforced { br; span .word { "NOT ENFORCED" } }
             }
             td {
-                @if let Some(rule) = decision.get("rule").and_then(Json::as_str) { code { (rule) } }
-                @for reason in list(told, "reasons") {
+                @if let Some(rule) = &decision.rule { code { (rule) } }
+                @for reason in &told.reasons {
                     p {
-                        code { (text(reason, "code")) @if !text(reason, "detail").is_empty() { "/" (text(reason, "detail")) } }
-                        ": " (text(reason, "message"))
-                        @if !text(reason, "rule").is_empty() { " " span .small { "by " (text(reason, "rule")) } }
+                        code { (reason.code) @if !reason.detail.is_empty() { "/" (reason.detail) } }
+                        ": " (reason.message)
+                        @if !reason.rule.is_empty() { " " span .small { "by " (reason.rule) } }
                     }
                 }
                 @if !duties.is_empty() { p { (duties.join("; ")) } }
                 @if let Some((commitment, opened)) = survey.policy_input(seq) {
                     p .small { "Input of the policy: " (if opened { "" } else { "not disclosed, commitment " }) code { @if opened { "payloads/" (commitment) ".bin" } @else { (commitment) } } }
                 }
-                p .small { "Policy " code { (text(decision, "policy")) } ", engine " (text(told, "engine")) }
+                p .small { "Policy " code { (decision.policy) } ", engine " (told.engine) }
             }
         }
     }
 }
 
-fn duty(obligation: &Json) -> String {
-    match text(obligation, "type") {
+fn duty(obligation: &Obligation) -> String {
+    match obligation.r#type.as_str() {
         "redact" => {
-            let kinds: Vec<&str> =
-                list(obligation, "kinds").iter().filter_map(Json::as_str).collect();
-            let whole = match text(obligation, "opaque") {
-                "allow" => " (where the content can be read)",
-                _strict => "",
+            let kinds = obligation.kinds.iter().flat_map(|kinds| kinds.iter());
+            let kinds: Vec<&str> = kinds.map(Text::as_str).collect();
+            let whole = match obligation.opaque {
+                Some(Release::Allow) => " (where the content can be read)",
+                None => "",
             };
             format!("Redacted before release: {}{whole}", kinds.join(", "))
         }
-        "cap_bytes" => format!("Answer limited to {} bytes", number(obligation, "bytes")),
+        "cap_bytes" => {
+            format!("Answer limited to {} bytes", obligation.bytes.unwrap_or_default())
+        }
         other => other.to_owned(),
     }
 }
@@ -205,7 +186,7 @@ pub(super) fn calls(survey: &Survey<'_>) -> Markup {
         return html! { p { "No call is shown here." } };
     }
     let each = survey.runs.iter().flat_map(|story| {
-        let steps = list(&story.run, "steps");
+        let steps = &story.run.steps;
         story.calls.iter().enumerate().map(move |(at, call)| (call, steps.get(at)))
     });
     html! {
@@ -214,38 +195,36 @@ pub(super) fn calls(survey: &Survey<'_>) -> Markup {
     }
 }
 
-fn call(call: &Json, step: Option<&Json>) -> Markup {
-    let ended = list(call, "events").last().map(|event| text(event, "kind")).unwrap_or_default();
+fn call(call: &CallView, step: Option<&StepView>) -> Markup {
+    let ended = call.events.last().map(|event| event.kind.as_str()).unwrap_or_default();
     html! {
         section .call {
-            h3 { code { (text(call, "call")) } " to " code { (text(call, "tool")) } ": " (outcome(ended)) }
-            ol { @for happened in list(call, "events") { (one(happened)) } }
-            (payload("Input", call.get("input")))
-            (payload("Output", call.get("output")))
-            (payload("Message", step.and_then(|step| step.get("message"))))
+            h3 { code { (call.call) } " to " code { (call.tool) } ": " (outcome(ended)) }
+            ol { @for happened in &call.events { (one(happened)) } }
+            (payload("Input", call.input.as_ref()))
+            (payload("Output", call.output.as_ref()))
+            (payload("Message", step.and_then(|step| step.message.as_ref())))
         }
     }
 }
 
-fn one(happened: &Json) -> Markup {
-    let none = Json::Null;
-    let (at, data) = (happened.get("at").unwrap_or(&none), happened.get("data").unwrap_or(&none));
-    let mut said: Vec<String> = ["status", "class", "message", "cause", "reason"]
-        .iter()
-        .filter(|name| !text(data, name).is_empty())
-        .map(|name| format!("{name}: {}", text(data, name)))
-        .collect();
-    said.extend(data.get("us").and_then(Json::as_u64).map(|us| format!("{us} microseconds")));
-    said.extend(
-        data.get("attempts")
-            .and_then(Json::as_u64)
-            .filter(|n| *n > 1)
-            .map(|n| format!("{n} attempts")),
-    );
+fn one(happened: &EventView) -> Markup {
+    let (at, data) = (&happened.at, &happened.data);
+    let texts = [
+        ("status", &data.status),
+        ("class", &data.class),
+        ("message", &data.message),
+        ("cause", &data.cause),
+        ("reason", &data.reason),
+    ];
+    let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
+    let mut said: Vec<String> = texts.map(|(name, text)| format!("{name}: {text}")).collect();
+    said.extend(data.us.map(|us| format!("{us} microseconds")));
+    said.extend(data.attempts.filter(|n| *n > 1).map(|n| format!("{n} attempts")));
     html! {
         li {
-            (event(text(happened, "kind"))) " "
-            span .small { "entry " (number(at, "seq")) ", " (text(at, "ts")) @for part in &said { ", " (part) } }
+            (event(&happened.kind)) " "
+            span .small { "entry " (at.seq) ", " (at.ts) @for part in &said { ", " (part) } }
         }
     }
 }
@@ -276,44 +255,56 @@ pub(super) fn approvals(survey: &Survey<'_>) -> Markup {
 fn amendments(survey: &Survey<'_>) -> Markup {
     let kinds = ["amendment.proposed", "amendment.approved", "amendment.refused"];
     let told: Vec<&Noted> = survey.of_kinds(&kinds).collect();
-    let none = Json::Null;
     html! {
         @if !told.is_empty() {
             p { "The policy was amended on the books:" }
             ul { @for noted in told {
-                @let entry = &noted.entry;
-                @let data = entry.get("data").unwrap_or(&none);
+                @let data = signature(noted);
                 li {
-                    strong { (text(data, "subject")) } " "
-                    @match text(entry, "kind") {
+                    strong { (data.subject) } " "
+                    @match noted.kind() {
                         "amendment.proposed" => { "proposed" }
                         "amendment.approved" => { "approved" }
                         _ => { strong { "was refused or refused" } }
                     }
-                    " bundle " code { (text(data, "bundle")) } ", entry " (number(entry, "seq")) ", " (text(entry, "ts"))
-                    @if !text(data, "reason").is_empty() { ", saying: " (text(data, "reason")) }
-                    @if !text(data, "key").is_empty() { p .small { "Key " code { (text(data, "key")) } "." } }
+                    " bundle " code { (data.bundle) } ", entry " (noted.entry.seq) ", " (noted.entry.ts)
+                    @if !data.reason.is_empty() { ", saying: " (data.reason) }
+                    @if !data.key.is_empty() { p .small { "Key " code { (data.key) } "." } }
                 }
             } }
         }
     }
 }
 
+/// What entries of the kinds that people sign say of the signer.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Signature {
+    subject: String,
+    roles: Vec<String>,
+    key: String,
+    reason: String,
+    bundle: String,
+}
+
+fn signature(noted: &Noted) -> Signature {
+    noted.data().read().unwrap_or_default()
+}
+
 fn word(survey: &Survey<'_>, noted: &Noted) -> Markup {
-    let (entry, none) = (&noted.entry, Json::Null);
-    let data = entry.get("data").unwrap_or(&none);
-    let roles: Vec<&str> = list(data, "roles").iter().filter_map(Json::as_str).collect();
+    let (entry, data) = (&noted.entry, signature(noted));
+    let call = entry.draft.call.as_ref().map(ToString::to_string).unwrap_or_default();
     let folder = noted.file.strip_suffix("/entries.jsonl").unwrap_or_default();
-    let (statement, signature) = word_files(folder, number(entry, "seq"));
+    let (statement, signature) = word_files(folder, entry.seq);
     let shown = survey.has(&statement);
     html! {
         li {
-            strong { (text(data, "subject")) } " (" (roles.join(", ")) ") "
-            @if text(entry, "kind") == "approval.granted" { "approved" } @else { strong { "refused" } }
-            " call " code { (text(entry, "call")) } ", entry " (number(entry, "seq")) ", " (text(entry, "ts"))
-            @if !text(data, "reason").is_empty() { ", saying: " (text(data, "reason")) }
+            strong { (data.subject) } " (" (data.roles.join(", ")) ") "
+            @if noted.kind() == "approval.granted" { "approved" } @else { strong { "refused" } }
+            " call " code { (call) } ", entry " (entry.seq) ", " (entry.ts)
+            @if !data.reason.is_empty() { ", saying: " (data.reason) }
             p .small {
-                "Key " code { (text(data, "key")) } ". "
+                "Key " code { (data.key) } ". "
                 @if shown { "What was signed: " code { (statement) } ", " code { (signature) } }
                 @else { "What was signed is not disclosed." }
             }

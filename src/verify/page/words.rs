@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::domain::canonical;
 use crate::domain::json::Json;
-use crate::survey::{number, text};
+use crate::views::PayloadView;
 
 /// Characters of one payload on the page; all of it is in `payloads/`.
 const SHOWN_MAX: usize = 4000;
@@ -61,14 +61,14 @@ pub(super) fn count(n: usize, one: &str, many: &str) -> String {
 }
 
 /// A payload as the projections show it: state, size, content, and where all of it is.
-pub(super) fn payload(name: &str, shown: Option<&Json>) -> Markup {
+pub(super) fn payload(name: &str, shown: Option<&PayloadView>) -> Markup {
     let Some(shown) = shown else { return html! {} };
-    let (state, commitment) = (text(shown, "state"), text(shown, "commitment"));
+    let PayloadView { state, commitment, bytes, .. } = shown;
     let content = content(shown);
     html! {
         p {
             strong { (name) } ": " span .word { (state.to_uppercase()) } ", "
-            (number(shown, "bytes")) " bytes. "
+            (bytes) " bytes. "
             span .small { "Commitment " code { (commitment) } }
         }
         @if let Some((content, left)) = content {
@@ -81,15 +81,10 @@ pub(super) fn payload(name: &str, shown: Option<&Json>) -> Markup {
 }
 
 /// What is shown of a payload, and how many characters are not.
-fn content(shown: &Json) -> Option<(String, usize)> {
-    let hidden = ["bytes", "commitment", "media_type", "state"];
-    let whole = shown.get("json").map(pretty);
-    let plain = || shown.get("text").or_else(|| shown.get("base64")).and_then(Json::as_str);
-    let whole = whole.or_else(|| plain().map(str::to_owned)).or_else(|| {
-        let rest = shown.as_object()?.iter().filter(|(name, _)| !hidden.contains(&name.as_str()));
-        let rest: Vec<_> = rest.map(|(name, value)| (name.clone(), value.clone())).collect();
-        (!rest.is_empty()).then(|| pretty(&Json::object(rest)))
-    })?;
+fn content(shown: &PayloadView) -> Option<(String, usize)> {
+    let plain = || shown.text.clone().or_else(|| shown.base64.clone());
+    let rest = || (!shown.rest.is_empty()).then(|| pretty(&Json::Object(shown.rest.clone())));
+    let whole = shown.json.as_ref().map(pretty).or_else(plain).or_else(rest)?;
     let all = whole.chars().count();
     Some((whole.chars().take(SHOWN_MAX).collect(), all.saturating_sub(SHOWN_MAX)))
 }

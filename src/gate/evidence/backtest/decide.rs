@@ -11,6 +11,7 @@ use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 use crate::policy::bundle::Bundle;
 use crate::policy::fault::Error;
+use crate::policy::input::Document;
 use crate::policy::rego::RegoEngine;
 use crate::policy::{self, PolicyEngine as _, input};
 
@@ -37,24 +38,25 @@ pub(super) struct Input {
     pub body: Vec<u8>,
     /// The same, read.
     pub json: Json,
+    /// Whose call it was.
+    pub agent: String,
     /// When the policy was asked.
     at: Timestamp,
     /// `None`: no tier that is known, which is the worst one.
     tier: Option<Tier>,
+    /// Whether it was asked under a break-glass order.
+    glass_is_broken: bool,
 }
 
 impl Input {
     /// Takes up what was read.
     pub(super) fn of(body: Vec<u8>, json: Json) -> Option<Self> {
-        let text = |part: &str, name| json.get(part)?.get(name)?.as_str();
-        let at = text("time", "rfc3339").and_then(Timestamp::parse)?;
-        let tier = text("tool", "tier").and_then(Tier::parse);
-        Some(Self { body, json, at, tier })
-    }
-
-    fn glass_is_broken(&self) -> bool {
-        let glass = self.json.get("break_glass");
-        glass.and_then(|glass| glass.get("open")).and_then(Json::as_bool) == Some(true)
+        let document: Document = json.read().ok()?;
+        let at = document.time.rfc3339?;
+        let tier = document.tool.tier.as_deref().and_then(Tier::parse);
+        let agent = document.agent.id;
+        let glass_is_broken = document.break_glass.is_some_and(|glass| glass.open);
+        Some(Self { body, json, agent, at, tier, glass_is_broken })
     }
 }
 
@@ -91,7 +93,7 @@ impl Candidate {
     /// With glass broken the gate asks twice, and the second answer counts only if it turns a wait into an
     /// allow; so does this.
     pub(super) fn decide(&self, input: &Input) -> Outcome {
-        if !input.glass_is_broken() {
+        if !input.glass_is_broken {
             return self.ask(input, None);
         }
         let whole = self.ask(input, Some(&input::break_glass_json(None)));

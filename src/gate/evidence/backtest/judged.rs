@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use super::change::{Change, Outcome};
 use super::decide::Input;
 use super::{Against, Bench};
@@ -164,6 +166,12 @@ pub(super) fn judge(bench: &Bench<'_>, mut item: Item) -> Judged {
     Judged { log, entry: place, agent, result, fault }
 }
 
+/// What tells whether this build knows the other members.
+#[derive(Deserialize)]
+struct InputVersion {
+    v: String,
+}
+
 /// The input, or what is to be said where there is none.
 fn read(vault: Option<&Vault>, item: &mut Item) -> Result<Input, Became> {
     let left = |why| Err(Became::Left(why));
@@ -200,15 +208,15 @@ fn read(vault: Option<&Vault>, item: &mut Item) -> Result<Input, Became> {
     };
     let read = read.map_or_else(|| Json::parse(&row.body, &Limits::FILE), Ok);
     let Ok(json) = read else { return left(Left::Malformed) };
-    match json.get("v").and_then(Json::as_str) {
-        Some(VERSION) => {}
-        other => return left(Left::Version(other.unwrap_or("none").to_owned())),
+    let version = json.read().map_or_else(|_| "none".to_owned(), |InputVersion { v }| v);
+    if version != VERSION {
+        return left(Left::Version(version));
     }
-    let agent = json.get("agent").and_then(|agent| agent.get("id")).and_then(Json::as_str);
-    if item.only.as_deref().is_some_and(|only| agent != Some(only)) {
+    let Some(input) = Input::of(row.body, json) else { return left(Left::Malformed) };
+    if item.only.as_deref().is_some_and(|only| input.agent != only) {
         return Err(Became::Foreign);
     }
-    Input::of(row.body, json).map_or_else(|| left(Left::Malformed), Ok)
+    Ok(input)
 }
 
 #[cfg(test)]

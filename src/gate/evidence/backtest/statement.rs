@@ -4,15 +4,18 @@
 //! It says what was read (logs and heads, the range), what was compared, the counts, and the SHA-256 of the
 //! list of changes. Who has the ledger and the bundles can make it again.
 
+use serde::Deserialize;
+
 use super::{Against, Bench, Found, Log, Query};
 use crate::crypto::dsse;
 use crate::crypto::keys::{PublicKey, SecretKey};
-use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
+use crate::domain::members::Mismatch;
 use crate::domain::time::Timestamp;
-use crate::evidence::statement::{PAYLOAD_TYPE, STATEMENT};
+use crate::evidence::statement::{PAYLOAD_TYPE, STATEMENT, StatementForm};
 use crate::policy::rego::ENGINE;
+use crate::record::{HexDigest, TaggedDigest};
 
 /// `predicateType` of the statement.
 pub const PREDICATE: &str = "https://wicketgate.dev/policy-backtest/v1";
@@ -23,6 +26,9 @@ pub enum Error {
     /// The envelope does not hold.
     #[error(transparent)]
     Envelope(#[from] dsse::Error),
+    /// What was signed does not have the members of such a statement.
+    #[error("what was signed is no policy backtest: {0}")]
+    Member(#[from] Mismatch),
     /// What was signed is no such statement.
     #[error("what was signed is no policy backtest: {0}")]
     Shape(&'static str),
@@ -75,17 +81,26 @@ pub fn predicate(query: &Query, bench: &Bench<'_>, found: &Found, at: Timestamp)
 /// Signs a predicate about the bundle of this digest.
 #[must_use]
 pub fn sign(predicate: Json, bundle: &Digest, key: &SecretKey) -> Vec<u8> {
-    let subject = Json::object([
-        ("name", Json::from("policy-bundle")),
-        ("digest", Json::object([("sha256", Json::from(bundle.hex()))])),
-    ]);
-    let statement = canonical::bytes(&Json::object([
-        ("_type", Json::from(STATEMENT)),
-        ("predicateType", Json::from(PREDICATE)),
-        ("predicate", predicate),
-        ("subject", vec![subject].into()),
-    ]));
-    dsse::sign(PAYLOAD_TYPE, &statement, &[key])
+    let subject = ("policy-bundle".to_owned(), *bundle);
+    let statement = StatementForm::of(PREDICATE, predicate, std::iter::once(subject));
+    dsse::sign(PAYLOAD_TYPE, &statement.bytes(), &[key])
+}
+
+/// What of a predicate is held against files.
+#[derive(Deserialize)]
+struct HeldPredicate {
+    bundle: NamedBundle,
+    result: ListDigest,
+}
+
+#[derive(Deserialize)]
+struct NamedBundle {
+    digest: TaggedDigest,
+}
+
+#[derive(Deserialize)]
+struct ListDigest {
+    list_sha256: HexDigest,
 }
 
 /// A statement that somebody trusted signed.
@@ -109,29 +124,24 @@ pub fn verify(
 ) -> Result<Verified, Error> {
     let dsse::Verified { payload, signers } = dsse::open(envelope, PAYLOAD_TYPE, trusted, 1)?;
     let json = Json::parse(&payload, &Limits::FILE).map_err(|_| Error::Shape("not strict JSON"))?;
-    let text = |name| json.get(name).and_then(Json::as_str);
-    if text("_type") != Some(STATEMENT) || text("predicateType") != Some(PREDICATE) {
+    let statement: StatementForm = json.read()?;
+    if statement.kind != STATEMENT || statement.predicate_type != PREDICATE {
         return Err(Error::Shape("another statement"));
     }
-    let subjects = json.get("subject").and_then(Json::as_array).unwrap_or_default();
-    let [subject] = subjects else { return Err(Error::Shape("not one subject")) };
-    let digest = subject.get("digest").and_then(|d| d.get("sha256")).and_then(Json::as_str);
-    let digest = digest.ok_or(Error::Shape("a subject without a digest"))?;
-    let predicate = json.get("predicate").ok_or(Error::Shape("no predicate"))?;
-    let named = predicate.get("bundle").and_then(|b| b.get("digest")).and_then(Json::as_str);
-    if named != Some(format!("sha256:{digest}").as_str()) {
+    let [subject] = statement.subject.as_slice() else {
+        return Err(Error::Shape("not one subject"));
+    };
+    let (digest, predicate) = (subject.digest.sha256.0, statement.predicate);
+    let said: HeldPredicate = predicate.read()?;
+    if said.bundle.digest.0 != digest {
         return Err(Error::Shape("subject and predicate name two bundles"));
     }
-    if let Some(bundle) = bundle.filter(|bundle| bundle.hex() != digest) {
-        return Err(Error::OtherBundle {
-            found: format!("sha256:{digest}"),
-            expected: bundle.prefixed(),
-        });
+    if let Some(bundle) = bundle.filter(|bundle| **bundle != digest) {
+        return Err(Error::OtherBundle { found: digest.prefixed(), expected: bundle.prefixed() });
     }
-    let said = predicate.get("result").and_then(|r| r.get("list_sha256")).and_then(Json::as_str);
-    let said = said.ok_or(Error::Shape("no result"))?;
-    if let Some(list) = list.filter(|list| list.hex() != said) {
-        return Err(Error::OtherList { found: list.hex(), expected: said.to_owned() });
+    let expected = said.result.list_sha256.0;
+    if let Some(list) = list.filter(|list| **list != expected) {
+        return Err(Error::OtherList { found: list.hex(), expected: expected.hex() });
     }
-    Ok(Verified { signers, predicate: predicate.clone() })
+    Ok(Verified { signers, predicate })
 }

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::super::PortError;
 use super::super::proofs::{self, Prover};
 use super::super::store::{AnchorRow, ChainRow, LedgerReader, StoreError};
 use super::super::verify::fleet::is_fleet;
@@ -107,7 +108,8 @@ pub struct Round<'a> {
 }
 
 /// The parts of the fleet log, once they are there.
-pub type FleetOpening = std::pin::Pin<Box<dyn Future<Output = Result<FleetParts, String>> + Send>>;
+pub type FleetOpening =
+    std::pin::Pin<Box<dyn Future<Output = Result<FleetParts, PortError>> + Send>>;
 
 impl std::fmt::Debug for Round<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -143,7 +145,7 @@ impl Round<'_> {
             done.enough = true;
             return Ok(done);
         }
-        let parts = (self.parts)().await.map_err(Error::Unavailable)?;
+        let parts = (self.parts)().await.map_err(|e| Error::Unavailable(e.to_string()))?;
         let key = parts.key.public();
         let log = Fleet::open(parts).await?;
         let shown = self.record(&log, drafts, key, &mut done).await;
@@ -156,9 +158,10 @@ impl Round<'_> {
     /// Nothing to record is no reason to believe a log of which others have seen more.
     async fn unseen(&self, fleet: Option<&ChainRow>) -> Result<(), Error> {
         let Some(fleet) = fleet else { return Ok(()) };
-        let parts = (self.parts)().await.map_err(Error::Unavailable)?;
+        let parts = (self.parts)().await.map_err(|e| Error::Unavailable(e.to_string()))?;
         let (file, sights) = (parts.anchor_file.as_deref(), parts.sights.as_slice());
-        let seen = seen::others(&fleet.origin, file, sights).await.map_err(Error::Unavailable)?;
+        let seen = seen::others(&fleet.origin, file, sights).await;
+        let seen = seen.map_err(|e| Error::Unavailable(e.to_string()))?;
         let here = fleet.head.size;
         let more = |head: &Checkpoint| head.origin == fleet.origin && head.size > here;
         let Some((by, head)) = seen.into_iter().find(|(_, head)| more(head)) else { return Ok(()) };
@@ -382,7 +385,7 @@ impl Round<'_> {
                     file.tokens.push(stamp.token);
                     done.stamped = Some(stamp.time);
                 }
-                Err(why) => done.failed.push(why),
+                Err(why) => done.failed.push(why.to_string()),
             }
         }
         Ok(file)

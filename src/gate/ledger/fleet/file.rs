@@ -8,6 +8,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
 
 use crate::crypto::note::Checkpoint;
 use crate::domain::canonical;
@@ -26,6 +27,15 @@ pub struct AnchorFile {
     pub observed: Vec<AnchorObserved>,
 }
 
+/// The file as it is written.
+#[derive(Serialize, Deserialize)]
+struct AnchorForm {
+    v: String,
+    note: String,
+    tokens: Vec<String>,
+    observed: Vec<Json>,
+}
+
 impl AnchorFile {
     /// The head it is about.
     #[must_use]
@@ -34,32 +44,26 @@ impl AnchorFile {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let tokens: Vec<Json> =
-            self.tokens.iter().map(|token| Json::from(STANDARD.encode(token))).collect();
-        let mut bytes = canonical::bytes(&Json::object([
-            ("v", Json::from(VERSION)),
-            ("note", Json::from(self.note.as_str())),
-            ("tokens", tokens.into()),
-            ("observed", Json::of(&self.observed)),
-        ]));
+        let form = AnchorForm {
+            v: VERSION.to_owned(),
+            note: self.note.clone(),
+            tokens: self.tokens.iter().map(|token| STANDARD.encode(token)).collect(),
+            observed: self.observed.iter().map(Json::of).collect(),
+        };
+        let mut bytes = canonical::bytes(&Json::of(&form));
         bytes.push(b'\n');
         bytes
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
         let json = Json::parse(bytes.trim_ascii_end(), &Limits::FILE).ok()?;
-        let text = |name| json.get(name).and_then(Json::as_str);
-        let tokens = json.get("tokens")?.as_array()?.iter();
+        let form: AnchorForm = json.read().ok().filter(|form: &AnchorForm| form.v == VERSION)?;
+        let tokens = form.tokens.iter().map(|token| STANDARD.decode(token).ok());
         let read = Self {
-            note: (text("v")? == VERSION).then(|| text("note"))??.to_owned(),
-            tokens: tokens.map(|t| STANDARD.decode(t.as_str()?).ok()).collect::<Option<_>>()?,
+            note: form.note,
+            tokens: tokens.collect::<Option<_>>()?,
             // What is not in order is left out: a file does not spoil a chain.
-            observed: json
-                .get("observed")?
-                .as_array()?
-                .iter()
-                .filter_map(|one| one.read().ok())
-                .collect(),
+            observed: form.observed.iter().filter_map(|one| one.read().ok()).collect(),
         };
         read.head().map(|_| read)
     }

@@ -8,6 +8,7 @@ use crate::crypto::keys::PublicKey;
 use crate::crypto::note::{Checkpoint, VerifierKey};
 use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
+use crate::ledger::PortError;
 use crate::ledger::proofs::Prover;
 
 /// A head of the fleet log on its way to somebody else.
@@ -55,7 +56,7 @@ pub trait Witness: Send + Sync + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// It cannot be reached, or shows something that does not verify.
-    async fn newest(&self, log: &VerifierKey) -> Result<Option<Checkpoint>, String>;
+    async fn newest(&self, log: &VerifierKey) -> Result<Option<Checkpoint>, PortError>;
 }
 
 /// A time stamp token, already verified.
@@ -76,7 +77,7 @@ pub trait TimeStamp: Send + Sync + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// Why there is none.
-    async fn stamp(&self, head: &Checkpoint) -> Result<Stamp, String>;
+    async fn stamp(&self, head: &Checkpoint) -> Result<Stamp, PortError>;
 }
 
 /// A witness that is asked what it has seen, and the keys the log may have signed that with.
@@ -92,14 +93,15 @@ impl Sight {
     /// The newest head of this log it has cosigned. A witness that does not answer has seen nothing:
     /// whoever starts does not wait for it, and it is said in the log.
     pub async fn newest(&self, origin: &str) -> Option<Checkpoint> {
-        let mut why = String::new();
+        let mut why = None;
         for key in &self.keys {
             match self.witness.newest(&VerifierKey::log(origin, *key)).await {
                 Ok(seen) => return seen,
-                Err(failed) => why = failed,
+                Err(failed) => why = Some(failed),
             }
         }
-        tracing::warn!(%why, "what a witness has seen of the fleet log is not known");
+        let why = why.map(|why| why.to_string()).unwrap_or_default();
+        tracing::warn!(why, "what a witness has seen of the fleet log is not known");
         None
     }
 

@@ -10,12 +10,13 @@ use super::super::spool::{Journal, LeaseFile, Watermark};
 use super::super::store::{
     Batch, Head, LeaseKey, LeaseRequest, Leased, LedgerStore, Restart, StoreError, next_origin,
 };
+use super::super::tail::TailError;
 use super::super::writer_key::{Certificate, LogKeys, Signer, WriterKey};
 use super::port::Sight;
-use super::seen::{self, Doubt, Lost};
+use super::seen::{self, Doubt, Lost, SightError};
 use crate::clock::{Clock, Entropy, random16, random32};
-use crate::crypto::merkle;
 use crate::crypto::note::Checkpoint;
+use crate::crypto::{merkle, signer};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::record::chain::{ChainGenesis, Continues, WriterStopped};
@@ -31,9 +32,30 @@ pub enum Error {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Anything else.
-    #[error("{0}")]
-    Other(String),
+    /// A file of this machine: what it remembers, its lease, the anchor file.
+    #[error(transparent)]
+    File(#[from] std::io::Error),
+    /// The stored head does not parse.
+    #[error("the stored head is no head")]
+    Head,
+    /// What others have seen cannot be told yet.
+    #[error(transparent)]
+    Sight(#[from] SightError),
+    /// Another writer has the slot.
+    #[error("the slot of `{0}` is in use: stop its writer, or wait until its lease ran out")]
+    InUse(String),
+    /// A log without a next name.
+    #[error("`{0}` is no log")]
+    Name(String),
+    /// The enrolment key or the key of the log does not sign.
+    #[error(transparent)]
+    Signer(#[from] signer::Error),
+    /// The next chain cannot be begun.
+    #[error("an empty chain cannot be begun")]
+    Chain,
+    /// An entry of the next chain does not follow the one before.
+    #[error(transparent)]
+    Entry(#[from] TailError),
 }
 
 /// Who asks, with what.
@@ -95,7 +117,7 @@ impl Desk<'_> {
     /// # Errors
     /// The slot is in use, or it cannot be told.
     pub async fn examine(&self) -> Result<Examined, Error> {
-        let latest = self.journal.latest().map_err(|e| Error::Other(e.to_string()))?;
+        let latest = self.journal.latest()?;
         let leased = self.lease().await?;
         let found = self.found(&leased, latest).await;
         if found.is_err() {
@@ -120,7 +142,7 @@ impl Desk<'_> {
             })
             .await?;
         if let Some(file) = self.lease_file {
-            file.store(&leased.key).map_err(|e| Error::Other(e.to_string()))?;
+            file.store(&leased.key)?;
         }
         Ok(leased)
     }
@@ -130,7 +152,7 @@ impl Desk<'_> {
         let mark = latest.as_ref().filter(|mark| mark.chain == leased.key.chain).cloned();
         let mut found = Examined {
             leased: leased.clone(),
-            root: root(head).ok_or_else(|| Error::Other("the stored head is no head".into()))?,
+            root: root(head).ok_or(Error::Head)?,
             mark,
             lost: None,
             fleet: None,
@@ -141,7 +163,7 @@ impl Desk<'_> {
         let checked = seen::check(self.store, leased, head, latest.as_ref(), self.outside).await;
         match checked {
             Ok(()) => {}
-            Err(Doubt::Later(why)) => return Err(Error::Other(why)),
+            Err(Doubt::Later(why)) => return Err(Error::Sight(why)),
             Err(Doubt::Lost(lost)) if is_fleet(&lost.log) => found.fleet = Some(*lost),
             Err(Doubt::Lost(lost)) => {
                 // Whoever has seen more knows better how much is lost.
@@ -157,10 +179,7 @@ impl Desk<'_> {
         if let Some(mark) = busy.filter(|mark| mark.origin != leased.origin && mark.size > 0)
             && head.size == 0
         {
-            return Err(Error::Other(format!(
-                "the slot of `{}` is in use: stop its writer, or wait until its lease ran out",
-                mark.origin
-            )));
+            return Err(Error::InUse(mark.origin));
         }
         Ok(found)
     }
@@ -183,7 +202,7 @@ impl Desk<'_> {
         }
         let kept = self.journal.since(&leased.key.chain, head.size);
         let (mut size, mut hash) = (head.size, head.hash);
-        for batch in kept.map_err(|e| Error::Other(e.to_string()))? {
+        for batch in kept? {
             let follows = batch.entries.first().is_some_and(|e| e.seq == size && e.prev == hash);
             if !follows {
                 break;
@@ -197,12 +216,11 @@ impl Desk<'_> {
     async fn fleet(&self, leased: &Leased) -> Result<Option<Lost>, Error> {
         let view = self.store.fleet_view(&leased.key, None).await?;
         let path = self.outside.0;
-        let file = path.map(super::file::AnchorFile::load).transpose();
-        let file = file.map_err(|e| Error::Other(e.to_string()))?.flatten();
+        let file = path.map(super::file::AnchorFile::load).transpose()?.flatten();
         let Some(head) = file.and_then(|file| file.head()) else { return Ok(None) };
         match seen::fleet(self.store, leased, &view, &head, "the anchor file").await {
             Ok(()) => Ok(None),
-            Err(Doubt::Later(why)) => Err(Error::Other(why)),
+            Err(Doubt::Later(why)) => Err(Error::Sight(why)),
             Err(Doubt::Lost(lost)) => Ok(Some(*lost)),
         }
     }
@@ -215,21 +233,20 @@ impl Desk<'_> {
         let next = self.next(found, lost, by)?;
         self.store.restart(&found.leased.key, &next).await?;
         if let Some(file) = self.lease_file {
-            file.store(&next.key).map_err(|e| Error::Other(e.to_string()))?;
+            file.store(&next.key)?;
         }
         Ok(next.origin)
     }
 
     fn next(&self, found: &Examined, lost: &Lost, by: &str) -> Result<Restart, Error> {
         let leased = &found.leased;
-        let other = |why: String| Error::Other(why);
         // The name follows the newest of the two: of the log that is lost, and of the one that is here.
         let mut next = next_origin(&lost.log).or_else(|| next_origin(&leased.origin));
         let here = next_origin(&leased.origin).map_or(0, |(_, n)| n);
         while let Some((name, _)) = next.clone().filter(|(_, n)| *n < here.min(NAMES_MAX)) {
             next = next_origin(&name);
         }
-        let (origin, n) = next.ok_or_else(|| other(format!("`{}` is no log", leased.origin)))?;
+        let (origin, n) = next.ok_or_else(|| Error::Name(leased.origin.clone()))?;
         let in_place = leased.head.size == 0;
         let key = if in_place {
             leased.key.clone()
@@ -250,7 +267,7 @@ impl Desk<'_> {
             image_digest: "none".to_owned(),
             not_after: signing.not_after(),
         };
-        let issued = certificate.issue(&**self.enrolment).map_err(other)?;
+        let issued = certificate.issue(&**self.enrolment)?;
         let started = recover::started(&recover::Started {
             issued: &Issued { certificate, issued },
             version: env!("CARGO_PKG_VERSION"),
@@ -263,7 +280,7 @@ impl Desk<'_> {
             Draft::of(started),
             Draft::of(WriterStopped { reason: "stopped".into() }),
         ];
-        let batch = self.batch(&key, &signing, drafts).map_err(other)?;
+        let batch = self.batch(&key, &signing, drafts)?;
         Ok(Restart { key, n, origin, batch })
     }
 
@@ -289,7 +306,7 @@ impl Desk<'_> {
         key: &LeaseKey,
         signing: &WriterKey,
         drafts: [Draft; 3],
-    ) -> Result<Batch, String> {
+    ) -> Result<Batch, Error> {
         let empty = Head {
             size: 0,
             hash: Entry::genesis_prev(&key.chain),
@@ -299,12 +316,12 @@ impl Desk<'_> {
         let mut boot = [0_u8; 4];
         self.entropy.fill(&mut boot);
         let mut chain = Chain::resume(key.chain, key.epoch, Boot::from_random(boot), &empty)
-            .ok_or("an empty chain cannot be begun")?;
+            .ok_or(Error::Chain)?;
         let mut entries = Vec::new();
         for draft in drafts {
             let mono = u64::try_from(self.clock.monotonic().as_micros()).unwrap_or(u64::MAX);
             let moment = Moment { wall: self.clock.now(), mono };
-            entries.push(chain.extend(draft, moment).map_err(|e| e.to_string())?.0);
+            entries.push(chain.extend(draft, moment)?.0);
         }
         let checkpoint = signing.checkpoint(chain.size(), chain.root())?;
         Ok(Batch { entries, payloads: Vec::new(), head: chain.head(checkpoint) })

@@ -1,7 +1,7 @@
 //! What others have seen of this ledger, held against what is in it: a storage that was set back, or
 //! replaced, is not continued.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::super::spool::Watermark;
 use super::super::store::{FleetView, Head, Leased, LedgerStore, StoreError, next_origin};
@@ -18,16 +18,35 @@ use crate::record::fleet::{ChainCheckpoint, ChainEnrolled, ChainRetired};
 const PAGE: u32 = 10_000;
 
 /// Why a chain is not continued.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub enum Doubt {
     /// It cannot be told yet.
-    Later(StoreFailure),
+    Later(SightError),
     /// Somebody has seen what is not there. Names both sizes and who.
     Lost(Box<Lost>),
 }
 
-/// A failure of the store, by what it means for a start.
-pub type StoreFailure = String;
+/// Why nobody can say yet what others have seen.
+#[derive(Debug, thiserror::Error)]
+pub enum SightError {
+    /// The storage.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The anchor file is there and cannot be read.
+    #[error("the anchor file `{}`: {source}", file.display())]
+    AnchorFile {
+        /// Where it is.
+        file: PathBuf,
+        /// What is wrong with it.
+        source: std::io::Error,
+    },
+}
+
+impl From<StoreError> for Doubt {
+    fn from(error: StoreError) -> Self {
+        Self::Later(error.into())
+    }
+}
 
 /// Something that was seen and is not in the ledger.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -104,10 +123,8 @@ pub async fn check(
     mark: Option<&Watermark>,
     (anchor_file, sights): (Option<&Path>, &[Sight]),
 ) -> Result<(), Doubt> {
-    let later = |e: StoreError| Doubt::Later(e.to_string());
     let before = mark.filter(|mark| mark.chain != leased.key.chain);
-    let view = store.fleet_view(&leased.key, before.map(|mark| &mark.chain)).await;
-    let view = view.map_err(later)?;
+    let view = store.fleet_view(&leased.key, before.map(|mark| &mark.chain)).await?;
     if let Some(mark) = before.filter(|_| view.forgotten) {
         let log = if mark.origin.is_empty() { mark.chain.to_string() } else { mark.origin.clone() };
         return Err(lost(log, (mark.size, Some(mark.root)), 0, "this machine"));
@@ -130,11 +147,12 @@ pub async fn others(
     origin: &str,
     anchor_file: Option<&Path>,
     sights: &[Sight],
-) -> Result<Vec<(String, Checkpoint)>, String> {
+) -> Result<Vec<(String, Checkpoint)>, SightError> {
     let mut seen = Vec::new();
     if let Some(path) = anchor_file {
         let by = format!("the anchor file `{}`", path.display());
-        let file = AnchorFile::load(path).map_err(|e| format!("{by}: {e}"))?;
+        let file = AnchorFile::load(path)
+            .map_err(|source| SightError::AnchorFile { file: path.to_owned(), source })?;
         seen.extend(file.and_then(|file| file.head()).map(|head| (by, head)));
     }
     for sight in sights {
@@ -169,8 +187,7 @@ async fn own(
     if size > head.size {
         return Err(lost(log.clone(), seen, head.size, by));
     }
-    let note = store.signed_at(&leased.key, size).await;
-    let note = note.map_err(|e| Doubt::Later(e.to_string()))?;
+    let note = store.signed_at(&leased.key, size).await?;
     let here = note.as_deref().and_then(|note| Checkpoint::parse(note).ok());
     match here {
         Some((here, _)) if here.root == root => Ok(()),
@@ -209,8 +226,7 @@ pub async fn fleet(
     }
     let mut tree = Frontier::default();
     while tree.size() < seen.size {
-        let leaves = store.fleet_leaves(&leased.key, tree.size(), PAGE).await;
-        let leaves = leaves.map_err(|e| Doubt::Later(e.to_string()))?;
+        let leaves = store.fleet_leaves(&leased.key, tree.size(), PAGE).await?;
         if leaves.is_empty() {
             return Err(lost(origin.clone(), what, tree.size(), by));
         }

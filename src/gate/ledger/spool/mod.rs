@@ -9,16 +9,19 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
 
-use super::store::{Batch, EntryRow, Head, LeaseKey, PayloadRow};
+use line::{batch_json, read_batch};
+
+use super::store::{Batch, Head, LeaseKey};
 use crate::crypto::note::Checkpoint;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::domain::json::{Json, Limits};
 use crate::record::Entry;
+
+mod line;
 
 /// The last head this machine knows it signed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -336,10 +339,18 @@ const WITHDRAWN: &str = "withdrawn";
 
 /// A word about the batch before it: which, of which chain, and that batch's end.
 fn read_word(line: &[u8]) -> Option<(&'static str, ChainId, u64)> {
-    let json = Json::parse(line, &Limits::FILE).ok()?;
-    let chain = ChainId::parse(json.get("chain").and_then(Json::as_str)?)?;
-    let word = [SETTLED, WITHDRAWN].into_iter().find(|word| json.get(word).is_some())?;
-    Some((word, chain, json.get(word)?.as_u64()?))
+    #[derive(Deserialize)]
+    struct Word {
+        chain: ChainId,
+        settled: Option<u64>,
+        withdrawn: Option<u64>,
+    }
+    let word: Word = Json::parse(line, &Limits::FILE).ok()?.read().ok()?;
+    let (said, size) = match (word.settled, word.withdrawn) {
+        (Some(size), _) => (SETTLED, size),
+        (None, size) => (WITHDRAWN, size?),
+    };
+    Some((said, word.chain, size))
 }
 
 fn first_batch(path: &Path) -> io::Result<Option<Batch>> {
@@ -375,82 +386,6 @@ fn signed_of(head: &Head) -> io::Result<Checkpoint> {
 fn mark(chain: ChainId, last: &Batch) -> io::Result<Watermark> {
     let Checkpoint { origin, root, .. } = signed_of(&last.head)?;
     Ok(Watermark { chain, size: last.head.size, hash: last.head.hash, root, origin })
-}
-
-fn batch_json(chain: &ChainId, batch: &Batch) -> Json {
-    let entries: Vec<Json> =
-        batch.entries.iter().map(|row| Json::from(STANDARD.encode(&row.body))).collect();
-    let payloads: Vec<Json> = batch
-        .payloads
-        .iter()
-        .map(|p| {
-            Json::object([
-                ("c", Json::from(p.commitment.hex())),
-                ("salt", Json::from(hex::encode(p.salt))),
-                ("role", Json::from(p.role.as_str())),
-                ("media_type", Json::from(p.media_type.as_str())),
-                ("body", Json::from(STANDARD.encode(&p.body))),
-            ])
-        })
-        .collect();
-    Json::object([
-        ("chain", Json::from(chain.to_string())),
-        ("entries", entries.into()),
-        ("payloads", payloads.into()),
-        ("frontier", Json::from(hex::encode(&batch.head.frontier))),
-        ("checkpoint", Json::from(batch.head.checkpoint.as_str())),
-    ])
-}
-
-fn read_batch(line: &[u8]) -> Option<(ChainId, Batch)> {
-    let json = Json::parse(line, &Limits::FILE).ok()?;
-    let text = |name| json.get(name).and_then(Json::as_str);
-    let chain = ChainId::parse(text("chain")?)?;
-    let entries: Vec<EntryRow> =
-        json.get("entries")?.as_array()?.iter().map(read_row).collect::<Option<_>>()?;
-    let payloads: Vec<PayloadRow> =
-        json.get("payloads")?.as_array()?.iter().map(read_payload).collect::<Option<_>>()?;
-    let last = entries.last()?;
-    let head = Head {
-        size: last.seq.checked_add(1)?,
-        hash: last.leaf,
-        frontier: hex::decode(text("frontier")?).ok()?,
-        checkpoint: text("checkpoint")?.to_owned(),
-    };
-    Some((chain, Batch { entries, payloads, head }))
-}
-
-fn read_row(json: &Json) -> Option<EntryRow> {
-    let body = STANDARD.decode(json.as_str()?).ok()?;
-    let entry = Entry::parse(&body).ok()?;
-    let kind = entry.draft.kind().as_str().to_owned();
-    Some(EntryRow {
-        seq: entry.seq,
-        prev: entry.prev,
-        leaf: Entry::leaf(&body),
-        run: entry.draft.run,
-        call: entry.draft.call,
-        kind,
-        body,
-    })
-}
-
-fn read_payload(json: &Json) -> Option<PayloadRow> {
-    let text = |name| json.get(name).and_then(Json::as_str);
-    let salt = <[u8; 32]>::try_from(hex::decode(text("salt")?).ok()?).ok()?;
-    let body = STANDARD.decode(text("body")?).ok()?;
-    // A line of an earlier version says none: it was committed to as one piece.
-    let c = match text("c") {
-        Some(c) => Digest::parse(c)?,
-        None => crate::domain::digest::commitment(&salt, &body),
-    };
-    Some(PayloadRow {
-        commitment: c,
-        salt,
-        role: text("role")?.to_owned(),
-        media_type: text("media_type")?.to_owned(),
-        body,
-    })
 }
 
 /// Keeps the lease of this machine in a file of mode 0600, so that a restart takes up its own slot.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::ledger::store::EntryRow;
 use crate::record::chain::Heartbeat;
 use crate::record::{Boot, Draft, Kind};
 

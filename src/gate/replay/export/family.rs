@@ -9,6 +9,7 @@ use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::Line;
 use crate::record::Kind;
 use crate::record::run::{ReplayMode, RunOpened};
+use crate::replay::flaw::Obstacle;
 
 /// Rows fetched at a time.
 const PAGE: u32 = 1000;
@@ -105,28 +106,24 @@ fn sealed(lines: &[Line]) -> bool {
 }
 
 /// The opening of a run that can be exported.
-pub(super) fn recorded(family: &Family) -> Result<&Line, String> {
+pub(super) fn recorded(family: &Family) -> Result<&Line, Obstacle> {
     let lines = family.root();
     let opened = lines.first().and_then(|line| Some((line, line.get::<RunOpened>()?)));
-    let (line, opened) = opened.ok_or("its opening is not here")?;
+    let (line, opened) = opened.ok_or(Obstacle::NoOpening)?;
     if let Some(parent) = opened.parent {
-        return Err(format!("it is the child of run {parent}, whose recording has it"));
+        return Err(Obstacle::Child(parent));
     }
     match opened.replay.as_ref().map(|replay| replay.mode) {
-        None => {
-            return Err("it was not recorded: neither its manifest (`replay.mode`) nor its agent \
-                        asked for that"
-                .into());
-        }
-        Some(ReplayMode::Replay) => return Err("it is a replay itself".into()),
-        Some(ReplayMode::Fork) => return Err("it goes on from another recording".into()),
+        None => return Err(Obstacle::NotRecorded),
+        Some(ReplayMode::Replay) => return Err(Obstacle::Replay),
+        Some(ReplayMode::Fork) => return Err(Obstacle::Fork),
         Some(ReplayMode::Record | ReplayMode::Deterministic) => {}
     }
     if let Some((run, _)) = family.runs.iter().find(|(_, lines)| !sealed(lines)) {
-        return Err(format!("run {run} is not sealed yet"));
+        return Err(Obstacle::Open(*run));
     }
     if !family.lines().iter().any(|line| decides(line)) {
-        return Err("it has no calls".into());
+        return Err(Obstacle::NoCalls);
     }
     Ok(line)
 }

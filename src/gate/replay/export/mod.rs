@@ -9,11 +9,14 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::flaw::{Gap, Obstacle};
+use super::line::ToolList;
 use super::recording::VERSION;
 use super::{Error, children};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::{Json, Limits};
+use crate::evidence;
 use crate::evidence::artifacts::Artifacts;
 use crate::evidence::disclosed::{Opening, Redactions, disclose};
 use crate::evidence::gather;
@@ -32,7 +35,7 @@ mod step;
 
 use family::{Family, calls, recorded};
 use out::Out;
-use step::{bound, step};
+use step::{Bound, bound, step};
 
 /// What is missing is told up to this many times.
 const TOLD_MAX: usize = 8;
@@ -83,30 +86,27 @@ pub struct Exported {
 /// The run is not there, was not recorded, is not over, or something of it is not kept; the file exists or
 /// cannot be written. Then there is no file.
 pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
-    let ledger = |e: &dyn std::fmt::Display| Error::Ledger(e.to_string());
-    let records = Records::read(order.reader, order.tenant).await.map_err(|e| ledger(&e))?;
-    let mut chains = order.reader.chains().await.map_err(|e| ledger(&e))?;
+    let store = evidence::Error::from;
+    let records = Records::read(order.reader, order.tenant).await.map_err(store)?;
+    let mut chains = order.reader.chains().await.map_err(store)?;
     chains.retain(|row| row.tenant == order.tenant);
-    let row = gather::chain_of(order.reader, &chains, order.run).await.map_err(|e| ledger(&e))?;
-    let row = row.ok_or_else(|| ledger(&format!("no run `{}` in this ledger", order.run)))?;
-    let family = Family::read(order.reader, row, order.run).await.map_err(|e| ledger(&e))?;
+    let row = gather::chain_of(order.reader, &chains, order.run).await.map_err(store)?;
+    let row = row.ok_or_else(|| evidence::Error::NoRun(order.run.to_string()))?;
+    let family = Family::read(order.reader, row, order.run).await?;
     let source = Source { order, row, records: &records };
-    let unfit = |why: String| Error::Run { run: order.run.to_string(), why };
+    let unfit = |why| Error::Run { run: *order.run, why };
     if order.redactions.names("tools") {
-        return Err(unfit("nothing can be left out of what its agent was shown".into()));
+        return Err(unfit(Obstacle::Shown));
     }
     let opened = recorded(&family).map_err(unfit)?;
-    let failed = |e: std::io::Error| Error::File {
-        file: order.out.display().to_string(),
-        why: e.to_string(),
-    };
+    let failed = |source| Error::File { file: order.out.display().to_string(), source };
     let mut out = Out::create(order.out).map_err(failed)?;
     let written = source.write(opened, &family, &mut out).await;
     let done = match written {
         Ok(()) => out.end().map_err(failed),
         Err(Trouble::Io(e)) => Err(failed(e)),
-        Err(Trouble::Missing(why)) => Err(unfit(why)),
-        Err(Trouble::Ledger(why)) => Err(Error::Ledger(why)),
+        Err(Trouble::Run(why)) => Err(unfit(why)),
+        Err(Trouble::Ledger(e)) => Err(Error::Ledger(e)),
     };
     if done.is_err() {
         // What is half written is no recording.
@@ -116,16 +116,14 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
 }
 
 /// Why nothing is written.
+#[derive(Debug, thiserror::Error)]
 enum Trouble {
-    Io(std::io::Error),
-    Missing(String),
-    Ledger(String),
-}
-
-impl From<std::io::Error> for Trouble {
-    fn from(error: std::io::Error) -> Self {
-        Self::Io(error)
-    }
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    #[error(transparent)]
+    Run(#[from] Obstacle),
+    #[error(transparent)]
+    Ledger(#[from] evidence::Error),
 }
 
 /// Where everything comes from.
@@ -145,9 +143,9 @@ impl Source<'_> {
         let (mut payloads, mut missing) = (Payloads::default(), Vec::new());
         self.open(&[opened], &mut payloads).await?;
         let definitions = match bound(&payloads, opened, Role::Tools) {
-            Ok((bind, body)) => tools(&bind, &body.unwrap_or_default(), out)?,
+            Ok(shown) => tools(&shown, out)?,
             Err(why) => {
-                missing.push(format!("what its agent was shown {why}"));
+                missing.push(Gap::Shown(why));
                 BTreeMap::new()
             }
         };
@@ -164,7 +162,7 @@ impl Source<'_> {
             match step((number, child.as_ref()), &call, &payloads, &definitions) {
                 Ok(members) if missing.is_empty() => out.line(members)?,
                 Ok(_) => {}
-                Err(why) => missing.push(format!("step {number}: {why}")),
+                Err(gap) => missing.push(Gap::Step { step: number, gap }),
             }
         }
         out.steps = number;
@@ -173,8 +171,7 @@ impl Source<'_> {
         }
         let more = missing.len().saturating_sub(TOLD_MAX);
         missing.truncate(TOLD_MAX);
-        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        Err(Trouble::Missing(format!("{}{more}", missing.join("; "))))
+        Err(Obstacle::Missing { gaps: missing, more }.into())
     }
 
     /// Looks up every payload of these lines.
@@ -182,15 +179,14 @@ impl Source<'_> {
         let Order { vault, redactions, .. } = *self.order;
         let opening = Opening { vault, redactions, records: self.records };
         let lines = lines.iter().copied();
-        disclose(self.order.reader, self.row, lines, (&opening, true), payloads)
-            .await
-            .map_err(|e| Trouble::Ledger(e.to_string()))
+        let opened = disclose(self.order.reader, self.row, lines, (&opening, true), payloads);
+        opened.await.map_err(|e| Trouble::Ledger(e.into()))
     }
 
     /// The manifest, and those of the runs below.
     fn manifests(&self, opened: &Line, family: &Family, out: &mut Out) -> Result<(), Trouble> {
         let own = manifest_of(opened)?;
-        put(out, "agent.yaml".into(), &self.manifest(&own)?)?;
+        put(out, children::MANIFEST.into(), &self.manifest(&own)?)?;
         let below = family.children().map(|(_, opened)| manifest_of(opened));
         for digest in below.collect::<Result<BTreeSet<Digest>, Trouble>>()? {
             put(out, children::file(&digest), &self.manifest(&digest)?)?;
@@ -199,20 +195,18 @@ impl Source<'_> {
     }
 
     fn manifest(&self, digest: &Digest) -> Result<Vec<u8>, Trouble> {
-        let found = self.order.artifacts.manifest(digest);
-        let found = found.map_err(|e| Trouble::Ledger(e.to_string()))?;
+        let found = self.order.artifacts.manifest(digest)?;
         found.map(|found| found.yaml).ok_or_else(|| not_kept("manifest", digest))
     }
 
     /// Every bundle that decided.
     fn policies(&self, lines: &[&Line], out: &mut Out) -> Result<(), Trouble> {
-        let ledger = |e: crate::evidence::Error| Trouble::Ledger(e.to_string());
         let none = Digest::of(&[]);
         let decided = lines.iter().filter(|line| decides(line));
         let policies: BTreeSet<Digest> =
             decided.filter_map(|line| line.entry.draft.policy).filter(|p| *p != none).collect();
         for policy in policies {
-            let tar = self.order.artifacts.policy(&policy).map_err(ledger)?;
+            let tar = self.order.artifacts.policy(&policy)?;
             let tar = tar.ok_or_else(|| not_kept("policy bundle", &policy))?;
             put(out, format!("policy/{}.tar", policy.hex()), &tar)?;
         }
@@ -222,11 +216,11 @@ impl Source<'_> {
 
 fn manifest_of(opened: &Line) -> Result<Digest, Trouble> {
     let digest = opened.get::<RunOpened>().map(|opened| opened.manifest.0);
-    digest.ok_or_else(|| Trouble::Missing("it names no manifest".into()))
+    digest.ok_or(Trouble::Run(Obstacle::NoManifest))
 }
 
-fn not_kept(what: &str, digest: &Digest) -> Trouble {
-    Trouble::Missing(format!("its {what} `{}` was not kept", digest.prefixed()))
+const fn not_kept(what: &'static str, digest: &Digest) -> Trouble {
+    Trouble::Run(Obstacle::NotKept { what, digest: *digest })
 }
 
 fn put(out: &mut Out, name: String, bytes: &[u8]) -> std::io::Result<()> {
@@ -263,11 +257,10 @@ fn child(
     opened: &Line,
     calls: &[Vec<&Line>],
 ) -> Result<Vec<(&'static str, Json)>, Trouble> {
-    let data = Json::of(&opened.entry.draft.body);
-    let refused = |why: &str| Err(Trouble::Missing(format!("its child run {run} {why}")));
-    if data.get("incognito").is_some() {
-        return refused("was incognito: nothing of it is stored");
+    if opened.get::<RunOpened>().is_some_and(|opened| opened.incognito.is_some()) {
+        return Err(Obstacle::Incognito(*run).into());
     }
+    let data = Json::of(&opened.entry.draft.body);
     let earlier =
         |call: &&Vec<&Line>| call.first().is_some_and(|line| line.entry.seq < opened.entry.seq);
     let earlier = u64::try_from(calls.iter().filter(earlier).count()).unwrap_or(u64::MAX);
@@ -285,20 +278,16 @@ fn child(
 }
 
 /// Writes what the agent was shown; the definition of each tool.
-fn tools(bind: &Json, body: &[u8], out: &mut Out) -> Result<BTreeMap<String, String>, Trouble> {
-    let broken = || Trouble::Missing("what its agent was shown cannot be read".into());
+fn tools(shown: &Bound, out: &mut Out) -> Result<BTreeMap<String, Digest>, Trouble> {
+    let broken = || Trouble::Run(Obstacle::Tools);
+    let (body, salt) = shown.body.as_deref().zip(shown.salt).ok_or_else(broken)?;
     let tools = Json::parse(body, &Limits::FILE).map_err(|_| broken())?;
-    let text = |tool: &Json, name: &str| tool.get(name).and_then(Json::as_str).map(str::to_owned);
-    let list = tools.get("tools").and_then(Json::as_array).unwrap_or_default();
-    let definitions =
-        list.iter().filter_map(|tool| Some((text(tool, "name")?, text(tool, "definition")?)));
-    let definitions = definitions.collect();
-    let bound = |name: &str| bind.get(name).cloned().unwrap_or(Json::Null);
+    let list: ToolList = tools.read().map_err(|_| broken())?;
     out.line(vec![
         ("t", Json::from("tools")),
-        ("c", bound("c")),
-        ("salt", bound("salt")),
+        ("c", Json::from(shown.c.hex())),
+        ("salt", Json::from(hex::encode(salt))),
         ("tools", tools),
     ])?;
-    Ok(definitions)
+    Ok(list.definitions())
 }

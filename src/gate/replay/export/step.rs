@@ -2,52 +2,53 @@
 
 use std::collections::BTreeMap;
 
+use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::RunId;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{self, Json, Limits};
 use crate::evidence::payloads::{self, Payload, Payloads, Why};
 use crate::evidence::projection::decides;
 use crate::ledger::verify::Line;
-use crate::policy::input::approval_json;
+use crate::policy::input::{Document, approval_json};
 use crate::record::call::{
     BreakGlass, CallAuthorized, CallCancelled, CallCompleted, CallExpired, CallFailed, CallHeld,
     CallUnknown,
 };
 use crate::record::{Body, Kind, Role, Text};
+use crate::replay::flaw::{Absence, StepGap};
 use crate::verify::entries::word;
 
-/// What binds a payload to its line, and the payload, unless something of it is left out.
-pub(super) type Bound = (Json, Option<Vec<u8>>);
+/// A payload of a line with what binds it to the line.
+pub(super) struct Bound {
+    /// The commitment of the line.
+    pub c: Digest,
+    /// What opens it; none if something of the payload is left out.
+    pub salt: Option<Salt>,
+    /// The payload; none if something of it is left out.
+    pub body: Option<Vec<u8>>,
+    /// What binds it, as a step says it.
+    bond: Json,
+}
 
-/// One payload of a line with what binds it to the line; or why it cannot be had.
-pub(super) fn bound(payloads: &Payloads, line: &Line, role: Role) -> Result<Bound, String> {
-    let said = line.entry.draft.committed(role);
-    let said = said.ok_or_else(|| "was never recorded".to_owned())?;
+/// One payload of a line; or why it cannot be had.
+pub(super) fn bound(payloads: &Payloads, line: &Line, role: Role) -> Result<Bound, Absence> {
+    let said = line.entry.draft.committed(role).ok_or(Absence::Never)?;
+    let bond = |name, opener| {
+        let c = Json::from(said.c.hex());
+        Json::object([("role", Json::from(role.as_str())), ("c", c), (name, opener)])
+    };
     match payloads.0.get(&said.c.0) {
         Some(Payload::Opened { salt, body, .. }) => {
-            let bind = Json::object([
-                ("role", Json::from(role.as_str())),
-                ("c", Json::from(said.c.hex())),
-                ("salt", Json::from(hex::encode(salt))),
-            ]);
-            Ok((bind, Some(body.clone())))
+            let bond = bond("salt", Json::from(hex::encode(salt)));
+            Ok(Bound { c: said.c.0, salt: Some(*salt), body: Some(body.clone()), bond })
         }
         Some(Payload::Redacted { parts, .. }) => {
-            let bind = Json::object([
-                ("role", Json::from(role.as_str())),
-                ("c", Json::from(said.c.hex())),
-                ("parts", payloads::redacted(role.as_str(), parts)),
-            ]);
-            Ok((bind, None))
+            let bond = bond("parts", payloads::redacted(role.as_str(), parts));
+            Ok(Bound { c: said.c.0, salt: None, body: None, bond })
         }
-        Some(Payload::Erased { log, seq }) => Err(format!("was erased (entry {seq} of `{log}`)")),
-        Some(Payload::Withheld(Why::Encrypted)) => {
-            Err("is encrypted, and the key is not here".into())
-        }
-        Some(Payload::Withheld(Why::Damaged)) => Err("was changed where it is stored".into()),
-        Some(Payload::Withheld(_)) | None => Err(format!(
-            "was not stored ({} bytes), or not in such a way that a part of it can be left out",
-            said.len
-        )),
+        Some(Payload::Erased { log, seq }) => Err(Absence::Erased { seq: *seq, log: log.clone() }),
+        Some(Payload::Withheld(Why::Encrypted)) => Err(Absence::Encrypted),
+        Some(Payload::Withheld(Why::Damaged)) => Err(Absence::Damaged),
+        Some(Payload::Withheld(_)) | None => Err(Absence::NotStored(said.len.get())),
     }
 }
 
@@ -56,51 +57,55 @@ pub(super) fn step(
     (number, child): (u64, Option<&RunId>),
     lines: &[&Line],
     payloads: &Payloads,
-    definitions: &BTreeMap<String, String>,
-) -> Result<Vec<(&'static str, Json)>, String> {
+    definitions: &BTreeMap<String, Digest>,
+) -> Result<Vec<(&'static str, Json)>, StepGap> {
     let decisions: Vec<&Line> = lines.iter().copied().filter(|line| decides(line)).collect();
     let (Some(first), Some(main), Some(last)) = (decisions.first(), decisions.last(), lines.last())
     else {
-        return Err("it was never decided".into());
+        return Err(StepGap::Undecided);
     };
     let draft = &main.entry.draft;
     let tool = draft.tool.as_ref().map(ToString::to_string).unwrap_or_default();
-    let decided = main.decision().ok_or("it was never decided")?;
-    let definition = decided.definition.map(|digest| digest.prefixed());
-    if definition.is_some_and(|d| definitions.get(&tool).is_some_and(|shown| *shown != d)) {
-        return Err(format!("`{tool}` was changed while the run was open"));
+    let decided = main.decision().ok_or(StepGap::Undecided)?;
+    let shown = definitions.get(&tool);
+    if decided.definition.is_some_and(|digest| shown.is_some_and(|shown| *shown != digest)) {
+        return Err(StepGap::Changed(tool));
     }
-    let (mut binds, mut left_out) = (Vec::new(), Vec::new());
-    let mut take = |line: &Line, role: Role| -> Result<Option<Vec<u8>>, String> {
+    let (mut bonds, mut left_out) = (Vec::new(), Vec::new());
+    let mut take = |line: &Line, role: Role| -> Result<Bound, StepGap> {
         let taken = bound(payloads, line, role);
-        let (bind, body) = taken.map_err(|why| format!("`{role}` of `{tool}` {why}"))?;
-        binds.push(bind);
-        left_out.extend(body.is_none().then(|| Json::from(role.as_str())));
-        Ok(body)
+        let taken = taken.map_err(|why| StepGap::Payload { role, tool: tool.clone(), why })?;
+        bonds.push(taken.bond.clone());
+        left_out.extend(taken.body.is_none().then(|| Json::from(role.as_str())));
+        Ok(taken)
     };
-    let json = |body: Vec<u8>| Json::parse(&body, &Limits::FILE).map_err(|e| e.to_string());
-    let args = take(main, Role::Args)?.map(json).transpose()?;
+    let json = |body: Vec<u8>| Json::parse(&body, &Limits::FILE);
+    let args = take(main, Role::Args)?;
+    let salt = args.salt;
+    let args = args.body.map(json).transpose()?;
     let asked = draft.committed(Role::PolicyInput).is_some();
-    let input = if asked { take(main, Role::PolicyInput)? } else { None };
+    let input = if asked { take(main, Role::PolicyInput)?.body } else { None };
     let input = input.map(json).transpose()?;
     let glass = main.get::<CallAuthorized>().and_then(|call| call.break_glass.as_ref());
-    let signed = |said| Ok::<_, String>((said, take(main, Role::Approval)?));
+    let signed = |said| Ok::<_, StepGap>((said, take(main, Role::Approval)?.body));
     let glass = glass.map(signed).transpose()?;
     let glass = glass.and_then(|(said, signed)| Some(broken(said, &signed?))).transpose()?;
-    let result = if last.is(Kind::CallCompleted) { take(last, Role::Result)? } else { None };
-    let result = result.map(String::from_utf8).transpose().map_err(|e| e.to_string())?;
+    let completed = last.is(Kind::CallCompleted);
+    let result = if completed { take(last, Role::Result)?.body } else { None };
+    let result = result.as_deref().map(std::str::from_utf8).transpose()?.map(str::to_owned);
     if main.is(Kind::CallAuthorized) && decides(last) {
-        return Err(format!("`{tool}` is not over"));
+        return Err(StepGap::Open(tool));
     }
-    let at = input.as_ref().and_then(|input| input.get("time")?.get("rfc3339")?.as_str());
-    let at = at.map_or_else(|| main.entry.ts.to_string(), str::to_owned);
+    // An input of an earlier version may have other members; its time is where it was.
+    let told = input.as_ref().and_then(|input| input.read::<Document>().ok());
+    let at = told.and_then(|told| told.time.rfc3339).unwrap_or(main.entry.ts);
     let run_seq = last.entry.run.as_ref().map_or(0, |link| link.seq);
     let mut members = vec![
         ("t", Json::from("step")),
         ("n", Json::from(number)),
         ("call", Json::from(draft.call.as_ref().map(ToString::to_string).unwrap_or_default())),
         ("tool", Json::from(tool.as_str())),
-        ("at", Json::from(at)),
+        ("at", Json::from(at.to_string())),
         ("after", Json::from(first.decision().map_or(0, |decision| decision.after))),
         ("end", Json::from(run_seq)),
         ("decision", decision(main)),
@@ -113,17 +118,17 @@ pub(super) fn step(
     let held = whole && first.is(Kind::CallHeld) && main.is(Kind::CallAuthorized);
     members.extend((!whole).then(|| ("redacted", Json::from(left_out))));
     members.extend(args.map(|args| ("args", args)));
-    members.extend(held.then(|| ("approved", approved(first, lines, binds.first()))));
+    members.extend(held.then(|| ("approved", approved(first, lines, salt))));
     members.extend(glass.map(|glass| ("break_glass", glass)));
     members.extend(input.map(|input| ("input", input)));
     members.extend(result.map(|result| ("result", Json::from(result))));
-    members.push(("payloads", binds.into()));
+    members.push(("payloads", bonds.into()));
     Ok(members)
 }
 
 /// The break-glass order under which a call ran: what was signed, and what its entry says of that.
-fn broken(said: &BreakGlass, signed: &[u8]) -> Result<Json, String> {
-    let signed = Json::parse(signed, &Limits::FILE).map_err(|e| e.to_string())?;
+fn broken(said: &BreakGlass, signed: &[u8]) -> Result<Json, json::Error> {
+    let signed = Json::parse(signed, &Limits::FILE)?;
     let (by, signers) = (Json::of(&said.by), Json::of(&said.signers));
     Ok(Json::object([("signed", signed), ("by", by), ("signers", signers)]))
 }
@@ -178,13 +183,13 @@ fn ended(first: &Line, last: &Line) -> Json {
 }
 
 /// Who approved a held call.
-fn approved(held: &Line, lines: &[&Line], args: Option<&Json>) -> Json {
+fn approved(held: &Line, lines: &[&Line], salt: Option<Salt>) -> Json {
     let held = held.get::<CallHeld>();
     let by = lines.iter().filter_map(|line| word::granted(&line.entry));
     let mut members = vec![
         ("by", by.map(|approval| approval_json(&approval)).collect::<Vec<_>>().into()),
         ("nonce", Json::of(&held.and_then(|held| held.nonce))),
-        ("salt", args.and_then(|bind| bind.get("salt")).cloned().unwrap_or(Json::Null)),
+        ("salt", salt.map_or(Json::Null, |salt| Json::from(hex::encode(salt)))),
     ];
     members.extend(held.and_then(|held| held.effect).map(|effect| ("effect", Json::of(&effect))));
     Json::object(members)

@@ -1,0 +1,97 @@
+//! The lines in which batches are kept.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use crate::domain::digest::{Digest, commitment};
+use crate::domain::id::ChainId;
+use crate::domain::json::{Json, Limits};
+use crate::ledger::store::{Batch, EntryRow, Head, PayloadRow};
+use crate::record::{Entry, Hex};
+
+/// A batch as its line has it.
+pub(super) fn batch_json(chain: &ChainId, batch: &Batch) -> Json {
+    let entries: Vec<Json> =
+        batch.entries.iter().map(|row| Json::from(STANDARD.encode(&row.body))).collect();
+    let payloads: Vec<Json> = batch
+        .payloads
+        .iter()
+        .map(|p| {
+            Json::object([
+                ("c", Json::from(p.commitment.hex())),
+                ("salt", Json::from(hex::encode(p.salt))),
+                ("role", Json::from(p.role.as_str())),
+                ("media_type", Json::from(p.media_type.as_str())),
+                ("body", Json::from(STANDARD.encode(&p.body))),
+            ])
+        })
+        .collect();
+    Json::object([
+        ("chain", Json::from(chain.to_string())),
+        ("entries", entries.into()),
+        ("payloads", payloads.into()),
+        ("frontier", Json::from(hex::encode(&batch.head.frontier))),
+        ("checkpoint", Json::from(batch.head.checkpoint.as_str())),
+    ])
+}
+
+#[derive(Deserialize)]
+struct BatchLine<'a> {
+    chain: ChainId,
+    #[serde(borrow)]
+    entries: Vec<&'a str>,
+    #[serde(borrow)]
+    payloads: Vec<PayloadLine<'a>>,
+    frontier: &'a str,
+    checkpoint: String,
+}
+
+#[derive(Deserialize)]
+struct PayloadLine<'a> {
+    /// A line of an earlier version has none: the payload was committed to as one piece.
+    c: Option<Digest>,
+    salt: Hex<32>,
+    role: String,
+    media_type: String,
+    body: &'a str,
+}
+
+/// Reads the line of a batch, if it is one.
+pub(super) fn read_batch(line: &[u8]) -> Option<(ChainId, Batch)> {
+    let json = Json::parse(line, &Limits::FILE).ok()?;
+    let line: BatchLine<'_> = json.read().ok()?;
+    let entries: Vec<EntryRow> = line.entries.into_iter().map(read_row).collect::<Option<_>>()?;
+    let payloads: Vec<PayloadRow> =
+        line.payloads.into_iter().map(read_payload).collect::<Option<_>>()?;
+    let last = entries.last()?;
+    let head = Head {
+        size: last.seq.checked_add(1)?,
+        hash: last.leaf,
+        frontier: hex::decode(line.frontier).ok()?,
+        checkpoint: line.checkpoint,
+    };
+    Some((line.chain, Batch { entries, payloads, head }))
+}
+
+fn read_row(text: &str) -> Option<EntryRow> {
+    let body = STANDARD.decode(text).ok()?;
+    let entry = Entry::parse(&body).ok()?;
+    let kind = entry.draft.kind().as_str().to_owned();
+    Some(EntryRow {
+        seq: entry.seq,
+        prev: entry.prev,
+        leaf: Entry::leaf(&body),
+        run: entry.draft.run,
+        call: entry.draft.call,
+        kind,
+        body,
+    })
+}
+
+fn read_payload(line: PayloadLine<'_>) -> Option<PayloadRow> {
+    let PayloadLine { c, salt, role, media_type, body } = line;
+    let body = STANDARD.decode(body).ok()?;
+    let c = c.unwrap_or_else(|| commitment(&salt.0, &body));
+    Some(PayloadRow { commitment: c, salt: salt.0, role, media_type, body })
+}

@@ -1,0 +1,266 @@
+//! What is wrong with a recording, and why a run cannot be one or go on from one.
+
+use super::recording::{BEFORE, VERSION};
+use crate::domain::digest::Digest;
+use crate::domain::id::RunId;
+use crate::domain::json;
+use crate::domain::members::Mismatch;
+
+/// What is wrong with a line of a recording, or with all of them.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Flaw {
+    /// The line has no end.
+    #[error("it ends in the middle of a line, or the line is too long")]
+    Cut,
+    /// The line is no strict JSON.
+    #[error(transparent)]
+    Json(#[from] json::Error),
+    /// The line is JSON in another spelling.
+    #[error("it is not in canonical form")]
+    Canonical,
+    /// A member is missing, or another than lines of its kind have.
+    #[error(transparent)]
+    Member(#[from] Mismatch),
+    /// A line after the one that ends a recording.
+    #[error("something stands behind the last line")]
+    Behind,
+    /// The first line is not that of a recording.
+    #[error("it is no recording")]
+    NoRecording,
+    /// The kind of a line, which is unknown or does not stand there.
+    #[error("a line of the unknown kind `{0}`, or one too many")]
+    Kind(String),
+    /// The version of a recording that this build does not read.
+    #[error("it is `{0}`, this build reads `{VERSION}` and `{BEFORE}`")]
+    Version(String),
+    /// The content of a file is no base64.
+    #[error("`{file}`: {why}")]
+    Base64 {
+        /// The file.
+        file: String,
+        /// What is wrong with its text.
+        why: base64::DecodeError,
+    },
+    /// A file whose digest is another than its line says.
+    #[error("`{0}` is not the file that was recorded")]
+    File(String),
+    /// A file that an earlier line has.
+    #[error("`{0}` is there twice")]
+    FileTwice(String),
+    /// A child in a version that has none.
+    #[error("`{BEFORE}` has no children")]
+    Children,
+    /// A run that an earlier line has.
+    #[error("the run {0} is there twice")]
+    RunTwice(RunId),
+    /// A run whose parent no earlier line has.
+    #[error("the run {0} is a child of none that is there")]
+    Orphan(RunId),
+    /// A payload that does not open its commitment: its role.
+    #[error("`{0}` is not what was recorded")]
+    Payload(String),
+    /// A payload that its step does not have: its role.
+    #[error("no `{0}` is there")]
+    NoPayload(String),
+    /// A payload without a commitment: its role.
+    #[error("`{0}` is bound to no entry")]
+    Unbound(String),
+    /// The policy's input names another order than the step.
+    #[error("the policy was told of another break-glass order than is there")]
+    BreakGlass,
+    /// Steps in another order than that of their numbers.
+    #[error("step {found} stands where step {expected} should")]
+    Number {
+        /// The number that is there.
+        found: u64,
+        /// The number that has to be there.
+        expected: u64,
+    },
+    /// A step of a run that no line has.
+    #[error("step {0} is of no run")]
+    NoRun(u64),
+    /// A step whose input names another manifest than its run.
+    #[error("step {0} is of another manifest")]
+    Manifest(u64),
+    /// The last line counts the steps otherwise.
+    #[error("{0} steps are there, and it says another number")]
+    Steps(u64),
+    /// The digest of the last line is not that of the lines before it.
+    #[error("it was changed: its digest is not that of its lines")]
+    Changed,
+    /// No last line.
+    #[error("it is cut off: the last line is missing")]
+    Unended,
+    /// No line at all.
+    #[error("it is empty")]
+    Empty,
+    /// No file `agent.yaml`.
+    #[error("it carries no manifest")]
+    NoManifest,
+    /// A file `agent.yaml` of another digest than the header's.
+    #[error("the manifest it carries is another than it was recorded under")]
+    OtherManifest,
+    /// No manifest of a child.
+    #[error("it carries no manifest of its child run {0}")]
+    ChildManifest(RunId),
+    /// No line with what the agent was shown.
+    #[error("it carries no tools")]
+    NoTools,
+}
+
+/// Why a run cannot be recorded, or a run cannot go on from its recording.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Obstacle {
+    /// Redaction of the list of tools.
+    #[error("nothing can be left out of what its agent was shown")]
+    Shown,
+    /// The ledger has no opening of it.
+    #[error("its opening is not here")]
+    NoOpening,
+    /// It is a child of this run.
+    #[error("it is the child of run {0}, whose recording has it")]
+    Child(RunId),
+    /// Nothing asked for a recording.
+    #[error(
+        "it was not recorded: neither its manifest (`replay.mode`) nor its agent asked for that"
+    )]
+    NotRecorded,
+    /// It answered from a recording.
+    #[error("it is a replay itself")]
+    Replay,
+    /// It began with a recording.
+    #[error("it goes on from another recording")]
+    Fork,
+    /// A run of its family is open.
+    #[error("run {0} is not sealed yet")]
+    Open(RunId),
+    /// It did nothing.
+    #[error("it has no calls")]
+    NoCalls,
+    /// Its opening names no manifest.
+    #[error("it names no manifest")]
+    NoManifest,
+    /// A file that the state directory does not have.
+    #[error("its {what} `{}` was not kept", digest.prefixed())]
+    NotKept {
+        /// `manifest` or `policy bundle`.
+        what: &'static str,
+        /// SHA-256 of the file.
+        digest: Digest,
+    },
+    /// A child of which nothing is stored.
+    #[error("its child run {0} was incognito: nothing of it is stored")]
+    Incognito(RunId),
+    /// The list of tools is not what gates write.
+    #[error("what its agent was shown cannot be read")]
+    Tools,
+    /// Payloads and calls that cannot be written, one by one, and how many more there are.
+    #[error("{}", listed(gaps, *more))]
+    Missing {
+        /// What is missing.
+        gaps: Vec<Gap>,
+        /// How many more there are.
+        more: usize,
+    },
+    /// The step at which the live run was to begin is none of its steps.
+    #[error("it has {steps} steps: it cannot go on from step {at}")]
+    NoStep {
+        /// How many there are.
+        steps: usize,
+        /// The one that was asked for.
+        at: u64,
+    },
+    /// A call that was asked while one before it was not answered.
+    #[error("step {early} was asked before step {last} was answered: it cannot go on between them")]
+    Between {
+        /// The step that was asked early.
+        early: u64,
+        /// The step that was not answered yet.
+        last: u64,
+    },
+    /// A child that nothing would open again.
+    #[error("its child run {child} was opened before step {at}: it cannot go on from there")]
+    ChildBefore {
+        /// The child.
+        child: RunId,
+        /// The step that was asked for.
+        at: u64,
+    },
+}
+
+fn listed(gaps: &[Gap], more: usize) -> String {
+    let gaps: Vec<String> = gaps.iter().map(ToString::to_string).collect();
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    format!("{}{more}", gaps.join("; "))
+}
+
+/// One thing of a run that its recording would lack.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Gap {
+    /// The list of tools.
+    #[error("what its agent was shown {0}")]
+    Shown(Absence),
+    /// A payload of a step.
+    #[error("step {step}: {gap}")]
+    Step {
+        /// Its number.
+        step: u64,
+        /// What is missing.
+        gap: StepGap,
+    },
+}
+
+/// What a step would lack.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum StepGap {
+    /// No entry decided the call.
+    #[error("it was never decided")]
+    Undecided,
+    /// The tool's definition is another than the agent was shown.
+    #[error("`{0}` was changed while the run was open")]
+    Changed(String),
+    /// The call has no end.
+    #[error("`{0}` is not over")]
+    Open(String),
+    /// A payload cannot be had.
+    #[error("`{role}` of `{tool}` {why}")]
+    Payload {
+        /// What it is.
+        role: crate::record::Role,
+        /// The tool.
+        tool: String,
+        /// Why it cannot be had.
+        why: Absence,
+    },
+    /// A payload is no strict JSON.
+    #[error(transparent)]
+    Json(#[from] json::Error),
+    /// A result is no text.
+    #[error(transparent)]
+    Utf8(#[from] std::str::Utf8Error),
+}
+
+/// Why a payload cannot be had; the sentence goes on after its name.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Absence {
+    /// No entry commits to it.
+    #[error("was never recorded")]
+    Never,
+    /// The fleet log says that it was erased.
+    #[error("was erased (entry {seq} of `{log}`)")]
+    Erased {
+        /// The entry.
+        seq: u64,
+        /// The log that has it.
+        log: String,
+    },
+    /// It lies encrypted.
+    #[error("is encrypted, and the key is not here")]
+    Encrypted,
+    /// The stored bytes do not open the commitment.
+    #[error("was changed where it is stored")]
+    Damaged,
+    /// No row has it: so many bytes.
+    #[error("was not stored ({0} bytes), or not in such a way that a part of it can be left out")]
+    NotStored(u64),
+}

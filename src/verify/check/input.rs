@@ -1,0 +1,105 @@
+//! The input of a decision as it is held against the entry: exactly the members that this version writes.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::contradiction::Error;
+use crate::domain::json::Json;
+use crate::domain::members::Mismatch;
+use crate::domain::time::Timestamp;
+
+/// The whole document.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    pub v: String,
+    pub agent: Agent,
+    pub approvals: Json,
+    pub args: Json,
+    pub break_glass: Json,
+    pub call: Call,
+    pub context: Context,
+    pub effect: Json,
+    pub findings: Json,
+    pub history: Counters,
+    pub observe: Vec<String>,
+    #[serde(rename = "pools")]
+    _pools: IgnoredAny,
+    pub quorum: Json,
+    pub run: Run,
+    pub time: Json,
+    pub tool: Tool,
+}
+
+/// Who asked.
+#[derive(Debug, Deserialize)]
+pub(super) struct Agent {
+    pub id: String,
+    pub version: String,
+    pub manifest: String,
+    pub binding: String,
+    pub owner: Json,
+    pub labels: Json,
+    pub delegation: Json,
+    /// Absent in an earlier version, which asked for `observed`.
+    pub tier3: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Call {
+    pub id: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Context {
+    pub claimed: Json,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+pub(super) struct Counters {
+    calls: u64,
+    errors: u64,
+}
+
+/// The run so far.
+#[derive(Debug, Deserialize)]
+pub(super) struct Run {
+    pub id: String,
+    pub mode: String,
+    /// Absent in an earlier version.
+    pub incognito: Option<bool>,
+    pub opened_at: Timestamp,
+    pub labels: Json,
+    #[serde(flatten)]
+    pub counters: Counters,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Tool {
+    pub name: String,
+    pub tier: String,
+    pub definition: String,
+}
+
+/// When the policy was asked, spelt once.
+#[derive(Debug, Deserialize)]
+pub(super) struct Time {
+    pub rfc3339: Timestamp,
+}
+
+impl Input {
+    /// Reads the document.
+    pub fn of(json: &Json) -> Result<Self, Error> {
+        json.read().map_err(|mismatch| match mismatch {
+            Mismatch::Unknown(name) | Mismatch::Missing(name) if !name.contains('.') => {
+                Error::Members
+            }
+            other => Error::Shape(other),
+        })
+    }
+
+    /// When the policy was asked.
+    pub fn asked_at(&self) -> Result<Timestamp, Error> {
+        self.time.read().map(|Time { rfc3339 }| rfc3339).map_err(|_| Error::NoTime)
+    }
+}
