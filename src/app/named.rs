@@ -168,12 +168,12 @@ fn isolation(config: &Config, bound: &Bound) -> Vec<String> {
         if let Kind::Command(command) = &binding.kind
             && let Err(why) = levels.meet(command.demand())
         {
-            missing.push(config.of_tool(binding.name.as_str(), &why));
+            missing.push(config.of_tool(binding.name.as_str(), &why.to_string()));
         }
     }
     for server in &bound.servers {
         if let Some(Err(why)) = server.demand().map(|demand| levels.meet(demand)) {
-            missing.push(config.of_server(&server.name, &why));
+            missing.push(config.of_server(&server.name, &why.to_string()));
         }
     }
     missing

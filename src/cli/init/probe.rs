@@ -154,7 +154,7 @@ async fn ask(
     let probed = tokio::time::timeout(within, upstream.probe())
         .await
         .map_err(|_late| ProbeError::Late(within.as_secs()))?
-        .map_err(|error| ProbeError::Upstream(error.message))?;
+        .map_err(|error| ProbeError::Upstream(error.why.to_string()))?;
     // As it was started: what a lock pins of it.
     let files = files::of_server(server).map_err(|cause| ProbeError::Files(cause.into()))?;
     let shown = Shown {
