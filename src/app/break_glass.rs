@@ -92,7 +92,7 @@ pub(super) fn office(
         return Ok(None);
     };
     let alarm = operators::webhook(config)?;
-    let list = Arc::new(move || Ok(list.open().map_err(|wrong| wrong.to_string())?.0));
+    let list = Arc::new(move || Ok(list.open()?.0));
     Ok(Some(Glass { terms, list, alarm, metrics: Arc::clone(metrics) }))
 }
 

@@ -101,7 +101,8 @@ pub(super) fn live(
     let policy_keys = keys(&config.trust.policy_keys, &mut wrong);
     let approver_keys = keys(&config.trust.approver_keys, &mut wrong);
     let callers = callers(&config, &manifest_keys, tokens, now);
-    let staff = Staff::load(&config.operators);
+    let staff = Staff::load(&config.operators)
+        .map_err(|wrong| wrong.iter().map(ToString::to_string).collect());
     let (callers, tools, staff) = match (callers, tools, staff) {
         (Ok(callers), Ok(tools), Ok(staff)) if wrong.is_empty() => (callers, tools, staff),
         (callers, tools, staff) => {

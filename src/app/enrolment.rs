@@ -19,6 +19,7 @@ use crate::ledger::enrolment::{Certifier, Issued, Request};
 use crate::ledger::writer_key::{Certificate, WriterKey};
 use crate::operator::credential::showing;
 use crate::operator::enrolment::{Parts, Registrar};
+use crate::operator::http::ENROLMENT;
 use crate::operator::visible;
 use crate::serve::operator::{self as door, Running, View};
 use crate::serve::tls::Tls;
@@ -198,7 +199,7 @@ impl Enrolled {
         let proved = request.prove(key);
         let (body, proof) = proved.map_err(|why| EnrolmentError::Request(why.to_string()))?;
         let body = json!({"request": body, "proof": proof}).to_string().into_bytes();
-        let said = self.ask(Method::POST, "/v1/enrol", body).await?;
+        let said = self.ask(Method::POST, ENROLMENT, body).await?;
         let issued = said.get("certificate").cloned().unwrap_or_default();
         let issued = serde_json::from_value(issued);
         let issued = issued.map_err(|why| EnrolmentError::Certificate(Arc::new(why)))?;

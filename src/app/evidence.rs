@@ -15,6 +15,7 @@ use crate::ledger::postgres::{PostgresKeeper, PostgresReader};
 use crate::ledger::retention::PayloadKeeper;
 use crate::ledger::sqlite::{SqliteKeeper, SqliteReader};
 use crate::ledger::store::{LedgerReader, StoreError};
+use crate::operator::Cause;
 use crate::operator::evidence::{Archive, Evidence};
 
 /// Bundles on their way out, below the state directory.
@@ -65,14 +66,12 @@ impl Archive for Configured {
         Ok(Some(Arc::new(PostgresKeeper::connect(&url).await?)))
     }
 
-    // The operator API's port takes the reason as text: it is what the operator is answered.
-    async fn approvers(&self) -> Result<Approvers, String> {
-        approvers::for_orders(&self.0, SystemClock::new().now()).map_err(|e| e.to_string())
+    async fn approvers(&self) -> Result<Approvers, Cause> {
+        Ok(approvers::for_orders(&self.0, SystemClock::new().now())?)
     }
 
-    async fn fleet(&self) -> Result<FleetParts, String> {
-        let keys = fleet::Keys::of(&self.0).map_err(|e| e.to_string())?;
-        fleet::parts(&self.0, &keys).await.map_err(|e| e.to_string())
+    async fn fleet(&self) -> Result<FleetParts, Cause> {
+        Ok(fleet::parts(&self.0, &fleet::Keys::of(&self.0)?).await?)
     }
 }
 

@@ -53,7 +53,8 @@ async fn run(config: Config) -> Result<Ended, Error> {
         let why = "enrolment: a hub certifies others and itself: it needs `fleet.enrolment_key`";
         return Err(Error::wrong(why));
     }
-    let staff = Staff::load(&config.operators).map_err(Error::Config)?;
+    let staff = Staff::load(&config.operators)
+        .map_err(|wrong| Error::Config(wrong.iter().map(ToString::to_string).collect()))?;
     if staff.is_empty() {
         return Err(Error::wrong("operators: nobody may ask this hub anything"));
     }

@@ -22,6 +22,7 @@ use wicketgate::ledger::retention::PayloadKeeper;
 use wicketgate::ledger::spool::NoJournal;
 use wicketgate::ledger::sqlite::{Sqlite, SqliteKeeper, SqliteReader};
 use wicketgate::ledger::store::{LedgerReader, StoreError};
+use wicketgate::operator::Cause;
 use wicketgate::operator::evidence::{Archive, Evidence};
 use wicketgate::record::Kind;
 
@@ -47,13 +48,13 @@ impl Archive for Slow {
         Ok(Some(Arc::new(SqliteKeeper::open(&self.path).await?)))
     }
 
-    async fn approvers(&self) -> Result<Approvers, String> {
-        Err("nobody gives orders here".to_owned())
+    async fn approvers(&self) -> Result<Approvers, Cause> {
+        Err("nobody gives orders here".into())
     }
 
-    async fn fleet(&self) -> Result<FleetParts, String> {
+    async fn fleet(&self) -> Result<FleetParts, Cause> {
         Ok(FleetParts {
-            store: Arc::new(Sqlite::open_fleet(&self.path).await.map_err(|e| e.to_string())?),
+            store: Arc::new(Sqlite::open_fleet(&self.path).await?),
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),
             enrolment: Arc::new(self.key.clone()),

@@ -13,7 +13,7 @@ use super::api::{Asked, requests, route};
 use super::http::malformed;
 use super::staff::Who;
 use super::webhook::Webhook;
-use super::{Office, unavailable};
+use super::{Cause, Office, unavailable};
 use crate::approval::Approvers;
 use crate::approval::break_glass::{Open, SIGNATURES_MAX, Signed, Statement, Terms, check};
 use crate::control::{Order, Row};
@@ -30,7 +30,7 @@ const PAGE: usize = 256;
 const NOTE_MAX: usize = 1024;
 
 /// The list of those who may sign, as it is now.
-pub type List = Arc<dyn Fn() -> Result<Approvers, String> + Send + Sync>;
+pub type List = Arc<dyn Fn() -> Result<Approvers, Cause> + Send + Sync>;
 
 /// What the office works with.
 pub struct Glass {
@@ -87,7 +87,7 @@ impl Office {
         };
         let wrong =
             |code: &str, why: String| self.refuse(Problem::new(Code::RequestMalformed, code, why));
-        let list = (glass.list)().map_err(|why| wrong("break_glass.signer", why))?;
+        let list = (glass.list)().map_err(|why| wrong("break_glass.signer", why.to_string()))?;
         let open = check(&glass.terms, &list, &signed, self.clock.now());
         let open = open.map_err(|refused| wrong(refused.code, refused.why))?;
         let past = self.past().await?;
@@ -200,7 +200,7 @@ impl Office {
         };
         let glass = self.glass.get();
         let glass = glass.ok_or_else(|| unknown("`trust.break_glass` is not configured"))?;
-        let list = (glass.list)().map_err(|why| unknown(&why))?;
+        let list = (glass.list)().map_err(|why| unknown(&why.to_string()))?;
         let mut subjects = Vec::new();
         for row in self.glass_rows().await? {
             let Some(Order::BreakGlass(signed)) = &row.order else { continue };

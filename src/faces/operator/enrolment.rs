@@ -402,10 +402,10 @@ mod tests {
         for certificate in [of(2, 1), of(1, 2), of(2, 3)] {
             known.note("log".into(), certificate);
         }
-        assert_eq!(known.enrolled.get("log"), Some(&of(2, 1)));
+        assert_eq!(known.enrolled["log"], of(2, 1));
         known.note("log".into(), of(3, 4));
         known.note("other".into(), of(1, 5));
-        assert_eq!((known.enrolled.get("log"), known.enrolled.len()), (Some(&of(3, 4)), 2));
+        assert_eq!((&known.enrolled["log"], known.enrolled.len()), (&of(3, 4), 2));
     }
 
     #[test]

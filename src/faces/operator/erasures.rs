@@ -47,8 +47,11 @@ impl Office {
             tracing::error!(detail, %why, "REFUSED: an order that loosens");
             self.refuse(Problem::new(Code::OperatorForbidden, detail, why))
         };
-        let list =
-            evidence.archive.approvers().await.map_err(|why| refused("order.signer", why))?;
+        let list = evidence
+            .archive
+            .approvers()
+            .await
+            .map_err(|why| refused("order.signer", why.to_string()))?;
         let revoked = self.stopped_keys(&list).await?;
         let asked = (self.tenant.as_str(), &[word][..]);
         let order = order::check(&list.without(revoked), asked, signed, self.clock.now());
@@ -326,7 +329,7 @@ impl Office {
         let closed = |why: String| {
             self.refuse(Problem::new(Code::LedgerUnavailable, "", format!("the fleet log: {why}")))
         };
-        let parts = evidence.archive.fleet().await.map_err(closed)?;
+        let parts = evidence.archive.fleet().await.map_err(|why| closed(why.to_string()))?;
         Fleet::open(parts).await.map_err(|error| closed(error.to_string()))
     }
 }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::staff::Who;
-use super::{Office, exports};
+use super::{Cause, Office, exports};
 use crate::approval::Approvers;
 use crate::crypto::signer::Signer;
 use crate::domain::code::Code;
@@ -37,13 +37,13 @@ pub trait Archive: Send + Sync {
     ///
     /// # Errors
     /// None is configured, or it counts for nobody.
-    async fn approvers(&self) -> Result<Approvers, String>;
+    async fn approvers(&self) -> Result<Approvers, Cause>;
 
     /// With what the fleet log is written; it is not opened yet.
     ///
     /// # Errors
     /// A key or the store cannot be used.
-    async fn fleet(&self) -> Result<FleetParts, String>;
+    async fn fleet(&self) -> Result<FleetParts, Cause>;
 }
 
 /// What the office works with.

@@ -20,10 +20,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Office;
 use super::api::{Asked, requests, route};
 use super::evidence::{Room, by};
 use super::http::Answer;
+use super::{Cause, Office};
 use crate::clock::{Clock, random16};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
@@ -74,7 +74,7 @@ enum Failed {
     /// Nobody waits for it any more.
     Left,
     /// The fleet log or the evidence key cannot be used.
-    Unusable(String),
+    Unusable(Cause),
     /// The file of the bundle.
     Scratch(std::io::Error),
     Export(Error),

@@ -58,6 +58,9 @@ const AMENDED_WITHIN: Duration = Duration::from_secs(12);
 /// A gate that did not show itself for this long refuses T2 and T3 by itself, and is not waited for.
 const FRESH: Duration = Duration::from_secs(5);
 
+/// Why what the composition root brings cannot be used: an error of the room it is from.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
 /// Counts a request that was refused.
 pub type Reject = Arc<dyn Fn(Code) + Send + Sync>;
 

@@ -12,8 +12,8 @@ use crate::catalog::form::FilePath;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 use crate::domain::token::Family;
-use crate::identity::callers::read_token_of;
-use crate::identity::certificate::thumbprint;
+use crate::identity::callers::{TokenError, read_token_of};
+use crate::identity::certificate::{NoThumbprint, thumbprint};
 
 /// Characters a token of an operator has at least: 256 bits in base64url.
 const TOKEN_CHARS_MIN: usize = 43;
@@ -146,6 +146,54 @@ pub struct Member {
     pub certificate: Option<String>,
 }
 
+/// Why an operator cannot be known.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The subject is another operator's already: of this number.
+    #[error("subject `{subject}` is operators[{first}] already")]
+    Subject {
+        /// The subject.
+        subject: String,
+        /// The operator that has it.
+        first: usize,
+    },
+    /// No role says what the operator may do.
+    #[error("a subject without a role may do nothing: leave it out")]
+    NoRole,
+    /// There are two ways to log in, or none.
+    #[error("expected exactly one of `token_file` and `certificate`")]
+    Ways,
+    /// The token file cannot be used.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The token has less than 256 bits.
+    #[error(
+        "token file `{}` needs at least {TOKEN_CHARS_MIN} characters: 256 bits, as \
+         `wicketgate config keygen --token operator --out FILE` writes them",
+        .0.display()
+    )]
+    Short(PathBuf),
+    /// The certificate is named in another form.
+    #[error(transparent)]
+    Thumbprint(#[from] NoThumbprint),
+    /// The token is another operator's.
+    #[error("the token in `{}` is another operator's", .0.display())]
+    SharedToken(PathBuf),
+    /// The certificate is another operator's.
+    #[error("the certificate is another operator's")]
+    SharedCertificate,
+}
+
+/// What is wrong with one operator of the configuration.
+#[derive(Debug, thiserror::Error)]
+#[error("operators[{index}]: {error}")]
+pub struct MemberError {
+    /// Its place in the list.
+    pub index: usize,
+    /// What is wrong.
+    pub error: Error,
+}
+
 /// How one operator logs in.
 #[derive(Clone, Debug)]
 enum Login {
@@ -157,25 +205,17 @@ enum Login {
 
 impl Member {
     /// The one way this member logs in.
-    fn login(&self) -> Result<Login, String> {
+    fn login(&self) -> Result<Login, Error> {
         match (&self.token_file, &self.certificate) {
             (Some(file), None) => {
-                let token = read_token_of(Family::Operator, file).map_err(|e| e.to_string())?;
-                let shown = file.display();
+                let token = read_token_of(Family::Operator, file)?;
                 if token.len() < TOKEN_CHARS_MIN {
-                    return Err(format!(
-                        "token file `{shown}` needs at least {TOKEN_CHARS_MIN} characters: 256 bits, as \
-                         `wicketgate config keygen --token operator --out FILE` writes them"
-                    ));
+                    return Err(Error::Short(file.clone()));
                 }
                 Ok(Login::Token(Digest::of(&[token.as_bytes()])))
             }
-            (None, Some(text)) => {
-                thumbprint(text).map(Login::Certificate).map_err(|e| e.to_string())
-            }
-            (Some(_), Some(_)) | (None, None) => {
-                Err("expected exactly one of `token_file` and `certificate`".to_owned())
-            }
+            (None, Some(text)) => Ok(Login::Certificate(thumbprint(text)?)),
+            (Some(_), Some(_)) | (None, None) => Err(Error::Ways),
         }
     }
 }
@@ -223,35 +263,28 @@ impl Staff {
     /// # Errors
     /// Everything that is wrong: a file others may read, a token that is too short or somebody else's, a
     /// subject that is there twice or has no role.
-    pub fn load(members: &[Member]) -> Result<Self, Vec<String>> {
+    pub fn load(members: &[Member]) -> Result<Self, Vec<MemberError>> {
         let (mut staff, mut wrong) = (Self::default(), Vec::new());
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-        for (i, member) in members.iter().enumerate() {
-            if let Some(first) = seen.insert(&member.subject, i) {
-                let name = &member.subject;
-                wrong.push(format!(
-                    "operators[{i}]: subject `{name}` is operators[{first}] already"
-                ));
-                continue;
-            }
-            if let Err(why) = staff.add(member) {
-                wrong.push(format!("operators[{i}]: {why}"));
-            }
+        for (index, member) in members.iter().enumerate() {
+            let added = match seen.insert(&member.subject, index) {
+                Some(first) => Err(Error::Subject { subject: member.subject.clone(), first }),
+                None => staff.add(member),
+            };
+            wrong.extend(added.err().map(|error| MemberError { index, error }));
         }
         if wrong.is_empty() { Ok(staff) } else { Err(wrong) }
     }
 
-    fn add(&mut self, member: &Member) -> Result<(), String> {
+    fn add(&mut self, member: &Member) -> Result<(), Error> {
         if member.roles.is_empty() {
-            return Err("a subject without a role may do nothing: leave it out".into());
+            return Err(Error::NoRole);
         }
         let login = member.login()?;
         if self.badges.iter().any(|badge| badge.login.is(&login)) {
             return Err(match &member.token_file {
-                Some(file) => {
-                    format!("the token in `{}` is another operator's", file.display())
-                }
-                None => "the certificate is another operator's".to_owned(),
+                Some(file) => Error::SharedToken(file.clone()),
+                None => Error::SharedCertificate,
             });
         }
         let auth = match &login {
@@ -319,6 +352,11 @@ mod tests {
         Member { subject, roles, token_file: Some(token_file), certificate: None }
     }
 
+    fn said(members: &[Member]) -> String {
+        let wrong = Staff::load(members).unwrap_err();
+        wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
+
     fn shows(token: &str) -> Shown {
         Shown::Token(zeroize::Zeroizing::new(token.to_owned()))
     }
@@ -361,8 +399,7 @@ mod tests {
     fn a_short_shared_or_readable_token_and_a_subject_that_is_there_twice_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let good = member(dir.path(), "anna", &"a".repeat(43), &[Role::Viewer]);
-        let wrong =
-            |member: &Member| Staff::load(&[good.clone(), member.clone()]).unwrap_err().join("\n");
+        let wrong = |member: &Member| said(&[good.clone(), member.clone()]);
         let short = member(dir.path(), "bert", &"b".repeat(42), &[Role::Viewer]);
         assert!(wrong(&short).contains("256 bits"), "{}", wrong(&short));
         let shared = member(dir.path(), "bert", &"a".repeat(43), &[Role::Viewer]);
@@ -401,7 +438,7 @@ mod tests {
         assert_eq!(staff.identify(&shown(of), at(11)), None, "it has ended");
         assert_eq!(staff.identify(&shown(other), at(0)), None);
         assert_eq!(staff.identify(&shows(&of.prefixed()), at(0)), None, "a thumbprint is no token");
-        let wrong = |member: Member| Staff::load(&[anna.clone(), member]).unwrap_err().join("\n");
+        let wrong = |member: Member| said(&[anna.clone(), member]);
         let with = |certificate: &str, token_file: Option<PathBuf>| Member {
             token_file,
             certificate: Some(certificate.to_owned()),

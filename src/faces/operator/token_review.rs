@@ -17,7 +17,6 @@ use super::credential::{Unshown, showing};
 use super::visible;
 use crate::catalog::host::Origin;
 use crate::domain::json::{self, Json, Limits};
-use crate::domain::members::Mismatch;
 use crate::witness::{Remote, RemoteError};
 
 const API_VERSION: &str = "authentication.k8s.io/v1";
@@ -204,14 +203,14 @@ struct User {
 
 /// What an answer says of this token for this audience.
 fn workload(answer: &Json, (token, audience): (&str, &str)) -> Result<Workload, Doubt> {
-    let unread =
-        |error: Mismatch| Doubt::Unanswered(ReviewError::Form(words(&error.to_string(), token)));
-    let review: TokenReview = answer.read().map_err(unread)?;
+    let form = |error: &dyn std::fmt::Display| words(&error.to_string(), token);
+    let review: TokenReview =
+        answer.read().map_err(|error| Doubt::Unanswered(ReviewError::Form(form(&error))))?;
     if review.api_version != API_VERSION || review.kind != KIND {
         return Err(Doubt::Unanswered(ReviewError::Kind));
     }
     let nobodys = |why: String| Doubt::Nobody(format!("the token is nobody's: {why}"));
-    let status = ReviewStatus::deserialize(review.status).map_err(|error| nobodys(words(&error.to_string(), token)))?;
+    let status = ReviewStatus::deserialize(review.status).map_err(|error| nobodys(form(&error)))?;
     if !status.authenticated {
         return Err(nobodys(words(&status.error, token)));
     }

@@ -75,8 +75,13 @@ struct Live {
 #[derive(Default)]
 struct Standing {
     seen: Seen,
-    refused: Option<String>,
+    refused: Option<Refused>,
 }
+
+/// A file that was refused, after its field in the configuration.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}: {}", .0.field, .0.why)]
+pub struct Refused(Wrong);
 
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -101,7 +106,7 @@ impl Tls {
     /// Reads the files again if they are others than before, or if they were refused the last time. What cannot
     /// be used is refused, and the old stays in force. `None`: nothing is new.
     #[must_use]
-    pub fn look(&self) -> Option<Result<(), String>> {
+    pub fn look(&self) -> Option<Result<(), Refused>> {
         let mut standing = self.0.standing.lock();
         let again = standing.refused.is_some();
         if !again && !standing.seen.changed() {
@@ -110,7 +115,7 @@ impl Tls {
         standing.seen = Seen::of(self.0.files.all());
         let read = Live::read(&self.0.files);
         let refused = read.map(|live| self.0.live.store(Arc::new(live))).err();
-        let refused = refused.map(|Wrong { field, why }| format!("{field}: {why}"));
+        let refused = refused.map(Refused);
         // What is refused again for the same reason was said.
         let new = refused.is_none() || refused != standing.refused;
         let news = new.then(|| refused.clone().map_or(Ok(()), Err));
@@ -120,7 +125,7 @@ impl Tls {
 
     /// Why the files as they are now were refused.
     #[must_use]
-    pub fn refused(&self) -> Option<String> {
+    pub fn refused(&self) -> Option<Refused> {
         self.0.standing.lock().refused.clone()
     }
 
@@ -181,7 +186,7 @@ impl Live {
         };
         let unusable = |why: String| wrong("cert", format!("`{}`: {why}", cert.display()));
         let leaf = identity.chain.first().ok_or_else(|| unusable("no certificate in it".into()))?;
-        let names = names(leaf).map_err(unusable)?;
+        let names = names(leaf).map_err(|error| unusable(format!("not usable: {error}")))?;
         let not_after =
             not_after(leaf).ok_or_else(|| unusable("its validity cannot be read".into()))?;
         let Identity { chain, key: secret } = identity;
@@ -211,8 +216,8 @@ fn verifier(path: &Path, demanded: bool) -> Result<Arc<dyn ClientCertVerifier>, 
     builder.build().map_err(|e| bad(e.to_string()))
 }
 
-fn names(leaf: &rustls::pki_types::CertificateDer<'_>) -> Result<Arc<[String]>, String> {
-    let entity = EndEntityCert::try_from(leaf).map_err(|e| format!("not usable: {e}"))?;
+fn names(leaf: &rustls::pki_types::CertificateDer<'_>) -> Result<Arc<[String]>, webpki::Error> {
+    let entity = EndEntityCert::try_from(leaf)?;
     // A wildcard is no name of anybody.
     Ok(entity.valid_dns_names().filter(|name| !name.contains('*')).map(str::to_owned).collect())
 }

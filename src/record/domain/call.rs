@@ -23,19 +23,6 @@ pub struct Auth {
 }
 
 impl Auth {
-    /// Reads what an entry records.
-    #[must_use]
-    pub fn read(json: &Json) -> Option<Self> {
-        let text = |name: &str| json.get(name).and_then(Json::as_str).map(str::to_owned);
-        Some(Self {
-            method: json.get("method")?.as_str()?.to_owned(),
-            uid: json.get("uid").and_then(Json::as_u64).and_then(|uid| u32::try_from(uid).ok()),
-            token: text("token"),
-            certificate: text("certificate"),
-            spiffe: text("spiffe"),
-        })
-    }
-
     /// Who holds the certificate, if there is one: its SPIFFE id, which a workload keeps while its
     /// certificates change every hour; else the certificate itself.
     #[must_use]

@@ -204,7 +204,7 @@ impl<'de> IntoDeserializer<'de, Wrong> for &'de Json {
     }
 }
 
-/// A member that may hold any value.
+/// In the order of its names; the one form that is hashed and signed is `canonical`'s.
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {

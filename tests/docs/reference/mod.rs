@@ -5,6 +5,7 @@ mod cli;
 mod configuration;
 mod entry;
 mod errors;
+mod openapi;
 
 use crate::assert_generated;
 
@@ -24,4 +25,5 @@ fn the_reference_is_made_of_the_programs_own_tables() {
     ] {
         assert_generated(&format!("docs/reference/{name}.md"), &page);
     }
+    assert_generated("docs/reference/openapi.json", &openapi::page());
 }

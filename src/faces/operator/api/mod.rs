@@ -88,14 +88,19 @@ pub trait Route: Sized + Send + Sync + 'static {
     /// Its answer.
     type Reply;
 
+    /// The path with these parameters.
+    #[must_use]
+    fn path(parameters: &Self::Path) -> String {
+        let path = Self::ROW.path.to_owned();
+        members(parameters)
+            .iter()
+            .fold(path, |path, (name, value)| path.replace(&format!("{{{name}}}"), &text(value)))
+    }
+
     /// Where a request goes, and its body: path and query for one that reads, path and JSON for one that changes.
     #[must_use]
     fn target(parameters: &Self::Path, request: &Self::Request) -> (String, Option<String>) {
-        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let mut path = Self::ROW.path.to_owned();
-        for (name, value) in members(parameters) {
-            path = path.replace(&format!("{{{name}}}"), &text(&value));
-        }
+        let mut path = Self::path(parameters);
         if !Self::Request::CARRIED {
             return (path, None);
         }
@@ -109,6 +114,10 @@ pub trait Route: Sized + Send + Sync + 'static {
         }
         (path, None)
     }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn members(of: &impl Serialize) -> Map<String, Value> {
@@ -176,6 +185,12 @@ macro_rules! routes {
 
         /// The table.
         pub const ROUTES: &[Row] = &[$(<route::$name as Route>::ROW),*];
+
+        /// The path of every route, each parameter filled in.
+        #[cfg(test)]
+        fn paths() -> Vec<String> {
+            vec![$(tests::path::<route::$name>()),*]
+        }
 
         /// Serves the table.
         pub(crate) fn router(office: Arc<Office>) -> Router {
@@ -253,4 +268,72 @@ routes! {
     LegalHold: POST "/v1/holds" (()), Hold, requests::LegalHold => replies::LegalHoldReply, [], Office::hold;
     /// Lists the open runs, those with held calls first.
     Runs: GET "/v1/runs" (()), Look, requests::Page => replies::Runs, ["Control/Runs"], Office::runs;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::requests::{Page, Stop};
+    use super::*;
+
+    /// The path of a route whose parameters are all 1.
+    pub(super) fn path<R: Route>() -> String {
+        let names = R::ROW.path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        let all = |value: Value| -> Value {
+            names.iter().map(|name| (name.clone(), value.clone())).collect()
+        };
+        let texts = if names.is_empty() { Value::Null } else { all("1".into()) };
+        let parameters = serde_json::from_value(texts);
+        let parameters = parameters.or_else(|_| serde_json::from_value(all(1.into())));
+        R::path(&parameters.unwrap_or_else(|e| panic!("{}: {e}", R::ROW.path)))
+    }
+
+    #[test]
+    fn every_parameter_of_a_path_is_a_member_of_its_type() {
+        let paths = paths();
+        assert_eq!(paths.len(), ROUTES.len());
+        assert!(!paths.iter().any(|path| path.contains(['{', '}'])), "{paths:?}");
+    }
+
+    #[test]
+    fn every_route_and_every_method_stands_there_once() {
+        let names: Vec<String> = ROUTES.iter().map(Row::name).collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+        let methods: Vec<String> = ROUTES.iter().flat_map(Row::methods).collect();
+        assert_eq!(methods.iter().collect::<BTreeSet<_>>().len(), methods.len());
+    }
+
+    #[test]
+    fn what_reads_has_a_query_and_what_changes_a_body() {
+        let page = |limit| route::HeldCalls::target(&(), &Page { limit });
+        assert_eq!(page(Some(3)), ("/v1/approvals?limit=3".to_owned(), None));
+        assert_eq!(page(None), ("/v1/approvals".to_owned(), None));
+        let stop = Stop { action: "kill".into(), target: "all".into(), ..Stop::default() };
+        let body = r#"{"action":"kill","name":"","reason":"","target":"all"}"#;
+        assert_eq!(route::Stop::target(&(), &stop), ("/v1/control".into(), Some(body.into())));
+        let call = HeldCallPath { run: "r".into(), call: "c".into() };
+        let shown = ("/v1/approvals/r/c".to_owned(), None);
+        assert_eq!(route::HeldCallDetail::target(&call, &()), shown);
+    }
+
+    #[test]
+    fn a_member_that_no_struct_has_is_refused_and_named() {
+        let read = |text: &str| {
+            let json = crate::domain::json::Json::parse(
+                text.as_bytes(),
+                &crate::domain::json::Limits::ARGUMENTS,
+            );
+            super::super::http::input::<Stop>(&json.unwrap()).unwrap_err().message
+        };
+        let unknown = read(r#"{"action":"kill","target":"all","reason":"r","subject":"anna"}"#);
+        assert!(unknown.contains("`subject`"), "{unknown}");
+        let number = read(r#"{"action":1,"target":"all","reason":"r"}"#);
+        assert!(number.starts_with("`action`: "), "{number}");
+        let null = read(r#"{"action":"kill","target":"all","reason":"r","expires":null}"#);
+        assert!(null.starts_with("`expires`: "), "{null}");
+        let missing = read(r#"{"action":"kill","target":"all"}"#);
+        assert!(missing.contains("`reason`"), "{missing}");
+    }
 }

@@ -318,29 +318,51 @@ fn tier(tier: &str) -> &'static str {
     }
 }
 
+/// What of an effect is said in one line.
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Deed {
+    Http {
+        method: String,
+        scheme: String,
+        host: String,
+        port: u16,
+        path: String,
+        query: Vec<Parameter>,
+    },
+    File {
+        access: String,
+        root: String,
+        path: String,
+    },
+    Mcp {
+        method: String,
+        server: String,
+        name: String,
+    },
+}
+
+/// One part of a query.
+#[derive(Deserialize)]
+struct Parameter {
+    name: String,
+    value: String,
+}
+
 /// The verb and the target of an effect, for a person.
-#[must_use]
-pub fn doing(effect: &Json, tool: &str) -> (String, String) {
-    let text = |name: &str| effect.get(name).and_then(Json::as_str).unwrap_or_default();
-    match text("kind") {
-        "http" => {
-            let port = effect.get("port").and_then(Json::as_u64).unwrap_or_default();
-            let mut target =
-                format!("{}://{}:{port}{}", text("scheme"), text("host"), text("path"));
-            let query = effect.get("query").and_then(Json::as_array).unwrap_or_default();
-            for (i, pair) in query.iter().enumerate() {
-                let part = |name| pair.get(name).and_then(Json::as_str).unwrap_or_default();
+fn doing(effect: &Json, tool: &str) -> (String, String) {
+    match effect.read() {
+        Ok(Deed::Http { method, scheme, host, port, path, query }) => {
+            let mut target = format!("{scheme}://{host}:{port}{path}");
+            for (i, Parameter { name, value }) in query.iter().enumerate() {
                 let mark = if i == 0 { '?' } else { '&' };
-                target.push_str(&format!("{mark}{}={}", part("name"), part("value")));
+                target.push_str(&format!("{mark}{name}={value}"));
             }
-            (text("method").to_owned(), target)
+            (method, target)
         }
-        "file" => (text("access").to_owned(), format!("{}:{}", text("root"), text("path"))),
-        "mcp" => {
-            let target = format!("{} of server {}", text("name"), text("server"));
-            (text("method").to_owned(), target)
-        }
-        _ => ("call".to_owned(), tool.to_owned()),
+        Ok(Deed::File { access, root, path }) => (access, format!("{root}:{path}")),
+        Ok(Deed::Mcp { method, server, name }) => (method, format!("{name} of server {server}")),
+        Err(_other_kind) => ("call".to_owned(), tool.to_owned()),
     }
 }
 

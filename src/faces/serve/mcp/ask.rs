@@ -1,5 +1,7 @@
 //! One message as an agent sent it, read by the strict reader before anything else looks at it.
 
+use serde::de::DeserializeOwned;
+
 use super::reply::Refused;
 use crate::domain::json::{Json, Limits};
 use crate::mcp::raw::{Members, Writer};
@@ -41,20 +43,29 @@ pub(super) struct Request {
 }
 
 impl Request {
+    /// This parameter.
+    pub(super) fn param(&self, name: &str) -> Option<&Json> {
+        self.params.get(name)
+    }
+
+    /// This parameter as a type; `None` if it is absent or is something else.
+    pub(super) fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        self.param(name)?.read().ok()
+    }
+
     /// The text of this parameter.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        self.params.get(name).and_then(Json::as_str)
+        self.param(name).and_then(Json::as_str)
     }
 
     /// The member of this name in `_meta`.
     pub(super) fn meta(&self, name: &str) -> Option<&Json> {
-        self.params.get("_meta")?.get(name)
+        self.param("_meta")?.get(name)
     }
 
     /// Tool arguments as the bytes that came; `{}` if there are none.
     pub(super) fn arguments(&self) -> Vec<u8> {
-        let members = Members::parse(&self.raw).unwrap_or_default();
-        members.get("arguments").map_or_else(|| b"{}".to_vec(), |raw| raw.get().as_bytes().to_vec())
+        object(&Members::parse(&self.raw).unwrap_or_default(), "arguments")
     }
 
     /// The parameters without what is about the exchange, each as the bytes that came.
@@ -87,15 +98,18 @@ pub(super) fn read(body: &[u8]) -> Result<Ask, Unread> {
     })?;
     let id = json.get("id").and_then(as_id);
     // What the strict reader took, this one takes; if not, the message is refused and nothing is guessed.
-    let raw = Members::parse(body).map(|members| {
-        members.get("params").map_or_else(|| b"{}".to_vec(), |raw| raw.get().as_bytes().to_vec())
-    });
+    let raw = Members::parse(body).map(|members| object(&members, "params"));
     let raw = raw.map_err(|error| Unread {
         id: id.clone(),
         refused: Refused::broken(Broken::Message, error.to_string()).detail("rpc.message"),
     });
     let raw = if json.as_object().is_some() { raw? } else { Vec::new() };
     message(json, raw, id.clone()).map_err(|refused| Unread { id, refused })
+}
+
+/// A member as the bytes that came; `{}` if it is absent.
+fn object(members: &Members<'_>, name: &str) -> Vec<u8> {
+    members.get(name).map_or_else(|| b"{}".to_vec(), |raw| raw.get().as_bytes().to_vec())
 }
 
 fn message(json: Json, raw: Vec<u8>, id: Option<Id>) -> Result<Ask, Refused> {

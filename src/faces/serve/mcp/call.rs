@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use http::StatusCode;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::ask::Request;
@@ -186,7 +187,7 @@ fn tool(
 ) -> Result<Asked, Refused> {
     let name = exchange.view.inward(ask.required("name")?);
     let none = Json::object::<String>([]);
-    let args = ask.params.get("arguments").unwrap_or(&none);
+    let args = ask.param("arguments").unwrap_or(&none);
     if args.as_object().is_none() {
         return Err(Refused::params("`params.arguments` is no object").detail("arguments.type"));
     }
@@ -237,7 +238,7 @@ fn passed_on(
 
 /// The id the caller gives to the call.
 fn wanted_id(ask: &Request, modern: bool) -> Result<Option<String>, Refused> {
-    let state = ask.params.get("requestState").filter(|_| modern);
+    let state = ask.param("requestState").filter(|_| modern);
     let Some(given) = ask.meta(META_CALL_ID).or(state) else { return Ok(None) };
     let id = given
         .as_str()
@@ -330,11 +331,21 @@ fn lacking(manner: &Manner, fault: &Fault) -> Option<Refused> {
 /// The name of the one question the face ever asks.
 const QUESTION: &str = "wicketgate_wait";
 
+/// What a person answered to [`QUESTION`].
+#[derive(Deserialize)]
+struct WaitAnswer {
+    action: String,
+}
+
+#[derive(Deserialize)]
+struct InputResponses {
+    wicketgate_wait: WaitAnswer,
+}
+
 /// The person does not want to wait: the model is told what there is to tell.
 fn declined(ask: &Request) -> bool {
-    let answer = ask.params.get("inputResponses").and_then(|all| all.get(QUESTION));
-    let action = answer.and_then(|answer| answer.get("action")).and_then(Json::as_str);
-    action.is_some_and(|action| action != "accept")
+    let responses = ask.read::<InputResponses>("inputResponses");
+    responses.is_some_and(|given| given.wicketgate_wait.action != "accept")
 }
 
 /// Asks whether to go on waiting. Whatever is answered approves nothing: it is the same call again.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
+use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
@@ -61,14 +62,21 @@ impl Exchange {
     }
 }
 
+/// What a client calls itself.
+#[derive(Deserialize)]
+struct ClientName {
+    name: String,
+    #[serde(default)]
+    version: String,
+}
+
 /// What the client calls itself: a claim.
 fn client(ask: &Request) -> Option<String> {
-    let info = ask.params.get("clientInfo");
-    let info = info.or_else(|| ask.meta("io.modelcontextprotocol/clientInfo"))?;
-    let name = info.get("name").and_then(Json::as_str)?;
-    let version = info.get("version").and_then(Json::as_str).unwrap_or_default();
+    let claim = ask.param("clientInfo");
+    let claim = claim.or_else(|| ask.meta("io.modelcontextprotocol/clientInfo"))?;
+    let ClientName { name, version } = claim.read().ok()?;
     let plain = |text: &str| -> String {
         text.chars().filter(|c| !c.is_control()).take(CLIENT_CHARS_MAX).collect()
     };
-    Some(format!("{} {}", plain(name), plain(version)).trim().to_owned())
+    Some(format!("{} {}", plain(&name), plain(&version)).trim().to_owned())
 }

@@ -17,7 +17,6 @@ use super::stream::{self, Changes};
 use crate::catalog::server::METHODS;
 use crate::clock::random16;
 use crate::domain::code::Code;
-use crate::domain::json::Json;
 use crate::enforce::Thread;
 use crate::mcp::{Version, rpc};
 use crate::serve::problem::Problem;
@@ -180,7 +179,7 @@ fn told(exchange: &Exchange, session: &Session, ask: &Request) {
     if ask.method != "notifications/cancelled" {
         return;
     }
-    let request = ask.params.get("requestId").and_then(as_id);
+    let request = ask.param("requestId").and_then(as_id);
     if let Some(named) = request.and_then(|id| session.ids.open(&id)) {
         exchange.road.cancel(&named.run, &named.call);
     }
@@ -189,5 +188,5 @@ fn told(exchange: &Exchange, session: &Session, ask: &Request) {
 /// The member of a message that says which version is wanted: only one of this era has it there.
 pub(super) fn is_initialize(ask: &Ask) -> bool {
     matches!(ask, Ask::Request(ask) if ask.method == "initialize"
-        && ask.params.get("protocolVersion").and_then(Json::as_str).is_some())
+        && ask.text("protocolVersion").is_some())
 }

@@ -157,7 +157,7 @@ impl Shown {
 
     /// The result of `tools/list`: one page, always in the order of names.
     pub(super) fn page(&self, ask: &Request, modern: bool) -> Result<Vec<u8>, Refused> {
-        let after = match ask.params.get("cursor") {
+        let after = match ask.param("cursor") {
             None => None,
             Some(cursor) => Some(cursor.as_str().and_then(read_cursor).ok_or_else(|| {
                 Refused::params("`cursor` is none that was given").detail("list.cursor")

@@ -1,8 +1,11 @@
 //! MCP 2026-07-28: every request stands alone.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::StatusCode;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::ask::{Ask, Request};
@@ -107,9 +110,23 @@ fn declared(capabilities: &Json) -> Vec<String> {
     members.map(|(name, _)| name.clone()).collect()
 }
 
+/// What a client can do, as far as it is asked for.
+#[derive(Deserialize)]
+struct Capabilities {
+    elicitation: BTreeMap<String, IgnoredAny>,
+}
+
+/// What a client wants to be told of.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Notifications {
+    #[serde(default)]
+    tools_list_changed: Value,
+}
+
 /// Whether the client can show a form to a person.
 fn elicits(capabilities: &Json) -> bool {
-    let Some(Json::Object(modes)) = capabilities.get("elicitation") else { return false };
+    let Ok(Capabilities { elicitation: modes }) = capabilities.read() else { return false };
     // An empty object is one that knows forms only.
     modes.is_empty() || modes.contains_key("form")
 }
@@ -119,9 +136,9 @@ fn listen(exchange: &Exchange, ask: &Request) -> Result<Answer, Refused> {
     if !exchange.accepts.events {
         return Err(Refused::broken(Broken::Accept, "a stream of events must be accepted"));
     }
-    let wanted = ask.params.get("notifications").filter(|wanted| wanted.as_object().is_some());
+    let wanted = ask.read::<Notifications>("notifications");
     let wanted = wanted.ok_or_else(|| Refused::params("`params.notifications` is no object"))?;
-    let tools = wanted.get("toolsListChanged").and_then(Json::as_bool).unwrap_or(false);
+    let tools = wanted.tools_list_changed == Value::Bool(true);
     let place = Arc::clone(&exchange.shared.streams).try_acquire_owned();
     let place = place.map_err(|_| call::taken("too many streams are open"))?;
     let id: Value = match &ask.id {

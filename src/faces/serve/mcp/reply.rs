@@ -10,8 +10,8 @@ use crate::domain::code::Code;
 use crate::enforce::Fault;
 use crate::mcp::rpc::{self, Id};
 use crate::serve::Faces;
-use crate::serve::problem::Problem;
 use crate::serve::problem::mcp::{Broken, broken, broken_code, broken_data};
+use crate::serve::problem::{Problem, rule};
 
 /// What the face answers with.
 pub(super) type Answer = http::Response<Body>;
@@ -146,14 +146,12 @@ impl Refused {
                 (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), text)
             }
             Self::Told(problem, Some((code, words))) => {
-                let data =
-                    problem.rpc_error().get("data").map(Value::to_string).unwrap_or_default();
+                let data = Value::Object(problem.data()).to_string();
                 (StatusCode::OK, rpc::error(id, *code, words, Some(data.as_bytes())))
             }
             Self::Told(problem, None) | Self::Turned(problem) => {
-                let error = problem.rpc_error();
-                let code = error.get("code").and_then(Value::as_i64).unwrap_or(rpc::INTERNAL_ERROR);
-                let data = error.get("data").map(Value::to_string).unwrap_or_default();
+                let (code, data) = (rule(problem.code).rpc, Value::Object(problem.data()));
+                let (code, data) = (i64::from(code), data.to_string());
                 (StatusCode::OK, rpc::error(id, code, &problem.message, Some(data.as_bytes())))
             }
         }

@@ -251,7 +251,7 @@ impl Problem {
 
     /// `data` of a JSON-RPC error. There the finer code is called `detail`, as in gRPC: only RFC 9457
     /// has another meaning for the word.
-    fn data(&self) -> Map<String, Value> {
+    pub(super) fn data(&self) -> Map<String, Value> {
         let mut data = self.body();
         if let Some(cause) = data.remove("cause") {
             data.insert("detail".into(), cause);
