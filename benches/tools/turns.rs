@@ -45,7 +45,7 @@ impl Desk {
     /// Has these tools and no others from now on.
     pub async fn tools(&self, bindings: Vec<Binding>) {
         let toolbox = Toolbox::build(bindings, &Upstreams::new(&[]), Vec::new()).unwrap();
-        self.gate.road.change(Change { engine: None, toolbox, callers: None }).await.unwrap();
+        self.gate.road.change(Change { policy: None, toolbox, agents: None }).await.unwrap();
     }
 
     /// Asks directly and through the gate by turns, and prints the line.

@@ -2,10 +2,10 @@
 //! more, and keys that an operator revoked.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use super::checked::{self, Checked, Live};
-use super::lists::{Known, ended};
+use super::lists::{Error, Known, ended};
 use crate::approval::approvers::Purpose;
 use crate::approval::order::{self, Loosening, Word};
 use crate::approval::proposal::{self, Proposer};
@@ -14,8 +14,9 @@ use crate::config::Config;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::sshsig::SshSig;
 use crate::domain::time::Timestamp;
-use crate::enforce::{Checker, Counts, Parties, Readying, Refused, Releaser, Road, Said};
+use crate::enforce::{Checker, Counts, Parties, Readying, Refused, Releaser, Said, Signers};
 use crate::evidence::artifacts::{Artifacts, SignedList};
+use crate::ledger::Ledger;
 use crate::ledger::hold::Hold;
 
 /// The list in its file, and who may sign it.
@@ -28,22 +29,23 @@ pub(super) struct List {
     tenant: String,
     artifacts: Artifacts,
     known: Known,
-    road: Weak<Road>,
 }
 
-/// Has approvals, and orders that take back a stop, count as the configured list says. Without one, none does.
-pub(super) fn trust(checked: &Checked, road: &Arc<Road>) {
-    let list = signed(checked, &checked.live(), road).map(Arc::new);
+/// Approvals, and orders that take back a stop, count as the configured list says. Without one, none does.
+pub(super) fn signers(checked: &Checked, ledger: &Ledger) -> Signers {
+    let list = signed(checked, &checked.live(), ledger).map(Arc::new);
     if let Some(Err(why)) = list.as_ref().map(|list| list.open()) {
         // Held calls wait all the same; somebody may mend the list meanwhile.
         tracing::warn!(%why, "nobody can approve");
     }
-    road.trust_operators(list.clone().map(|list| list as Arc<dyn Releaser>));
-    road.trust_approvers(list.map(|list| list as Arc<dyn Checker>));
+    Signers {
+        orders: list.clone().map(|list| list as Arc<dyn Releaser>),
+        approvals: list.map(|list| list as Arc<dyn Checker>),
+    }
 }
 
 /// The configured list itself.
-pub(super) fn signed(checked: &Checked, live: &Live, road: &Arc<Road>) -> Option<List> {
+pub(super) fn signed(checked: &Checked, live: &Live, ledger: &Ledger) -> Option<List> {
     let config = &live.config;
     Some(List {
         file: config.approvals.signers.clone()?,
@@ -52,8 +54,7 @@ pub(super) fn signed(checked: &Checked, live: &Live, road: &Arc<Road>) -> Option
         owners: config.approvals.owner_may_approve,
         tenant: super::fleet::tenant(config),
         artifacts: checked.artifacts.clone(),
-        known: Known::of(Purpose::Approval, checked, road),
-        road: Arc::downgrade(road),
+        known: Known::of(Purpose::Approval, checked, ledger),
     })
 }
 
@@ -62,13 +63,16 @@ pub(super) fn read(
     purpose: Purpose,
     file: &Path,
     trusted: (&[PublicKey], usize),
-) -> Result<(Approvers, SignedList), String> {
-    let bytes = |file: &Path| std::fs::read(file).map_err(|e| format!("`{}`: {e}", file.display()));
+) -> Result<(Approvers, SignedList), Error> {
+    let shown = |file: &Path| file.display().to_string();
+    let bytes = |file: &Path| {
+        std::fs::read(file).map_err(|source| Error::Unread { path: shown(file), source })
+    };
     let mut envelope = file.to_owned().into_os_string();
     envelope.push(".sig.json");
     let (text, envelope) = (bytes(file)?, bytes(Path::new(&envelope))?);
     let list = Approvers::open_for(purpose, &text, &envelope, trusted)
-        .map_err(|e| format!("`{}`: {e}", file.display()))?;
+        .map_err(|source| Error::Unsigned { path: shown(file), source })?;
     Ok((list, (text, envelope)))
 }
 
@@ -76,21 +80,18 @@ pub(super) fn read(
 ///
 /// # Errors
 /// None is configured, it counts for nobody, or it cannot be kept.
-pub(crate) fn for_orders(config: &Config, now: Timestamp) -> Result<Approvers, String> {
-    let file = config.approvals.signers.as_ref().ok_or(
-        "no list says who the operators are: set `approvals.signers`, and give operators' keys the role `operator` \
-         and the namespace `wicketgate-order`",
-    )?;
+pub(crate) fn for_orders(config: &Config, now: Timestamp) -> Result<Approvers, Error> {
+    let file = config.approvals.signers.as_ref().ok_or(Error::Unset)?;
     let mut wrong = Vec::new();
     let keys = checked::keys(&config.trust.approver_keys, &mut wrong);
     if let Some(why) = wrong.pop() {
-        return Err(why);
+        return Err(Error::Keys(why));
     }
     let trusted = (keys.as_slice(), config.trust.approver_threshold);
     let (list, (text, envelope)) = in_force(file, trusted, now)?;
     let kept = Artifacts::open(&config.evidence.artifacts(config));
     let kept = kept.and_then(|at| at.put_approvers(list.digest(), &text, &envelope));
-    kept.map(|()| list).map_err(|e| e.to_string())
+    Ok(kept.map(|()| list)?)
 }
 
 /// A list for orders, and its text with its envelope, if it has not ended.
@@ -101,14 +102,14 @@ pub(crate) fn in_force(
     file: &Path,
     trusted: (&[PublicKey], usize),
     now: Timestamp,
-) -> Result<(Approvers, SignedList), String> {
+) -> Result<(Approvers, SignedList), Error> {
     let (list, signed) = read(Purpose::Order, file, trusted)?;
     ended(&list, now)?;
     Ok((list, signed))
 }
 
 impl List {
-    fn read(&self) -> Result<(Approvers, SignedList), String> {
+    fn read(&self) -> Result<(Approvers, SignedList), Error> {
         read(Purpose::Approval, &self.file, (&self.trusted, self.threshold))
     }
 
@@ -122,21 +123,18 @@ impl List {
     }
 
     /// The list as it is now and on the chain, as [`Self::open`] gives it.
-    pub(super) fn counting(&self) -> Result<Approvers, String> {
+    pub(super) fn counting(&self) -> Result<Approvers, Error> {
         let list = self.open()?;
         self.known.counts(&list)?;
         Ok(list)
     }
 
     /// The list as it is now, without the keys that were revoked; it is kept for evidence.
-    pub(super) fn open(&self) -> Result<Approvers, String> {
+    pub(super) fn open(&self) -> Result<Approvers, Error> {
         let (list, (text, envelope)) = self.read()?;
         self.known.check(&list)?;
-        self.artifacts.put_approvers(list.digest(), &text, &envelope).map_err(|e| e.to_string())?;
-        let road = self.road.upgrade().ok_or("the gate has stopped")?;
-        let keys = list.signers().iter().map(|signer| signer.key.fingerprint());
-        let revoked: Vec<String> = keys.filter(|key| road.is_key_stopped(key)).collect();
-        Ok(list.without(revoked))
+        self.artifacts.put_approvers(list.digest(), &text, &envelope)?;
+        Ok(self.known.trusted(list))
     }
 }
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::checked::{self, Checked};
 use super::control::List;
-use super::{Error, fleet};
+use super::{Error, LedgerError, System, fleet};
 use crate::clock::Entropy;
 use crate::config;
 use crate::ledger::postgres::Postgres;
 use crate::ledger::spool::{HeadFile, Journal, LeaseFile, Spool};
 use crate::ledger::sqlite::Sqlite;
-use crate::ledger::store::{LedgerStore, StoreError};
+use crate::ledger::store::LedgerStore;
 use crate::ledger::{Parts, Settings, postgres};
 
 /// The writer's parts.
@@ -50,11 +50,11 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
         lease_term: chosen.lease,
         // An idle writer commits well within its lease: every 10 s of 15.
         heartbeat: chosen.lease.saturating_mul(2) / 3,
-        vault: config.vault().map_err(|e| Error::Config(vec![e.to_string()]))?,
+        vault: config.vault().map_err(Error::wrong)?,
         anchor_file: config.fleet.anchor_file.clone(),
         accept_clock_step: config.accept_clock_step,
         marks: Some(Arc::clone(&checked.tokens)),
-        sights: fleet::sights(config).map_err(|e| Error::Config(vec![e]))?,
+        sights: fleet::sights(config).map_err(Error::wrong)?,
         ..Settings::default()
     };
     let signer = Arc::clone(&checked.enrolment);
@@ -72,13 +72,14 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
 }
 
 async fn sqlite_books(sqlite: &config::Sqlite, entropy: &dyn Entropy) -> Result<Chosen, Error> {
-    let unopened = |e| unopened(&sqlite.path, &e);
+    let path = || Some(sqlite.path.display().to_string());
+    let unopened = |source| LedgerError { source, path: path() };
     let store = Sqlite::open(&sqlite.path).await.map_err(unopened)?;
     let tenant = "default".to_owned();
     let slots = store.pool(&tenant, entropy).await.map_err(unopened)?;
     let mut mark = sqlite.path.clone().into_os_string();
     mark.push(".head");
-    let journal = HeadFile::open(mark.as_ref()).map_err(|e| Error::System(e.to_string()))?;
+    let journal = HeadFile::open(mark.as_ref()).map_err(System::from)?;
     let durability = [("engine", "sqlite"), ("journal_mode", "wal"), ("synchronous", "full")];
     Ok(Chosen {
         store: Arc::new(store),
@@ -92,10 +93,9 @@ async fn sqlite_books(sqlite: &config::Sqlite, entropy: &dyn Entropy) -> Result<
 
 /// Waits for the database for as long as it takes: a sidecar may start before it.
 fn postgres_books(config: &config::Postgres) -> Result<Chosen, Error> {
-    let spool = Spool::open(&config.spool)
-        .map_err(|e| Error::System(format!("spool `{}`: {e}", config.spool.display())))?;
+    let spool = spool(&config.spool)?;
     let store = Postgres::lazy(config.connect.expose(), postgres::Options::default())
-        .map_err(|e| cannot(&e))?;
+        .map_err(|source| LedgerError { source, path: None })?;
     let loss = config.accept_failover_loss.to_string();
     Ok(Chosen {
         store: Arc::new(store),
@@ -111,37 +111,9 @@ fn postgres_books(config: &config::Postgres) -> Result<Chosen, Error> {
     })
 }
 
-/// Why the file is not served, and what to do about it.
-fn unopened(path: &Path, error: &StoreError) -> Error {
-    let path = path.display();
-    let next = match error {
-        StoreError::Conflict(_) => {
-            "one gate serves a state directory: end the other, or give this one a `state` of its own"
-                .to_owned()
-        }
-        StoreError::Unavailable(_) | StoreError::Full(_) | StoreError::Unknown(_) => {
-            "look whether its directory is there, this user may write in it, and the disk has room"
-                .to_owned()
-        }
-        StoreError::Broken(_) => format!(
-            "keep the file as it is, see what `wicketgate ledger verify --sqlite {path}` says, and \
-             serve a copy of it from a backup or another `state`"
-        ),
-    };
-    match cannot(error) {
-        Error::Taken(why) => Error::Taken(format!("{why}; {next}")),
-        Error::System(why) => Error::System(format!("{why}; it is `{path}`: {next}")),
-        other @ Error::Config(_) => other,
-    }
-}
-
-fn cannot(error: &StoreError) -> Error {
-    let why = format!("ledger: {error}");
-    match error {
-        StoreError::Conflict(_) => Error::Taken(why),
-        StoreError::Unavailable(_)
-        | StoreError::Full(_)
-        | StoreError::Unknown(_)
-        | StoreError::Broken(_) => Error::System(why),
-    }
+/// The spool of a writer.
+pub(super) fn spool(path: &Path) -> Result<Spool, System> {
+    let shown = || path.display().to_string();
+    let opened = Spool::open(path);
+    opened.map_err(|source| System::Directory { what: "spool", path: shown(), source })
 }

@@ -4,15 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Error;
 use super::checked::Checked;
 use super::running::Running;
+use super::{Error, System};
 use crate::config;
 use crate::enforce::{Bounds, Isolation};
 use crate::identity::manifest::Manifest;
 use crate::ledger::postgres::{self, PostgresPools};
 use crate::ledger::sqlite::SqlitePools;
-use crate::ledger::store::StoreError;
 use crate::limits::bucket::Rate;
 use crate::limits::pool::Pools;
 use crate::tool::toolbox::Toolbox;
@@ -37,7 +36,7 @@ pub(super) async fn bounds(checked: &Checked) -> Result<Bounds, Error> {
 }
 
 async fn store(ledger: &config::Ledger) -> Result<Arc<dyn Pools>, Error> {
-    let failed = |e: StoreError| Error::System(format!("pools: {e}"));
+    let failed = |source| System::Store { part: "pools", source };
     Ok(match ledger {
         config::Ledger::Sqlite(sqlite) => {
             Arc::new(SqlitePools::open(&sqlite.path).await.map_err(failed)?)
@@ -56,8 +55,8 @@ pub(super) fn isolation(checked: &Checked, running: &Running) -> Isolation {
         enforced: config.isolation == config::Isolation::Enforced,
         stale_after: Duration::from_secs(config.posture.stale_after_seconds),
         uid: Some(rustix::process::geteuid().as_raw()),
-        operators: running.bound.get().map(|(_, operators)| *operators),
-        addresses: running.bound.get().map(|(agents, _)| agents.clone()).unwrap_or_default(),
+        operators: Some(running.listening.operators),
+        addresses: running.listening.agents.clone(),
         paths: config::closed(config),
         backends: backends(config),
     }

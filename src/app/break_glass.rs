@@ -2,10 +2,10 @@
 //! without any key that approves calls too.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use super::checked::{self, Checked};
-use super::lists::Known;
+use super::lists::{Error, Known};
 use super::{approvers, fleet, operators};
 use crate::approval::Approvers;
 use crate::approval::approvers::Purpose;
@@ -14,8 +14,9 @@ use crate::config::Config;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::sshsig::SshSig;
 use crate::domain::time::Timestamp;
-use crate::enforce::{Breaker, Readying, Refused, Road};
+use crate::enforce::{Breaker, Readying, Refused};
 use crate::evidence::artifacts::{Artifacts, SignedList};
+use crate::ledger::Ledger;
 use crate::operator::break_glass::Glass;
 use crate::telemetry::metrics::Metrics;
 
@@ -36,7 +37,6 @@ struct Gate {
     terms: Terms,
     artifacts: Artifacts,
     known: Known,
-    road: Weak<Road>,
 }
 
 /// What the configuration says; `None`: there is no break-glass.
@@ -61,7 +61,9 @@ fn configured(config: &Config) -> Result<Option<(List, Terms)>, Vec<String>> {
 pub(super) fn wrong(config: &Config) -> Vec<String> {
     match configured(config) {
         Ok(None) => Vec::new(),
-        Ok(Some((list, _))) => list.open().err().into_iter().collect(),
+        Ok(Some((list, _))) => {
+            list.open().err().map(|wrong| wrong.to_string()).into_iter().collect()
+        }
         Err(wrong) => wrong,
     }
 }
@@ -69,16 +71,16 @@ pub(super) fn wrong(config: &Config) -> Vec<String> {
 /// The configured list of a gate. `None`: no statement opens anything here.
 pub(super) fn breaker(
     checked: &Checked,
-    road: &Arc<Road>,
+    ledger: &Ledger,
 ) -> Result<Option<Arc<dyn Breaker>>, Vec<String>> {
     let Some((list, terms)) = configured(&checked.config)? else { return Ok(None) };
     if let Err(why) = list.open() {
         // Somebody may mend it before it is needed.
         tracing::warn!(%why, "nobody can break glass");
     }
-    let known = Known::of(Purpose::BreakGlass, checked, road);
-    let (artifacts, road) = (checked.artifacts.clone(), Arc::downgrade(road));
-    Ok(Some(Arc::new(Gate { list, terms, artifacts, known, road })))
+    let known = Known::of(Purpose::BreakGlass, checked, ledger);
+    let artifacts = checked.artifacts.clone();
+    Ok(Some(Arc::new(Gate { list, terms, artifacts, known })))
 }
 
 /// What an office needs to take statements. `None`: it takes none.
@@ -90,13 +92,13 @@ pub(super) fn office(
         return Ok(None);
     };
     let alarm = operators::webhook(config)?;
-    let list = Arc::new(move || list.open().map(|(list, _)| list));
+    let list = Arc::new(move || Ok(list.open().map_err(|wrong| wrong.to_string())?.0));
     Ok(Some(Glass { terms, list, alarm, metrics: Arc::clone(metrics) }))
 }
 
 impl List {
     /// The list as it is now, and its envelope.
-    fn open(&self) -> Result<(Approvers, SignedList), String> {
+    fn open(&self) -> Result<(Approvers, SignedList), Error> {
         let trusted = (self.trusted.as_slice(), self.threshold);
         let (list, signed) = approvers::read(Purpose::BreakGlass, &self.file, trusted)?;
         if let Some(of_calls) = &self.approvers {
@@ -108,10 +110,7 @@ impl List {
             });
             if let Some(shared) = shared {
                 let key = shared.key.fingerprint();
-                let shown = self.file.display();
-                return Err(format!(
-                    "`{shown}`: {key} approves calls too: break-glass has keys of its own"
-                ));
+                return Err(Error::Shared { path: self.file.display().to_string(), key });
             }
         }
         Ok((list, signed))
@@ -130,20 +129,17 @@ impl Breaker for Gate {
     }
 
     fn check(&self, signed: &Signed, now: Timestamp) -> Result<Open, Refused> {
-        let unusable = |message: String| Refused {
+        let unusable = |wrong: Error| Refused {
             detail: "break_glass.signer".into(),
-            message: format!("the list of break-glass signers cannot be used: {message}"),
+            message: format!("the list of break-glass signers cannot be used: {wrong}"),
         };
         let (list, (text, envelope)) = self.list.open().map_err(unusable)?;
         self.known.counts(&list).map_err(unusable)?;
         let kept = self.artifacts.put_approvers(list.digest(), &text, &envelope);
-        kept.map_err(|e| unusable(e.to_string()))?;
-        let road = self.road.upgrade().ok_or_else(|| unusable("the gate has stopped".into()))?;
-        let keys = list.signers().iter().map(|signer| signer.key.fingerprint());
-        let revoked: Vec<String> = keys.filter(|key| road.is_key_stopped(key)).collect();
+        kept.map_err(|unkept| unusable(unkept.into()))?;
         let refused =
             |why: break_glass::Refused| Refused { detail: why.code.to_owned(), message: why.why };
-        let open = break_glass::check(&self.terms, &list.without(revoked), signed, now);
+        let open = break_glass::check(&self.terms, &self.known.trusted(list), signed, now);
         let mut open = open.map_err(refused)?;
         // As stock tools spell them: that is what goes on the books.
         for signature in &mut open.signed.signatures {

@@ -9,13 +9,15 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use super::enrolment::Enrolled;
 use super::tools::{self, Tools};
 use super::versions::Versions;
-use super::{Error, Play, Stage, bounds, reload};
+use super::{Error, Play, Stage, System, bounds, reload};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::Config;
 use crate::crypto::files::Seen;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::signer::{self, Signer};
 use crate::domain::time::Timestamp;
+use crate::enforce::Stops;
+use crate::evidence;
 use crate::evidence::artifacts::Artifacts;
 use crate::identity::callers::{Callers, Trust};
 use crate::identity::token::RunTokens;
@@ -53,6 +55,8 @@ pub(super) struct Checked {
     pub artifacts: Artifacts,
     /// The newest of everything that was in force on the chain.
     pub versions: Arc<Versions>,
+    /// What operators have stopped.
+    pub stops: Arc<Stops>,
     pub enrolment: Arc<dyn Certifier>,
     pub metrics: Arc<Metrics>,
     /// What is replayed, if anything is.
@@ -79,10 +83,9 @@ impl Checked {
 
 impl Live {
     /// Keeps every manifest for whoever verifies evidence.
-    pub fn keep_manifests(&self, artifacts: &Artifacts) -> Result<(), String> {
+    pub fn keep_manifests(&self, artifacts: &Artifacts) -> Result<(), evidence::Error> {
         let mut all = self.callers.manifests().iter();
         all.try_for_each(|one| artifacts.put_manifest(&one.digest, &one.yaml, &one.envelope))
-            .map_err(|e| e.to_string())
     }
 }
 
@@ -156,7 +159,7 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
     let read = reload::files(&config);
     private_dir(&config.state)?;
     let tokens = RunTokens::open(&config.state, &*entropy).map(Arc::new);
-    let tokens = tokens.map_err(|e| Error::System(e.to_string()))?;
+    let tokens = tokens.map_err(System::from)?;
     let opened = match &stage {
         Some(stage) => tools::recorded(stage),
         None => tools::open(&config),
@@ -165,10 +168,8 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
     let (live, tools) =
         live(config.clone(), opened, &tokens, clock.now()).map_err(Error::Config)?;
     live.callers.strangers().iter().for_each(|warning| tracing::warn!("{warning}"));
-    let system = |e: String| Error::System(e);
-    let artifacts = Artifacts::open(&config.state.join("artifacts"));
-    let artifacts = artifacts.map_err(|e| system(e.to_string()))?;
-    live.keep_manifests(&artifacts).map_err(system)?;
+    let artifacts = Artifacts::open(&config.state.join("artifacts")).map_err(System::from)?;
+    live.keep_manifests(&artifacts).map_err(System::from)?;
     let names = tools.toolbox.iter().map(|tool| tool.facts.name.to_string());
     let names = names.collect::<Vec<_>>();
     let metrics = Arc::new(Metrics::new(names, env!("CARGO_PKG_VERSION"), "source"));
@@ -183,6 +184,7 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
         tokens,
         artifacts,
         versions: Arc::default(),
+        stops: Arc::default(),
         metrics,
         stage,
         forked,
@@ -203,8 +205,7 @@ fn recordings(config: &Config) -> Result<(), Error> {
     let dir = config.replay.recordings.as_deref();
     let missing = dir.filter(|dir| !dir.is_dir());
     missing.map_or(Ok(()), |dir| {
-        let why = format!("`replay.recordings`: `{}` is no directory", dir.display());
-        Err(Error::Config(vec![why]))
+        Err(Error::wrong(format!("`replay.recordings`: `{}` is no directory", dir.display())))
     })
 }
 
@@ -219,13 +220,12 @@ pub(super) fn keys(files: &[PathBuf], wrong: &mut Vec<String>) -> Vec<PublicKey>
     keys
 }
 
-pub(super) fn private_dir(dir: &Path) -> Result<(), Error> {
+pub(super) fn private_dir(dir: &Path) -> Result<(), System> {
     use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(|e| Error::System(format!("state directory `{}`: {e}", dir.display())))
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|source| {
+        let path = dir.display().to_string();
+        System::Directory { what: "state directory", path, source }
+    })
 }
 
 /// The key that certifies this machine's epoch keys; made the first time, with its public half beside
@@ -241,10 +241,10 @@ pub(super) fn enrolment_key(
     };
     if own && !path.exists() {
         let key = SecretKey::generate(entropy);
-        key.store(&path).map_err(|e| Error::System(e.to_string()))?;
+        key.store(&path).map_err(System::from)?;
     }
     let key = signer::open(&path, &crate::config::environment);
-    let key = key.map_err(|e| Error::System(format!("enrolment key: {e}")))?;
+    let key = key.map_err(System::Enrolment)?;
     pin(state, &key.public())?;
     Ok(key)
 }
@@ -259,17 +259,17 @@ fn certifier(
         return Ok(Arc::new(Local(enrolment_key(config, entropy)?)));
     };
     let enrolled = Enrolled::of(enrolment, super::fleet::tenant(config), clock);
-    let enrolled = enrolled.map_err(|why| Error::Config(vec![why]))?;
+    let enrolled = enrolled.map_err(Error::wrong)?;
     pin(&config.state, &enrolled.public())?;
     Ok(Arc::new(enrolled))
 }
 
 /// Puts the public half where verifiers find it.
-fn pin(state: &Path, key: &PublicKey) -> Result<(), Error> {
+fn pin(state: &Path, key: &PublicKey) -> Result<(), System> {
     // Each time: a process killed between the two files must not leave verifiers without theirs.
     let (public, pem) = (state.join("enrolment.key.pub"), key.to_pem());
     if std::fs::read_to_string(&public).ok().as_deref() != Some(pem.as_str()) {
-        std::fs::write(public, pem).map_err(|e| Error::System(format!("state directory: {e}")))?;
+        std::fs::write(public, pem).map_err(System::Pin)?;
     }
     Ok(())
 }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use super::checked::Checked;
 use super::running::Running;
-use super::{Error, PAUSE};
+use super::{Error, PAUSE, System};
 use crate::config::{self, Config};
 use crate::control::{Orders, postgres, sqlite};
 use crate::domain::json::Json;
-use crate::enforce::{Follow, Road, Told};
+use crate::enforce::{Backlog, Follow, Road, Told};
 use crate::ledger::postgres::Options;
 use crate::ledger::store::LeaseKey;
+use crate::ledger::store::Leased;
 
 /// The list, as this gate opened it.
 #[derive(Clone, Debug)]
@@ -25,7 +26,7 @@ pub(super) enum List {
 impl List {
     /// Opens the list; the ledger is open already. A database may be away for now.
     pub async fn open(config: &Config) -> Result<Self, Error> {
-        let cannot = |e: crate::ledger::store::StoreError| Error::System(format!("control: {e}"));
+        let cannot = |source| System::Store { part: "control", source };
         match &config.ledger {
             config::Ledger::Sqlite(at) => {
                 let list = sqlite::Sqlite::open(&at.path).await.map_err(cannot)?;
@@ -58,20 +59,28 @@ impl List {
     }
 }
 
-/// Reads the whole list, for as long as it takes: a gate that does not know what is stopped does not open.
-pub(super) async fn read(running: &Arc<Running>, checked: &Checked, road: &Arc<Road>) {
-    let Some(leased) = running.ledger.leased() else { return };
+/// The list that this gate follows, and as whom.
+pub(super) fn followed(checked: &Checked, running: &Arc<Running>, leased: &Leased) -> Follow {
     running.list.speak_for(&leased.key);
-    let follow = Follow {
+    Follow {
         orders: running.list.orders(),
         origin: leased.origin.clone(),
         writer: checked.writer(),
         told: told(Arc::downgrade(running)),
-    };
+    }
+}
+
+/// Reads the whole list, for as long as it takes: a gate that does not know what is stopped does not open. `None`: the
+/// gate stops first.
+pub(super) async fn read(running: &Running, road: &Road) -> Option<Backlog> {
     let mut said = false;
-    while let Err(error) = road.rebuild(&follow).await {
+    loop {
+        let error = match road.control().rebuild().await {
+            Ok(backlog) => return Some(backlog),
+            Err(error) => error,
+        };
         if running.stop.is_cancelled() {
-            return;
+            return None;
         }
         if !said {
             tracing::warn!(%error, "operators' orders cannot be read: the gate stays shut");

@@ -10,9 +10,9 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::Error;
+use super::{Error, System};
 use crate::clock::Clock;
-use crate::config::enrolment::{Enrolment, Registry};
+use crate::config::enrolment::{Enrolment, KeyError, Registry};
 use crate::crypto::keys::PublicKey;
 use crate::ledger::enrolment::{Certifier, Issued, Request};
 use crate::ledger::writer_key::{Certificate, WriterKey};
@@ -30,6 +30,45 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
+/// Why this sidecar is not certified.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum EnrolmentError {
+    /// What the request shows the hub cannot be made.
+    #[error("{0}")]
+    Request(String),
+    /// The hub does not answer.
+    #[error("hub unreachable: {0}")]
+    Unreachable(String),
+    /// The hub answers, and refuses.
+    #[error("the hub refuses: {detail} ({code}/{cause}, {status})")]
+    Refused { detail: String, code: String, cause: String, status: u16 },
+    /// Its certificate is none.
+    #[error("the hub's certificate: {0}")]
+    Certificate(Arc<serde_json::Error>),
+    /// Another key certifies than is pinned.
+    #[error(
+        "the hub's certificate is not by the key of `enrolment.public_key`: no writer is started with it"
+    )]
+    OtherKey,
+    /// It certifies something else.
+    #[error("the hub's certificate says something else than was asked for")]
+    Other,
+}
+
+/// A part of `enrolment` that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SectionError {
+    /// The authorities of the hub's certificate.
+    #[error("enrolment.ca_file: `{path}`: {source}")]
+    Authorities { path: String, source: std::io::Error },
+    /// The address of the hub.
+    #[error("enrolment.hub: {0}")]
+    Hub(String),
+    /// The key whose certificates are believed.
+    #[error("enrolment.public_key: {0}")]
+    Key(#[from] KeyError),
+}
+
 /// A registrar that is open, and its TLS if it has it.
 type Open = (Running, Option<Tls>);
 
@@ -41,11 +80,11 @@ pub(super) fn registry(
     stop: tokio_util::sync::CancellationToken,
 ) -> Result<Option<Open>, Error> {
     let Some(registry) = config else { return Ok(None) };
-    let settings = registry.door().map_err(|why| Error::Config(vec![why]))?;
+    let settings = registry.door().map_err(Error::wrong)?;
     let tls = settings.tls.clone();
     let registrar = Arc::new(Registrar::new(parts(registry)));
     let running = door::serve_enrolment(settings, view, registrar, stop);
-    let running = running.map_err(|e| Error::System(e.to_string()))?;
+    let running = running.map_err(System::from)?;
     tracing::info!(place = %running.address(), tls = tls.is_some(), "sidecars are enrolled here");
     Ok(Some((running, tls)))
 }
@@ -63,7 +102,7 @@ pub(super) struct Enrolled {
 /// What went wrong, and when to ask again.
 #[derive(Clone)]
 struct Failing {
-    why: String,
+    why: EnrolmentError,
     pause: Duration,
     /// On the clock that never steps.
     until: Duration,
@@ -80,16 +119,21 @@ impl Enrolled {
     ///
     /// # Errors
     /// A file or the address cannot be used.
-    pub fn of(config: &Enrolment, tenant: String, clock: &Arc<dyn Clock>) -> Result<Self, String> {
-        let wrong = |name: &str, why: String| format!("enrolment.{name}: {why}");
+    pub fn of(
+        config: &Enrolment,
+        tenant: String,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, SectionError> {
         let ca = config.ca_file.as_ref().map(|path| {
-            std::fs::read(path).map_err(|e| wrong("ca_file", format!("`{}`: {e}", path.display())))
+            let shown = || path.display().to_string();
+            std::fs::read(path)
+                .map_err(|source| SectionError::Authorities { path: shown(), source })
         });
         let remote = Remote::new(&config.hub, ca.transpose()?.as_deref());
         Ok(Self {
-            remote: remote.map_err(|error| wrong("hub", error.to_string()))?,
+            remote: remote.map_err(|why| SectionError::Hub(why.to_string()))?,
             token_file: config.token_file.clone(),
-            public: config.key().map_err(|why| wrong("public_key", why))?,
+            public: config.key()?,
             tenant,
             clock: Arc::clone(clock),
             failing: Mutex::new(None),
@@ -97,58 +141,74 @@ impl Enrolled {
     }
 
     /// Asks, unless it was asked in vain a moment ago: many sidecars wait for one hub.
-    async fn gently<T>(&self, ask: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    async fn gently<T>(
+        &self,
+        ask: impl Future<Output = Result<T, EnrolmentError>>,
+    ) -> Result<T, EnrolmentError> {
         let now = self.clock.monotonic();
         let before = self.failing.lock().clone();
         if let Some(failing) = before.as_ref().filter(|failing| now < failing.until) {
             return Err(failing.why.clone());
         }
-        let asked = ask.await.map_err(|why| format!("enrolment: {why}"));
+        let asked = ask.await;
         *self.failing.lock() = asked.as_ref().err().map(|why| {
             let pause = before.map_or(PAUSE, |b| b.pause.saturating_mul(2).min(PAUSE_MAX));
             let until = self.clock.monotonic().saturating_add(pause);
-            tracing::warn!(why, "no certificate for this writer yet");
+            tracing::warn!(why = %told(why), "no certificate for this writer yet");
             Failing { why: why.clone(), pause, until }
         });
         asked
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Value, String> {
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Value, EnrolmentError> {
         let mut request = http::Request::builder().method(method);
         if !body.is_empty() {
+            let shown = showing(&self.token_file);
             request = request
-                .header(AUTHORIZATION, showing(&self.token_file).map_err(|e| e.to_string())?)
+                .header(
+                    AUTHORIZATION,
+                    shown.map_err(|why| EnrolmentError::Request(why.to_string()))?,
+                )
                 .header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         let answer = self.remote.send(request, path, body, ANSWER_MAX).await;
-        let answer = answer.map_err(|why| format!("hub unreachable: {why}"))?;
+        let answer = answer.map_err(|why| EnrolmentError::Unreachable(why.to_string()))?;
         let said = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
         if answer.status.is_success() {
             return Ok(said);
         }
         let text = |name: &str| visible(said.get(name).and_then(Value::as_str).unwrap_or_default());
         let (code, cause, detail) = (text("code"), text("cause"), text("detail"));
-        Err(format!("the hub refuses: {detail} ({code}/{cause}, {})", answer.status.as_u16()))
+        Err(EnrolmentError::Refused { detail, code, cause, status: answer.status.as_u16() })
     }
 
-    async fn certified(&self, wanted: &Certificate, key: &WriterKey) -> Result<Issued, String> {
+    async fn certified(
+        &self,
+        wanted: &Certificate,
+        key: &WriterKey,
+    ) -> Result<Issued, EnrolmentError> {
         let (tenant, log) = (self.tenant.clone(), key.origin().to_owned());
         let request = Request { tenant, log, certificate: wanted.clone() };
-        let (body, proof) = request.prove(key)?;
+        let proved = request.prove(key);
+        let (body, proof) = proved.map_err(|why| EnrolmentError::Request(why.to_string()))?;
         let body = json!({"request": body, "proof": proof}).to_string().into_bytes();
         let said = self.ask(Method::POST, "/v1/enrol", body).await?;
         let issued = said.get("certificate").cloned().unwrap_or_default();
-        let issued =
-            serde_json::from_value(issued).map_err(|e| format!("the hub's certificate: {e}"))?;
-        let certificate = Certificate::open(&issued, &self.public).ok_or(
-            "the hub's certificate is not by the key of `enrolment.public_key`: no writer is started with it",
-        )?;
+        let issued = serde_json::from_value(issued);
+        let issued = issued.map_err(|why| EnrolmentError::Certificate(Arc::new(why)))?;
+        let certificate =
+            Certificate::open(&issued, &self.public).ok_or(EnrolmentError::OtherKey)?;
         let ended = certificate.not_after;
         // The hub may know the pod's name better: from the cluster, not from us.
         let Certificate { not_after, pod, .. } = wanted.clone();
         let same = Certificate { not_after, pod, ..certificate.clone() } == *wanted;
         if !same || ended > wanted.not_after || ended <= self.clock.now() {
-            return Err("the hub's certificate says something else than was asked for".to_owned());
+            return Err(EnrolmentError::Other);
         }
         Ok(Issued { certificate, issued })
     }
@@ -160,11 +220,18 @@ impl Certifier for Enrolled {
         self.public
     }
 
+    // The ledger's port takes the reason as text: it is part of the status that readiness tells.
     async fn reachable(&self) -> Result<(), String> {
-        self.gently(async { self.ask(Method::GET, "/livez", Vec::new()).await.map(drop) }).await
+        let asking = async { self.ask(Method::GET, "/livez", Vec::new()).await.map(drop) };
+        self.gently(asking).await.map_err(|why| told(&why))
     }
 
     async fn certify(&self, wanted: Certificate, key: &WriterKey) -> Result<Issued, String> {
-        self.gently(self.certified(&wanted, key)).await
+        self.gently(self.certified(&wanted, key)).await.map_err(|why| told(&why))
     }
+}
+
+/// As the ledger says why no writer starts.
+fn told(why: &EnrolmentError) -> String {
+    format!("enrolment: {why}")
 }

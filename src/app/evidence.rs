@@ -27,8 +27,8 @@ struct Configured(Config);
 /// What the office needs. `None`: no evidence key is configured, and it hands out and erases nothing.
 pub(super) fn office(config: &Config) -> Result<Option<Evidence>, Error> {
     let Some(key) = &config.evidence.key else { return Ok(None) };
-    let wrong = |why: String| Error::Config(vec![format!("evidence: {why}")]);
-    let key = signer::open(key, &config::environment).map_err(|e| wrong(e.to_string()))?;
+    let key = signer::open(key, &config::environment)
+        .map_err(|why| Error::wrong(format!("evidence: {why}")))?;
     let scratch = config.state.join(SCRATCH);
     checked::private_dir(&scratch)?;
     let postgres = matches!(config.ledger, config::Ledger::Postgres(_));
@@ -65,12 +65,14 @@ impl Archive for Configured {
         Ok(Some(Arc::new(PostgresKeeper::connect(&url).await?)))
     }
 
+    // The operator API's port takes the reason as text: it is what the operator is answered.
     async fn approvers(&self) -> Result<Approvers, String> {
-        approvers::for_orders(&self.0, SystemClock::new().now())
+        approvers::for_orders(&self.0, SystemClock::new().now()).map_err(|e| e.to_string())
     }
 
     async fn fleet(&self) -> Result<FleetParts, String> {
-        fleet::parts(&self.0, &fleet::Keys::of(&self.0)?).await
+        let keys = fleet::Keys::of(&self.0).map_err(|e| e.to_string())?;
+        fleet::parts(&self.0, &keys).await.map_err(|e| e.to_string())
     }
 }
 

@@ -5,30 +5,90 @@ use std::sync::Arc;
 
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::config::{self, Config};
-use crate::crypto::keys::PublicKey;
-use crate::crypto::note::VerifierKey;
+use crate::crypto::keys::{self, PublicKey, SecretKey};
+use crate::crypto::note::{self, VerifierKey};
 use crate::crypto::signer::{self, Signer, agent_key};
 use crate::crypto::tsp;
 use crate::ledger::fleet::anchor::Outside;
 use crate::ledger::fleet::port::{Sight, TimeStamp, Witness};
-use crate::ledger::fleet::{Fleet, FleetParts};
+use crate::ledger::fleet::{Fleet, FleetParts, OpenError};
 use crate::ledger::postgres::{self, Postgres};
 use crate::ledger::spool::HeadFile;
 use crate::ledger::sqlite::Sqlite;
-use crate::ledger::store::LedgerStore;
+use crate::ledger::store::{LedgerStore, StoreError};
 use crate::witness::client;
-use crate::witness::tsa::Tsa;
+use crate::witness::tsa::{self, Tsa};
 
 /// Seconds the clock of a witness may differ from ours.
 const SKEW: u64 = 300;
+
+/// Why the fleet log, or one who sees it from outside, cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration names no fleet key.
+    #[error(
+        "the configuration has no `fleet.key`: `wicketgate config keygen --out keys/fleet.pem` makes one, then set \
+         `fleet: {{key: keys/fleet.pem}}`"
+    )]
+    NoKey,
+    /// The enrolment key is elsewhere.
+    #[error(
+        "this machine is enrolled by a hub (`enrolment`) and has no enrolment key: do this where \
+         `fleet.enrolment_key` is"
+    )]
+    Enrolled,
+    /// A key that signs.
+    #[error(transparent)]
+    Signer(#[from] signer::Error),
+    /// The public half of a key.
+    #[error(transparent)]
+    Key(#[from] keys::Error),
+    /// The store the log is in.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The log itself.
+    #[error(transparent)]
+    Log(#[from] OpenError),
+    /// What this machine remembers of the log.
+    #[error("`{path}`: {source}")]
+    HeadFile {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The key of a witness.
+    #[error(transparent)]
+    WitnessKey(#[from] note::Error),
+    /// The authorities of a witness's certificate.
+    #[error(transparent)]
+    WitnessAuthorities(std::io::Error),
+    /// A witness.
+    #[error(transparent)]
+    Witness(#[from] client::Error),
+    /// The file of those who certify the time stamping authority.
+    #[error("fleet.timestamp: `{path}`: {source}")]
+    StampFile {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Those who certify the time stamping authority.
+    #[error("fleet.timestamp: {0}")]
+    StampAuthorities(#[from] tsp::Error),
+    /// The time stamping authority.
+    #[error("fleet.timestamp: {0}")]
+    Stamp(#[from] tsa::Error),
+}
 
 /// Opens the fleet log that this configuration names, to record something in it.
 ///
 /// # Errors
 /// There is no `fleet.key`, a key cannot be used, or the log cannot be opened.
-pub async fn open(config: &Config) -> Result<Fleet, String> {
+pub async fn open(config: &Config) -> Result<Fleet, Error> {
     let parts = parts(config, &Keys::of(config)?).await?;
-    Fleet::open(parts).await.map_err(|e| e.to_string())
+    Ok(Fleet::open(parts).await?)
 }
 
 /// The keys the fleet log is written with.
@@ -47,18 +107,11 @@ impl Keys {
     ///
     /// # Errors
     /// One is missing or cannot be used.
-    pub fn of(config: &Config) -> Result<Self, String> {
-        let open =
-            |path: &PathBuf| signer::open(path, &config::environment).map_err(|e| e.to_string());
-        let key = config.fleet.key.as_ref().ok_or_else(|| {
-            "the configuration has no `fleet.key`: `wicketgate config keygen --out keys/fleet.pem` makes \
-             one, then set `fleet: {key: keys/fleet.pem}`"
-                .to_owned()
-        })?;
+    pub fn of(config: &Config) -> Result<Self, Error> {
+        let open = |path: &PathBuf| signer::open(path, &config::environment);
+        let key = config.fleet.key.as_ref().ok_or(Error::NoKey)?;
         if config.enrolment.is_some() {
-            let why = "this machine is enrolled by a hub (`enrolment`) and has no enrolment key: do this \
-                       where `fleet.enrolment_key` is";
-            return Err(why.to_owned());
+            return Err(Error::Enrolled);
         }
         let key = open(key)?;
         let previous = config.fleet.previous_key.as_ref().map(&open).transpose()?;
@@ -103,16 +156,12 @@ pub fn sqlite_head_file(ledger: &Path) -> PathBuf {
 ///
 /// # Errors
 /// It cannot be opened.
-pub async fn store(config: &Config) -> Result<Arc<dyn LedgerStore>, String> {
+pub async fn store(config: &Config) -> Result<Arc<dyn LedgerStore>, StoreError> {
     match &config.ledger {
-        config::Ledger::Sqlite(sqlite) => {
-            let store = Sqlite::open_fleet(&sqlite.path).await.map_err(|e| e.to_string())?;
-            Ok(Arc::new(store))
-        }
+        config::Ledger::Sqlite(sqlite) => Ok(Arc::new(Sqlite::open_fleet(&sqlite.path).await?)),
         config::Ledger::Postgres(postgres) => {
             let url = postgres.connect.expose();
-            let store = Postgres::connect(url, postgres::Options::default()).await;
-            Ok(Arc::new(store.map_err(|e| e.to_string())?))
+            Ok(Arc::new(Postgres::connect(url, postgres::Options::default()).await?))
         }
     }
 }
@@ -121,9 +170,10 @@ pub async fn store(config: &Config) -> Result<Arc<dyn LedgerStore>, String> {
 ///
 /// # Errors
 /// The store cannot be opened, or the file system's.
-pub async fn parts(config: &Config, keys: &Keys) -> Result<FleetParts, String> {
-    let journal = HeadFile::open(&head_file(config))
-        .map_err(|e| format!("`{}`: {e}", head_file(config).display()))?;
+pub async fn parts(config: &Config, keys: &Keys) -> Result<FleetParts, Error> {
+    let head = head_file(config);
+    let journal = HeadFile::open(&head)
+        .map_err(|source| Error::HeadFile { path: head.display().to_string(), source })?;
     Ok(FleetParts {
         store: store(config).await?,
         clock: Arc::new(SystemClock::new()),
@@ -146,7 +196,7 @@ fn publics(keys: &Keys) -> Vec<PublicKey> {
 ///
 /// # Errors
 /// An address or a key is wrong.
-pub fn outside(config: &Config) -> Result<Outside, String> {
+pub fn outside(config: &Config) -> Result<Outside, Error> {
     let fleet = &config.fleet;
     Ok(Outside {
         witnesses: witnesses(config)?,
@@ -156,46 +206,45 @@ pub fn outside(config: &Config) -> Result<Outside, String> {
     })
 }
 
-fn witnesses(config: &Config) -> Result<Vec<Arc<dyn Witness>>, String> {
+fn witnesses(config: &Config) -> Result<Vec<Arc<dyn Witness>>, Error> {
     let mut all: Vec<Arc<dyn Witness>> = Vec::new();
     for witness in &config.fleet.witnesses {
-        let key = VerifierKey::parse(&witness.key).map_err(|e| e.to_string())?;
-        let ca = witness.ca.as_ref().map(std::fs::read).transpose().map_err(|e| e.to_string())?;
-        let one = client::Witness::new(&witness.url, key, ca.as_deref(), SKEW);
-        all.push(Arc::new(one.map_err(|e| e.to_string())?));
+        let key = VerifierKey::parse(&witness.key)?;
+        let ca = witness.ca.as_ref().map(std::fs::read).transpose();
+        let ca = ca.map_err(Error::WitnessAuthorities)?;
+        all.push(Arc::new(client::Witness::new(&witness.url, key, ca.as_deref(), SKEW)?));
     }
     Ok(all)
 }
 
-fn stamps(config: &Config) -> Result<Option<Arc<dyn TimeStamp>>, String> {
+fn stamps(config: &Config) -> Result<Option<Arc<dyn TimeStamp>>, Error> {
     let Some(at) = &config.fleet.timestamp else { return Ok(None) };
-    let failed = |why: String| format!("fleet.timestamp: {why}");
-    let pem = std::fs::read(&at.ca).map_err(|e| failed(format!("`{}`: {e}", at.ca.display())))?;
-    let authorities = tsp::authorities(&pem).map_err(|e| failed(e.to_string()))?;
+    let pem = std::fs::read(&at.ca)
+        .map_err(|source| Error::StampFile { path: at.ca.display().to_string(), source })?;
+    let authorities = tsp::authorities(&pem)?;
     let skew = i64::try_from(SKEW).unwrap_or(i64::MAX).saturating_mul(1000);
-    let tsa = Tsa::new(&at.url, authorities, None, skew).map_err(|e| failed(e.to_string()))?;
-    Ok(Some(Arc::new(tsa)))
+    Ok(Some(Arc::new(Tsa::new(&at.url, authorities, None, skew)?)))
 }
 
 /// Witnesses that a starting writer asks what they have seen, if it knows the fleet key.
 ///
 /// # Errors
 /// An address or a key is wrong.
-pub fn sights(config: &Config) -> Result<Vec<Sight>, String> {
+pub fn sights(config: &Config) -> Result<Vec<Sight>, Error> {
     let files = [&config.fleet.key, &config.fleet.previous_key];
     let mut keys = Vec::new();
     for file in files.into_iter().flatten() {
         // WHY: only the public half is needed, and no agent has to be there for that.
         let key = match agent_key(file) {
             Some(public) => PublicKey::load_ssh(&public),
-            None => crate::crypto::keys::SecretKey::load(file).map(|key| key.public()),
+            None => SecretKey::load(file).map(|key| key.public()),
         };
-        keys.push(key.map_err(|e| e.to_string())?);
+        keys.push(key?);
     }
     sights_of(config, &keys)
 }
 
-fn sights_of(config: &Config, keys: &[PublicKey]) -> Result<Vec<Sight>, String> {
+fn sights_of(config: &Config, keys: &[PublicKey]) -> Result<Vec<Sight>, Error> {
     if keys.is_empty() {
         return Ok(Vec::new());
     }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::doors::Doors;
 use super::reaper::Reaper;
-use super::{Ended, Error, Signals, checked, enrolment, fleet, operators};
+use super::{Ended, Error, Signals, System, checked, enrolment, fleet, operators};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::enrolment::Registry;
 use crate::config::{self, Config};
@@ -20,14 +20,14 @@ use crate::control;
 use crate::crypto::private;
 use crate::ledger::enrolment::Local;
 use crate::ledger::postgres::{self, Postgres, PostgresReader, PostgresReaper};
-use crate::ledger::spool::{LeaseFile, Spool};
-use crate::ledger::store::{LedgerStore, StoreError};
+use crate::ledger::spool::LeaseFile;
+use crate::ledger::store::LedgerStore;
 use crate::ledger::writer_key::Signer;
 use crate::ledger::{Ledger, Parts, Settings, Status};
 use crate::operator::staff::Staff;
 use crate::operator::{self, Office};
+use crate::serve::Readiness;
 use crate::serve::operator as door;
-use crate::serve::{self, Readiness};
 use crate::telemetry::metrics::Metrics;
 
 /// The pool of the slots of hubs.
@@ -39,10 +39,8 @@ const POOL: &str = "hub";
 /// It did not start.
 pub fn hub(config: Config, json_logs: bool) -> Result<Ended, Error> {
     let guard = super::log(&config, json_logs)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Error::System(e.to_string()))?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(System::from)?;
     let ended = runtime.block_on(run(config));
     runtime.shutdown_timeout(Duration::from_secs(1));
     guard.flush();
@@ -50,14 +48,14 @@ pub fn hub(config: Config, json_logs: bool) -> Result<Ended, Error> {
 }
 
 async fn run(config: Config) -> Result<Ended, Error> {
-    let mut signals = Signals::install().map_err(|e| Error::System(e.to_string()))?;
+    let mut signals = Signals::install().map_err(System::from)?;
     if config.enrolment.is_some() {
         let why = "enrolment: a hub certifies others and itself: it needs `fleet.enrolment_key`";
-        return Err(Error::Config(vec![why.into()]));
+        return Err(Error::wrong(why));
     }
     let staff = Staff::load(&config.operators).map_err(Error::Config)?;
     if staff.is_empty() {
-        return Err(Error::Config(vec!["operators: nobody may ask this hub anything".into()]));
+        return Err(Error::wrong("operators: nobody may ask this hub anything"));
     }
     let hook = operators::webhook(&config)?;
     let metrics = Arc::new(Metrics::new([], env!("CARGO_PKG_VERSION"), "source"));
@@ -70,7 +68,7 @@ async fn run(config: Config) -> Result<Ended, Error> {
     let reaping = reaper(&config, &desk, reader, &office)?;
     let reaping = tokio::spawn(Arc::new(reaping).run(stop.clone()));
     let (ready_out, readiness) = watch::channel(Readiness::default());
-    let settings = config.operator.door().map_err(|why| Error::Config(vec![why]))?;
+    let settings = config.operator.door().map_err(Error::wrong)?;
     let tls = settings.tls.clone();
     let view = door::View { readiness, metrics };
     let parts = |registry: &Registry| enrolling(registry, &desk, (&ledger, enrols));
@@ -82,7 +80,7 @@ async fn run(config: Config) -> Result<Ended, Error> {
     let mut looks = tokio::time::interval(super::running::LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let door = door::serve_with(settings, view, Some(Arc::clone(&office)), stop.clone());
-    let door = door.map_err(|e: serve::Error| Error::System(e.to_string()))?;
+    let door = door.map_err(System::from)?;
     tracing::info!(addr = %door.address(), tls = tls.is_some(), "operator API listening");
     let (recovered_out, _recovered) = oneshot::channel();
     let mut writing = tokio::spawn(writer.run(stop.clone(), recovered_out));
@@ -157,7 +155,7 @@ fn postgres_of(config: &Config) -> Result<&config::Postgres, Error> {
         config::Ledger::Sqlite(_) => {
             let why =
                 "ledger: a hub needs `postgres`; on SQLite the sidecar answers operators itself";
-            Err(Error::Config(vec![why.to_owned()]))
+            Err(Error::wrong(why))
         }
     }
 }
@@ -178,7 +176,7 @@ impl Desk {
         checked::private_dir(&config.state)?;
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         let store = Postgres::lazy(at.connect.expose(), postgres::Options::default());
-        let store = store.map_err(|e| Error::System(format!("ledger: {e}")))?;
+        let store = store.map_err(System::ledger)?;
         let host = checked::host();
         let lease = Duration::from_secs(at.lease_seconds);
         let settings = Settings {
@@ -190,7 +188,7 @@ impl Desk {
             lease_term: lease,
             heartbeat: lease.saturating_mul(2) / 3,
             anchor_file: config.fleet.anchor_file.clone(),
-            sights: fleet::sights(config).map_err(|e| Error::Config(vec![e]))?,
+            sights: fleet::sights(config).map_err(Error::wrong)?,
             ..Settings::default()
         };
         Ok(Self {
@@ -209,8 +207,7 @@ fn books(
     desk: &Desk,
 ) -> Result<(Ledger, crate::ledger::sequencer::Writer), Error> {
     let at = postgres_of(config)?;
-    let spool = Spool::open(&at.spool)
-        .map_err(|e| Error::System(format!("spool `{}`: {e}", at.spool.display())))?;
+    let spool = super::books::spool(&at.spool)?;
     let parts = Parts {
         store: Arc::clone(&desk.store),
         clock: Arc::clone(&desk.clock),
@@ -228,16 +225,15 @@ fn books(
 async fn reader(config: &Config) -> Result<Arc<PostgresReader>, Error> {
     let Some(file) = &config.hub.reader_url_file else {
         let why = "hub.reader_url_file: set it: held calls are read as the role that only reads";
-        return Err(Error::Config(vec![why.to_owned()]));
+        return Err(Error::wrong(why));
     };
-    let url = private::line(file)
-        .map_err(|e| Error::Config(vec![format!("hub.reader_url_file: {e}")]))?;
+    let url = private::line(file).map_err(|e| Error::wrong(format!("hub.reader_url_file: {e}")))?;
     let accepted = postgres_of(config)?.accept_unverified_server;
     if let Some(why) = postgres::unprotected(&url).filter(|_| !accepted) {
-        return Err(Error::Config(vec![format!("hub.reader_url_file: {why}")]));
+        return Err(Error::wrong(format!("hub.reader_url_file: {why}")));
     }
     let reader = PostgresReader::connect(&url).await;
-    reader.map(Arc::new).map_err(|e| Error::System(format!("ledger: {e}")))
+    Ok(reader.map(Arc::new).map_err(System::ledger)?)
 }
 
 async fn office(
@@ -253,9 +249,9 @@ async fn office(
     let office = Office::new(operator::Parts {
         staff,
         reader: Arc::<PostgresReader>::clone(reader),
-        orders: Arc::new(orders.map_err(|e| Error::System(format!("ledger: {e}")))?),
+        orders: Arc::new(orders.map_err(System::ledger)?),
         books: ledger.clone(),
-        vault: config.vault().map_err(|e| Error::Config(vec![e.to_string()]))?,
+        vault: config.vault().map_err(Error::wrong)?,
         clock: Arc::clone(&desk.clock),
         entropy: Arc::clone(&desk.entropy),
         reject: Arc::new(move |code| counted.rejected(code.as_str())),
@@ -280,11 +276,10 @@ fn reaper(
     let at = postgres_of(config)?;
     let slots = PostgresReaper::lazy(at.connect.expose(), postgres::Options::default());
     let store = Postgres::lazy(at.connect.expose(), postgres::Options::default());
-    let system = |e: StoreError| Error::System(format!("ledger: {e}"));
     Ok(Reaper {
-        slots: slots.map_err(system)?,
+        slots: slots.map_err(System::ledger)?,
         // A connection of its own: a slot that takes long to close does not hold up the hub's orders.
-        store: Arc::new(store.map_err(system)?),
+        store: Arc::new(store.map_err(System::ledger)?),
         reader,
         office: Arc::clone(office),
         signer: Arc::clone(&desk.signer),

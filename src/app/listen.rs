@@ -1,31 +1,52 @@
 //! The doors: agents' listeners and the operator's.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::Error;
 use super::checked::Checked;
+use super::control::List;
 use super::doors::Doors;
 use super::operators::{office, webhook};
-use super::running::Running;
+use super::{Error, System};
 use crate::config::tls::Tls;
-use crate::enforce::Fault;
+use crate::enforce::{Fault, Road};
+use crate::ledger::Ledger;
+use crate::operator::Office;
+use crate::serve::operator::Hindered;
 use crate::serve::{Faces, Identify, Readiness, grpc, operator};
 use crate::tool::net::identity::Wrong;
 
 /// The operators' socket, in the state directory.
 const OPERATORS: &str = "operator.sock";
 
-/// Agents' and operators' listeners, open.
-pub(super) struct Served {
+/// What listeners answer from.
+pub(super) struct Sources<'a> {
+    pub ledger: &'a Ledger,
+    pub list: &'a List,
+    /// The road, once it is open.
+    pub road: &'a Arc<OnceLock<Arc<Road>>>,
+}
+
+/// Agents' and operators' listeners, for those who say how they are.
+pub(super) struct Listeners {
     /// TCP addresses of agents, with the ports the system chose.
-    pub places: Vec<SocketAddr>,
+    pub agents: Vec<SocketAddr>,
     /// Where operators look.
-    pub operators_at: SocketAddr,
+    pub operators: SocketAddr,
+    /// Their certificates.
+    pub doors: Doors,
+    /// Whether operators are answered at their address.
+    pub hindered: Hindered,
+    /// What answers operators here, if any are configured.
+    pub office: Option<Arc<Office>>,
+}
+
+/// The same listeners, for the one who closes them.
+pub(super) struct Served {
     agents: tokio::task::JoinHandle<()>,
     operators: operator::Running,
     telling: Option<tokio::task::JoinHandle<()>>,
@@ -52,46 +73,49 @@ impl Served {
 /// Binds every listener and serves.
 pub(super) async fn listen(
     checked: &Arc<Checked>,
-    running: &Running,
+    sources: &Sources<'_>,
     ready: watch::Receiver<Readiness>,
-) -> Result<Served, Error> {
+) -> Result<(Listeners, Served), Error> {
     let config = &checked.config;
     let sockets = config.sockets().into_iter().map(grpc::Place::Socket);
     let all = sockets.chain(config.listen.tcp.map(grpc::Place::Tcp)).collect();
     let drain = Duration::from_secs(config.limits.drain_seconds);
-    let wrong = |wrong: Wrong| Error::Config(vec![format!("listen.tls.{}: {wrong}", wrong.field)]);
+    let wrong = |wrong: Wrong| Error::wrong(format!("listen.tls.{}: {wrong}", wrong.field));
     let tls = config.listen.tls.as_ref().map(Tls::demand).transpose().map_err(wrong)?;
     let settings =
         grpc::Settings { places: all, drain, tls: tls.clone(), ..grpc::Settings::default() };
-    let bound = grpc::bind(settings).await.map_err(|e| Error::System(e.to_string()))?;
+    let bound = grpc::bind(settings).await.map_err(System::from)?;
     let stop = CancellationToken::new();
     let view = operator::View { readiness: ready.clone(), metrics: Arc::clone(&checked.metrics) };
-    let settings = config.operator.door().map_err(|why| Error::Config(vec![why]))?;
+    let settings = config.operator.door().map_err(Error::wrong)?;
     let listeners = [("listen.tls", tls), ("operator.tls", settings.tls.clone())];
-    drop(running.doors.set(Doors::new(listeners, &checked.clock, &checked.metrics)));
+    let doors = Doors::new(listeners, &checked.clock, &checked.metrics);
     let tls = settings.tls.is_some();
     // WHY: an agent that takes the address while its gate starts again must not keep the gate out for good.
     let socket = Some(config.state.join(OPERATORS));
     let settings = operator::Settings { socket, patient: true, ..settings };
-    let office = office(checked, running).await?;
-    let known = office.as_ref().map(|office| running.office.set(Arc::clone(office)));
-    drop(known);
+    let office = office(checked, sources).await?;
     let telling = match (webhook(&checked.config)?, &office) {
         (Some(hook), Some(office)) => {
             Some(tokio::spawn(hook.run(Arc::clone(office), stop.clone())))
         }
         (Some(_), None) | (None, _) => None,
     };
-    let operators = operator::serve_with(settings, view, office, stop.clone());
-    let operators = operators.map_err(|e| Error::System(e.to_string()))?;
-    drop(running.hindered.set(operators.hindered()));
-    let places = bound.addresses();
-    for place in &places {
+    let operators = operator::serve_with(settings, view, office.clone(), stop.clone());
+    let operators = operators.map_err(System::from)?;
+    let listening = Listeners {
+        agents: bound.addresses(),
+        operators: operators.address(),
+        doors,
+        hindered: operators.hindered(),
+        office,
+    };
+    for place in &listening.agents {
         tracing::info!(%place, "agents connect here");
     }
-    tracing::info!(addr = %operators.address(), tls, "operator API listening");
+    tracing::info!(addr = %listening.operators, tls, "operator API listening");
     let faces = Faces {
-        road: Arc::clone(&running.road),
+        road: Arc::clone(sources.road),
         identify: identify(checked),
         readiness: ready,
         metrics: Arc::clone(&checked.metrics),
@@ -104,8 +128,7 @@ pub(super) async fn listen(
             tracing::error!(%error, "agents' listeners ended");
         }
     });
-    let operators_at = operators.address();
-    Ok(Served { places, operators_at, agents, operators, telling, stop })
+    Ok((listening, Served { agents, operators, telling, stop }))
 }
 
 fn identify(checked: &Arc<Checked>) -> Identify {

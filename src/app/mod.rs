@@ -30,6 +30,7 @@ mod control;
 mod descriptors;
 mod doors;
 mod enrolment;
+mod error;
 mod evidence;
 pub mod fleet;
 mod health;
@@ -39,6 +40,7 @@ mod listen;
 mod lists;
 pub mod named;
 pub mod never;
+mod opening;
 mod operators;
 mod policy;
 mod reaper;
@@ -48,24 +50,11 @@ mod running;
 mod tools;
 mod versions;
 
+pub use error::{Error, LedgerError, System};
 pub use hub::hub;
 
 /// Between two tries to put the opening of the gate on the books.
 const PAUSE: Duration = Duration::from_millis(200);
-
-/// Why the gate did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The configuration, or something it names, is wrong: everything that is.
-    #[error("{}", .0.join("\n"))]
-    Config(Vec<String>),
-    /// Another process has the ledger.
-    #[error("{0}")]
-    Taken(String),
-    /// The machine did not give what was asked for.
-    #[error("{0}")]
-    System(String),
-}
 
 /// How the gate ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,7 +136,7 @@ impl Gate {
 
     async fn start_with(config: Config, play: Option<Play>) -> Result<Self, Error> {
         let checking = tokio::task::spawn_blocking(|| checked::check(config, play));
-        let checked = checking.await.map_err(|e| Error::System(e.to_string()))??;
+        let checked = checking.await.map_err(System::from)??;
         let unfit = tools::look(&checked.1).await;
         if !unfit.is_empty() {
             return Err(Error::Config(unfit));
@@ -201,7 +190,7 @@ impl Gate {
         let Some(supervised) = &mut self.supervised else { return Ok(Ended::Stopped) };
         let ended = supervised.await;
         self.supervised = None;
-        ended.unwrap_or_else(|lost| Err(Error::System(lost.to_string())))
+        ended.unwrap_or_else(|lost| Err(System::from(lost).into()))
     }
 }
 
@@ -211,12 +200,12 @@ impl Gate {
 /// The level or the collector cannot be understood, or somebody else logs in this process already.
 pub fn log(config: &Config, json: bool) -> Result<trace::Guard, Error> {
     let otlp = config.telemetry.otlp.as_ref().map(|otlp| {
-        let wrong = |(field, why)| Error::Config(vec![format!("telemetry.otlp.{field}: {why}")]);
+        let wrong = |(field, why)| Error::wrong(format!("telemetry.otlp.{field}: {why}"));
         let dial = Arc::new(otlp.open().map_err(wrong)?);
         Ok::<_, Error>(trace::Otlp { dial, service_name: "wicketgate".to_owned() })
     });
-    trace::init(&config.telemetry.log, json, otlp.transpose()?.as_ref())
-        .map_err(|e| Error::System(e.to_string()))
+    let guard = trace::init(&config.telemetry.log, json, otlp.transpose()?.as_ref());
+    Ok(guard.map_err(System::from)?)
 }
 
 /// Runs the gate until a signal or a fatal end.
@@ -226,10 +215,8 @@ pub fn log(config: &Config, json: bool) -> Result<trace::Guard, Error> {
 pub fn serve(config: Config, json_logs: bool) -> Result<Ended, Error> {
     let guard = log(&config, json_logs)?;
     descriptors::raise(&config);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Error::System(e.to_string()))?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(System::from)?;
     let ended = runtime.block_on(until_signalled(config));
     runtime.shutdown_timeout(Duration::from_secs(1));
     guard.flush();
@@ -238,7 +225,7 @@ pub fn serve(config: Config, json_logs: bool) -> Result<Ended, Error> {
 
 async fn until_signalled(config: Config) -> Result<Ended, Error> {
     // Before anything else: a signal while the gate starts is not to kill it half built.
-    let mut signals = Signals::install().map_err(|e| Error::System(e.to_string()))?;
+    let mut signals = Signals::install().map_err(System::from)?;
     let mut gate = Gate::start(config).await?;
     loop {
         tokio::select! {

@@ -137,7 +137,7 @@ fn bundle(
     let at = |why: String| format!("policy.bundle `{}`: {why}", dir.display());
     let (candidate, findings) = match policy::read(live, dir, now, (&tools, approving)) {
         Ok(read) => read,
-        Err(why) => return named.problems.push(at(why)),
+        Err(why) => return named.problems.push(at(why.to_string())),
     };
     // What was amended is in force by what the ledger has of it, not by the directory.
     if live.config.policy.amendments == Amendments::Off {
@@ -168,12 +168,12 @@ fn isolation(config: &Config, bound: &Bound) -> Vec<String> {
         if let Kind::Command(command) = &binding.kind
             && let Err(why) = levels.meet(command.demand())
         {
-            missing.push(config.of_tool(binding.name.as_str(), &why));
+            missing.push(config.of_tool(binding.name.as_str(), &why.to_string()));
         }
     }
     for server in &bound.servers {
         if let Some(Err(why)) = server.demand().map(|demand| levels.meet(demand)) {
-            missing.push(config.of_server(&server.name, &why));
+            missing.push(config.of_server(&server.name, &why.to_string()));
         }
     }
     missing

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::Error;
 use super::checked::Checked;
 use super::control::List;
-use super::running::Running;
+use super::listen::Sources;
+use super::{Error, System};
 use crate::config::{self, Config};
 use crate::crypto::signer;
 use crate::domain::code::Code;
@@ -16,21 +16,20 @@ use crate::operator::{Office, Parts};
 /// The office, if there is anybody to ask it. On Postgres operators ask the hub.
 pub(super) async fn office(
     checked: &Checked,
-    running: &Running,
+    sources: &Sources<'_>,
 ) -> Result<Option<Arc<Office>>, Error> {
     if let Some(unheard) = config::operators::unheard(&checked.config) {
         tracing::warn!("{unheard}");
     }
     let live = checked.live();
     let config::Ledger::Sqlite(sqlite) = &checked.config.ledger else { return Ok(None) };
-    let List::Sqlite(followed) = &running.list else { return Ok(None) };
+    let List::Sqlite(followed) = sources.list else { return Ok(None) };
     if live.staff.is_empty() && checked.config.approvals.webhook.is_none() {
         return Ok(None);
     }
-    let system = |e: crate::ledger::store::StoreError| Error::System(format!("ledger: {e}"));
-    let reader = SqliteReader::open(&sqlite.path).await.map_err(system)?;
-    let orders = followed.beside(&sqlite.path).await.map_err(system)?;
-    let (road, metrics) = (Arc::clone(&running.road), Arc::clone(&checked.metrics));
+    let reader = SqliteReader::open(&sqlite.path).await.map_err(System::ledger)?;
+    let orders = followed.beside(&sqlite.path).await.map_err(System::ledger)?;
+    let (road, metrics) = (Arc::clone(sources.road), Arc::clone(&checked.metrics));
     let reject = move |code: Code| match road.get() {
         Some(road) => road.reject(code),
         None => metrics.rejected(code.as_str()),
@@ -40,8 +39,8 @@ pub(super) async fn office(
         staff: live.staff.clone(),
         reader: Arc::new(reader),
         orders: Arc::new(orders),
-        books: running.ledger.clone(),
-        vault: checked.config.vault().map_err(|e| Error::Config(vec![e.to_string()]))?,
+        books: sources.ledger.clone(),
+        vault: checked.config.vault().map_err(Error::wrong)?,
         clock: Arc::clone(&checked.clock),
         entropy: Arc::clone(&checked.entropy),
         reject: Arc::new(reject),
@@ -59,7 +58,7 @@ pub(super) async fn office(
 /// Who is told of held calls, if anybody.
 pub(super) fn webhook(config: &Config) -> Result<Option<Webhook>, Error> {
     let Some(hook) = &config.approvals.webhook else { return Ok(None) };
-    let wrong = |why: String| Error::Config(vec![format!("approvals.webhook: {why}")]);
+    let wrong = |why: String| Error::wrong(format!("approvals.webhook: {why}"));
     let key = signer::open(&hook.key, &config::environment).map_err(|e| wrong(e.to_string()))?;
     let ca = hook
         .ca

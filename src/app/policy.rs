@@ -8,29 +8,70 @@ use std::time::Duration;
 
 use super::checked::{Checked, Live};
 use super::running::Running;
+use super::versions::SuccessionError;
 use super::{PAUSE, approvers, lint};
 use crate::config::Lint;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
-use crate::enforce::{Basis, Road};
+use crate::enforce::{Basis, Policy, Road};
+use crate::evidence;
 use crate::identity::manifest::Manifest;
-use crate::ledger;
+use crate::ledger::{self, Ledger};
 use crate::policy::activation::{Candidate, load_signed};
 use crate::policy::bundle::Bundle;
+use crate::policy::fault;
 use crate::policy::lint::{Finding, Level};
+
+/// Why a bundle is not put in force.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// None is configured.
+    #[error("`policy.bundle` is not set")]
+    Unset,
+    /// It does not hold by itself.
+    #[error("{}; {}", .0, .0.next())]
+    Bundle(#[from] fault::Error),
+    /// Who read it is lost.
+    #[error("loading panicked")]
+    Lost,
+    /// One of those who signed it is trusted no more.
+    #[error("an operator has revoked a key that signed it")]
+    Revoked,
+    /// It may not follow the one in force.
+    #[error(transparent)]
+    SuccessionError(#[from] SuccessionError),
+    /// A manifest does not fit it.
+    #[error("{}", .0.message)]
+    Unfit(Finding),
+    /// Lints found errors in it.
+    #[error("lints found errors in it (`policy.lint`): {}", shown(.0))]
+    Lints(Vec<Finding>),
+    /// It cannot be kept for evidence.
+    #[error(transparent)]
+    Unkept(#[from] evidence::Error),
+    /// Its activation cannot be recorded.
+    #[error(transparent)]
+    Ledger(#[from] ledger::Error),
+}
+
+fn shown(findings: &[Finding]) -> String {
+    findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
 
 /// Puts the configured bundle in force when the gate opens. Without one nothing is ready.
 pub(super) async fn load(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>) {
-    let loaded = match running.constitution.get() {
-        Some(constitution) => constitution.open().await,
+    let why = match running.constitution.get() {
+        Some(constitution) => constitution.open(road).await.err().map(|why| why.to_string()),
         // WHY: a store that is away just now must not leave the gate shut for good.
         None => {
             let loaded = try_load(checked, running, road, |error| running.passes(error)).await;
             // Told beside readiness until a bundle that is good was read.
-            loaded.inspect_err(|why| running.refused.lock().push(format!("policy: {why}")))
+            let why = loaded.err().map(|why| why.to_string());
+            running.refused.lock().extend(why.iter().map(|why| format!("policy: {why}")));
+            why
         }
     };
-    if let Err(why) = loaded {
+    if let Some(why) = why {
         tracing::error!(%why, "no policy bundle is in force");
     }
     running.tell();
@@ -41,12 +82,11 @@ async fn try_load(
     running: &Running,
     road: &Arc<Road>,
     again: impl Fn(&ledger::Error) -> bool,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let live = checked.live();
-    let Some(dir) = live.config.policy.bundle.clone() else {
-        return Err("`policy.bundle` is not set".to_owned());
-    };
-    let (candidate, findings) = examine(checked, &live, road, road.tool_tiers(), dir).await?;
+    let dir = live.config.policy.bundle.clone().ok_or(Error::Unset)?;
+    let (candidate, findings) =
+        examine(checked, &live, &running.ledger, road.tool_tiers(), dir).await?;
     let noted = linted(&findings, live.config.policy.lint)?;
     put_in_force(checked, road, candidate, None, again).await?;
     *running.findings.lock() = noted;
@@ -57,13 +97,13 @@ async fn try_load(
 pub(super) async fn examine(
     checked: &Arc<Checked>,
     live: &Live,
-    road: &Arc<Road>,
+    ledger: &Ledger,
     tools: Vec<(String, Tier)>,
     dir: PathBuf,
-) -> Result<(Candidate, Vec<Finding>), String> {
+) -> Result<(Candidate, Vec<Finding>), Error> {
     let now = checked.clock.now();
     let tools = lint::tiers(tools, live.callers.manifests());
-    let (list, theirs) = (approvers::signed(checked, live, road), live.clone());
+    let (list, theirs) = (approvers::signed(checked, live, ledger), live.clone());
     // Blocks for the trial in a child process.
     let loading = tokio::task::spawn_blocking(move || {
         // Whose approval would count: on the list as it is signed, with a key that nobody revoked.
@@ -71,10 +111,10 @@ pub(super) async fn examine(
         let approvers = list.as_ref().map_or(0, lint::approvers);
         read(&theirs, &dir, now, (&tools, approvers))
     });
-    let (candidate, findings) = loading.await.map_err(|_| "loading panicked".to_owned())??;
+    let (candidate, findings) = loading.await.map_err(|_| Error::Lost)??;
     let needed = live.policy_trust.threshold;
-    if candidate.signers.iter().filter(|key| !road.is_key_stopped(key)).count() < needed {
-        return Err("an operator has revoked a key that signed it".to_owned());
+    if candidate.signers.iter().filter(|key| !checked.stops.has_key(key, now)).count() < needed {
+        return Err(Error::Revoked);
     }
     checked.versions.check_bundle(&candidate.bundle)?;
     Ok((candidate, findings))
@@ -86,10 +126,10 @@ pub(super) fn read(
     dir: &Path,
     now: Timestamp,
     (tools, approvers): (&[(String, Tier)], usize),
-) -> Result<(Candidate, Vec<Finding>), String> {
+) -> Result<(Candidate, Vec<Finding>), Error> {
     let deadline = Duration::from_millis(live.config.policy.deadline_ms);
     let loaded = load_signed(dir, &live.policy_trust, now, Path::new("/proc/self/exe"), deadline);
-    let loaded = loaded.map_err(|error| format!("{error}; {}", error.next()))?;
+    let loaded = loaded?;
     let manifests = live.callers.manifests();
     let findings = lint::of(&loaded.bundle, &live.config, tools, approvers, manifests);
     Ok((loaded, findings))
@@ -115,6 +155,18 @@ pub(super) fn unfit(manifests: &[Arc<Manifest>], bundle: &Bundle) -> Vec<Finding
     findings
 }
 
+/// A bundle as the road takes it, with the keys that signed it.
+pub(super) fn signed(candidate: &Candidate, live: &Live) -> Policy {
+    let Candidate { bundle, engine, signers } = candidate;
+    Policy {
+        engine: Arc::clone(engine),
+        name: bundle.name().to_owned(),
+        version: bundle.version().to_string(),
+        signers: signers.clone(),
+        threshold: live.policy_trust.threshold,
+    }
+}
+
 /// Puts a bundle in force that was examined, and remembers it.
 pub(super) async fn put_in_force(
     checked: &Checked,
@@ -122,40 +174,33 @@ pub(super) async fn put_in_force(
     candidate: Candidate,
     basis: Option<Basis>,
     again: impl Fn(&ledger::Error) -> bool,
-) -> Result<(), String> {
-    let Candidate { bundle, engine, signers } = candidate;
+) -> Result<(), Error> {
     let live = checked.live();
+    let policy = signed(&candidate, &live);
+    let bundle = candidate.bundle;
     if let Some(finding) = unfit(live.callers.manifests(), &bundle).into_iter().next() {
-        return Err(finding.message);
+        return Err(Error::Unfit(finding));
     }
-    let (name, version) = (bundle.name().to_owned(), bundle.version().to_string());
-    checked.artifacts.put_policy(&bundle.digest(), bundle.tar()).map_err(|e| e.to_string())?;
-    let on = || road.activate_on(Arc::clone(&engine), (&name, &version), basis);
-    while let Err(error) = on().await {
+    checked.artifacts.put_policy(&bundle.digest(), bundle.tar())?;
+    while let Err(error) = road.activate(policy.clone(), basis).await {
         if !again(&error) {
-            return Err(error.to_string());
+            return Err(error.into());
         }
         tokio::time::sleep(PAUSE).await;
     }
-    remember(checked, road, bundle, (signers, live.policy_trust.threshold));
+    remember(checked, bundle);
     Ok(())
 }
 
-/// Keeps what is to be known of the bundle in force: who signed it, and that nothing older may follow it.
-pub(super) fn remember(
-    checked: &Checked,
-    road: &Road,
-    bundle: Bundle,
-    (signers, needed): (Vec<String>, usize),
-) {
-    road.bundle_signed_by(signers, needed);
+/// Keeps what is to be known of the bundle in force: its manifests, and that nothing older may follow it.
+pub(super) fn remember(checked: &Checked, bundle: Bundle) {
     let bundle = Arc::new(bundle);
     checked.bundle.store(Some(Arc::clone(&bundle)));
     checked.versions.keep_bundle(&bundle);
 }
 
 /// What of the findings is to be known while the bundle is in force. Warnings are logged.
-pub(super) fn linted(findings: &[Finding], lint: Lint) -> Result<Vec<String>, String> {
+pub(super) fn linted(findings: &[Finding], lint: Lint) -> Result<Vec<String>, Error> {
     let (errors, warnings): (Vec<_>, Vec<_>) =
         findings.iter().partition(|finding| finding.level == Level::Error);
     for finding in warnings {
@@ -165,10 +210,7 @@ pub(super) fn linted(findings: &[Finding], lint: Lint) -> Result<Vec<String>, St
         return Ok(Vec::new());
     }
     match lint {
-        Lint::Enforce => {
-            let shown: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            Err(format!("lints found errors in it (`policy.lint`): {}", shown.join("; ")))
-        }
+        Lint::Enforce => Err(Error::Lints(errors.into_iter().cloned().collect())),
         Lint::Warn => Ok(errors.iter().map(|finding| format!("policy: {finding}")).collect()),
     }
 }

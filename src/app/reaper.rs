@@ -24,6 +24,7 @@ use crate::ledger::{Parts, Settings, spool};
 use crate::operator::Office;
 use crate::record::chain::WriterStarted;
 use crate::record::{Entry, Kind};
+use crate::serve::problem::Problem;
 use crate::telemetry::metrics::Metrics;
 
 /// Slots that are closed at the same time.
@@ -56,6 +57,15 @@ enum Left {
     Held,
     /// Its writers are certified by another enrolment key: an entry of ours would not verify.
     OtherKey,
+}
+
+/// Why nothing is known of a slot.
+#[derive(Debug, thiserror::Error)]
+enum LookError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{}", .0.message)]
+    Operators(Problem),
 }
 
 impl Reaper {
@@ -115,7 +125,7 @@ impl Reaper {
                 }
                 return;
             }
-            Err(error) => Closed::Later(error),
+            Err(unseen) => Closed::Later(unseen.to_string()),
         };
         match closed {
             Closed::Whole => {
@@ -138,10 +148,9 @@ impl Reaper {
     }
 
     /// Whether the slot is to be left alone.
-    async fn left(&self, slot: &Abandoned) -> Result<Option<Left>, String> {
-        let failed = |error: StoreError| error.to_string();
+    async fn left(&self, slot: &Abandoned) -> Result<Option<Left>, LookError> {
         let kinds = [Kind::WriterStarted.as_str()];
-        let rows = self.reader.entries_of(&slot.chain, &kinds).await.map_err(failed)?;
+        let rows = self.reader.entries_of(&slot.chain, &kinds).await?;
         let last = rows.last().and_then(|row| Entry::parse(&row.body).ok());
         let certificate = last.as_ref().and_then(|entry| entry.draft.get::<WriterStarted>());
         let ours = |started: &WriterStarted| {
@@ -151,7 +160,7 @@ impl Reaper {
             return Ok(Some(Left::OtherKey));
         }
         let until = self.office.held_until(&slot.chain, slot.size).await;
-        let until = until.map_err(|problem| problem.message)?;
+        let until = until.map_err(LookError::Operators)?;
         Ok(until.is_some_and(|until| until >= self.clock.now()).then_some(Left::Held))
     }
 

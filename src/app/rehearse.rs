@@ -9,8 +9,9 @@ use crate::clock::{Clock as _, SystemClock};
 use crate::config::Config;
 use crate::domain::call::{Asking, Auth, ToolCall};
 use crate::domain::canonical;
+use crate::domain::decision::{Alarm, Reason};
 use crate::domain::id::{CallId, RunId};
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{self, Json, Limits};
 use crate::domain::tier::Binding;
 use crate::identity::manifest::Manifest;
 use crate::policy::input::{self, AgentFacts, RunFacts, Standing};
@@ -27,6 +28,40 @@ pub struct Asked<'a> {
     pub agent: Option<&'a str>,
 }
 
+/// Why there is no input.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There are several agents, or none.
+    #[error("name the agent (`--agent`): `{}`", .0.join("`, `"))]
+    Unnamed(Vec<String>),
+    /// There is no such agent; these there are.
+    #[error("no agent `{name}`: `{}`", .there.join("`, `"))]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The agents that are configured.
+        there: Vec<String>,
+    },
+    /// The arguments make no call.
+    #[error(transparent)]
+    Call(#[from] json::Error),
+    /// The tools cannot be opened: everything that is wrong.
+    #[error("{}", .0.join("\n"))]
+    Tools(Vec<String>),
+    /// The gate itself refuses the call, or something of it.
+    #[error(
+        "refused before any policy is asked: {}/{}: {} ({})",
+        .0.code.as_str(), .0.detail, .0.message, .0.rule
+    )]
+    Refused(Reason),
+    /// A credential or the like stands in the arguments.
+    #[error("refused before any policy is asked: {}", .0.reason().message)]
+    Alarm(Alarm),
+    /// There is no such tool.
+    #[error("refused before any policy is asked: no such tool")]
+    NoTool,
+}
+
 /// The input document of this call as the first of a run that was opened now, by an agent whose binding is
 /// claimed.
 ///
@@ -37,27 +72,24 @@ pub fn input(
     manifests: &[Arc<Manifest>],
     asked: &Asked<'_>,
     by_hand: &[&'static str],
-) -> Result<Json, String> {
+) -> Result<Json, Error> {
     let manifest = manifest(manifests, asked.agent)?;
     let run = RunId::from_random([0; 16]);
     let auth = Auth { method: "none".to_owned(), ..Auth::default() };
-    let id = CallId::parse("rehearsal").ok_or("no call id")?;
+    let id = CallId::parse("rehearsal").ok_or(Error::NoTool)?;
     let asking =
         Asking { run, id, after: 0, agent: manifest.name.clone(), auth, traceparent: None };
-    let call = ToolCall::parse(asking, asked.tool, &canonical::bytes(&asked.args));
-    let call = call.map_err(|e| e.to_string())?;
+    let call = ToolCall::parse(asking, asked.tool, &canonical::bytes(&asked.args))?;
     let grant = manifest.tools.iter().find(|grant| grant.name.as_str() == asked.tool);
-    let toolbox = tools::open(config).map_err(|all| all.join("\n"))?.toolbox;
+    let toolbox = tools::open(config).map_err(Error::Tools)?.toolbox;
     let prepared = prepare(&toolbox, grant, call);
-    let refused = |why: String| format!("refused before any policy is asked: {why}");
     if let Some(reason) = prepared.refusals().first() {
-        let code = [reason.code.as_str(), &reason.detail].join("/");
-        return Err(refused(format!("{code}: {} ({})", reason.message, reason.rule)));
+        return Err(Error::Refused(reason.clone()));
     }
     if let Some(alarm) = prepared.alarm() {
-        return Err(refused(alarm.reason().message));
+        return Err(Error::Alarm(alarm));
     }
-    let Some(tool) = prepared.tool() else { return Err(refused("no such tool".to_owned())) };
+    let tool = prepared.tool().ok_or(Error::NoTool)?;
     let now = SystemClock::new().now();
     let agent = AgentFacts {
         id: manifest.name.clone(),
@@ -84,20 +116,19 @@ pub fn input(
     };
     let standing = Standing { now, observe: &[], approvals: &[], by_hand, break_glass: None };
     let bytes = input::document(&agent, &facts, tool, &prepared.asked(), &standing);
-    Json::parse(&bytes, &Limits::FILE).map_err(|e| e.to_string())
+    Ok(Json::parse(&bytes, &Limits::FILE)?)
 }
 
-fn manifest<'a>(
-    manifests: &'a [Arc<Manifest>],
-    name: Option<&str>,
-) -> Result<&'a Manifest, String> {
-    let names = || manifests.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join("`, `");
+fn manifest<'a>(manifests: &'a [Arc<Manifest>], name: Option<&str>) -> Result<&'a Manifest, Error> {
+    let there = || manifests.iter().map(|one| one.name.clone()).collect();
     match (name, manifests) {
         (None, [one]) => Ok(one),
-        (None, _) => Err(format!("name the agent (`--agent`): `{}`", names())),
+        (None, _) => Err(Error::Unnamed(there())),
         (Some(name), _) => {
             let found = manifests.iter().find(|one| one.name == name);
-            found.map(AsRef::as_ref).ok_or_else(|| format!("no agent `{name}`: `{}`", names()))
+            found
+                .map(AsRef::as_ref)
+                .ok_or_else(|| Error::Unknown { name: name.to_owned(), there: there() })
         }
     }
 }

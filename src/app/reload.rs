@@ -16,7 +16,7 @@ use super::tools::{self, Tools};
 use super::{approvers, policy};
 use crate::config::{self, Config};
 use crate::crypto::files::Seen;
-use crate::enforce::{Change, Road};
+use crate::enforce::{Agents, Change, Road};
 use crate::identity::envelope_path;
 use crate::policy::activation::Candidate;
 use crate::tool::mcp::Upstreams;
@@ -138,8 +138,8 @@ impl Watched {
                 *running.refused.lock() = wrong.iter().map(note).collect();
             }
         }
-        if let Some(constitution) = running.constitution.get() {
-            constitution.look_again().await;
+        if let (Some(constitution), Some(road)) = (running.constitution.get(), running.road.get()) {
+            constitution.look_again(road).await;
         }
         running.tell();
     }
@@ -197,7 +197,7 @@ fn state(checked: &Checked, next: Config, before: &Upstreams) -> Read {
     if restart.is_empty() {
         let tools = tools::open_after(&next, before);
         let (live, tools) = checked::live(next, tools, &checked.tokens, checked.clock.now())?;
-        checked.versions.check(&live.callers).map_err(|why| vec![why])?;
+        checked.versions.check(&live.callers).map_err(|why| vec![why.to_string()])?;
         restart.extend(ordered(checked, &live).then(|| "agents[].ordered".to_owned()));
         restart.extend(unjudged(checked, &live).then(|| "policy.bundle".to_owned()));
         restart.extend(unheard(checked, &live).then(|| "operators".to_owned()));
@@ -236,9 +236,11 @@ async fn put(
     let refused = |why: String| Unchanged::Refused(vec![why]);
     let bundle = match (&live.config.policy.bundle, running.constitution.get()) {
         (Some(dir), None) => {
-            let of_bundle = |why| refused(format!("policy.bundle `{}`: {why}", dir.display()));
+            let of_bundle =
+                |why: policy::Error| refused(format!("policy.bundle `{}`: {why}", dir.display()));
             let examined =
-                policy::examine(checked, &live, road, toolbox.tiers(), dir.clone()).await;
+                policy::examine(checked, &live, &running.ledger, toolbox.tiers(), dir.clone())
+                    .await;
             let (candidate, findings) = examined.map_err(of_bundle)?;
             let noted = policy::linted(&findings, live.config.policy.lint).map_err(of_bundle)?;
             Some((candidate, noted))
@@ -252,7 +254,7 @@ async fn put(
     if let Some(finding) = unfit.into_iter().flatten().next() {
         return Err(refused(finding.message));
     }
-    live.keep_manifests(&checked.artifacts).map_err(refused)?;
+    live.keep_manifests(&checked.artifacts).map_err(|unkept| refused(unkept.to_string()))?;
     if let Some((Candidate { bundle, .. }, _)) = &bundle {
         let kept = checked.artifacts.put_policy(&bundle.digest(), bundle.tar());
         kept.map_err(|e| refused(e.to_string()))?;
@@ -260,24 +262,21 @@ async fn put(
     if seen.changed() {
         return Err(changing());
     }
-    let engine = bundle.as_ref().map(|(Candidate { bundle, engine, .. }, _)| {
-        (Arc::clone(engine), bundle.name().to_owned(), bundle.version().to_string())
-    });
-    let change = Change { engine, toolbox, callers: Some(Arc::clone(&live.callers)) };
+    let policy = bundle.as_ref().map(|(candidate, _)| policy::signed(candidate, &live));
+    let change = Change { policy, toolbox, agents: Some(Agents::from(&live.callers)) };
     let recorded = match road.change(change).await {
         Ok(recorded) => recorded,
         Err(why) => return Err(Unchanged::Later(why.to_string())),
     };
     upstreams.start_all();
     running.upstreams.store(Arc::new(upstreams));
-    let needed = live.policy_trust.threshold;
-    if let Some((Candidate { bundle, signers, .. }, noted)) = bundle {
+    if let Some((Candidate { bundle, .. }, noted)) = bundle {
         *running.findings.lock() = noted;
-        policy::remember(checked, road, bundle, (signers, needed));
+        policy::remember(checked, bundle);
     }
     checked.versions.keep(&live.callers);
     take_over(checked, running, road, live);
-    if let Some(list) = approvers::signed(checked, &checked.live(), road)
+    if let Some(list) = approvers::signed(checked, &checked.live(), &running.ledger)
         && let Err(why) = list.bind().await
     {
         // It is tried again before anybody's word counts by it.
@@ -288,11 +287,11 @@ async fn put(
 
 /// Everything beside the road that goes by the state in force.
 fn take_over(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>, live: Live) {
-    if let Some(office) = running.office.get() {
+    if let Some(office) = &running.listening.office {
         office.set_staff(live.staff.clone());
     }
     checked.live.store(Arc::new(live));
-    approvers::trust(checked, road);
+    road.replace_signers(approvers::signers(checked, &running.ledger));
 }
 
 /// The configuration file and everything it names that is followed, as it is now.

@@ -16,25 +16,15 @@ use super::anchors::Anchors;
 use super::checked::Checked;
 use super::constitution::Constitution;
 use super::control::{self, List};
-use super::doors::Doors;
-use super::listen::listen;
+use super::listen::{Listeners, Sources, listen};
 use super::reload::Watched;
 use super::tools::Tools;
-use super::{
-    Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, health, lists, policy,
-};
-use crate::config::Amendments;
-use crate::enforce::{self, Road};
+use super::{Ask, Ended, Error, PAUSE, System, books, opening};
+use crate::enforce::Road;
 use crate::ledger::sequencer::Ending;
-use crate::ledger::{self, Ledger, RecoveredRun, Status};
-use crate::operator::Office;
-use crate::replay::fork::Forked;
-use crate::replay::player::Player;
-use crate::replay::shelf::Shelf;
+use crate::ledger::{self, Ledger, Status};
 use crate::serve::Readiness;
-use crate::serve::operator::Hindered;
 use crate::tool::mcp::Upstreams;
-use crate::tool::toolbox::Toolbox;
 
 /// Between two looks at the files that describe tools and servers, and at certificates.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
@@ -61,20 +51,14 @@ pub(super) struct Running {
     pub following: TaskTracker,
     /// What lints have against the bundle in force.
     pub findings: Mutex<Vec<String>>,
-    /// Who answers operators here, if anybody does.
-    pub office: OnceLock<Arc<Office>>,
     /// Why what lies in the files now is not in force.
     pub refused: Mutex<Vec<String>>,
     /// Who decides which bundle may be put in force, where amendments are required.
     pub constitution: OnceLock<Arc<Constitution>>,
-    /// Where agents with tokens, and where operators are answered.
-    pub bound: OnceLock<(Vec<SocketAddr>, SocketAddr)>,
+    /// Its open listeners.
+    pub listening: Listeners,
     /// Ends waiting for callers that still wait for an answer.
     pub hurry: CancellationToken,
-    /// The certificates of its listeners.
-    pub doors: OnceLock<Doors>,
-    /// Whether operators are answered at their address.
-    pub hindered: OnceLock<Hindered>,
 }
 
 /// What the holder of the gate asks; it ends when nobody holds the gate any more.
@@ -105,10 +89,15 @@ pub(super) async fn start(
     let reasons = vec!["starting".to_owned()];
     let starting = Readiness { reasons, ..Readiness::default() };
     let (readiness, ready) = watch::channel(starting);
+    let road = Arc::new(OnceLock::new());
+    let sources = Sources { ledger: &ledger, list: &books.list, road: &road };
+    // WHY: before the writer is started, so that a place that is taken leaves nothing behind.
+    let (listening, served) = listen(&checked, &sources, ready.clone()).await?;
+    let (agents, operators) = (listening.agents.clone(), listening.operators);
     let running = Running {
         stop: CancellationToken::new(),
         ledger,
-        road: Arc::new(OnceLock::new()),
+        road,
         judged: OnceLock::new(),
         readiness,
         upstreams: ArcSwap::from_pointee(tools.upstreams),
@@ -116,24 +105,18 @@ pub(super) async fn start(
         deaf: CancellationToken::new(),
         following: TaskTracker::new(),
         findings: Mutex::default(),
-        office: OnceLock::new(),
         refused: Mutex::default(),
         constitution: OnceLock::new(),
-        bound: OnceLock::new(),
+        listening,
         hurry: CancellationToken::new(),
-        doors: OnceLock::new(),
-        hindered: OnceLock::new(),
     };
     let running = Arc::new(running);
     let upstreams = running.upstreams.load();
     upstreams.observe(&checked.metrics);
-    // WHY: before the writer is started, so that a place that is taken leaves nothing behind.
-    let served = listen(&checked, &running, ready.clone()).await?;
-    drop(running.bound.set((served.places.clone(), served.operators_at)));
     let writing = tokio::spawn(writer.run(running.stop.clone(), recovered_out));
     upstreams.start_all();
-    let (agents, operators) = (served.places.clone(), served.operators_at);
-    let opening = open_gate(Arc::clone(&checked), tools.toolbox, Arc::clone(&running), recovered);
+    let opening =
+        opening::open(Arc::clone(&checked), tools.toolbox, Arc::clone(&running), recovered);
     let opening = tokio::spawn(opening);
     let supervised = tokio::spawn(async move {
         let ended = supervise(&checked, &running, opening, writing, asked).await;
@@ -177,7 +160,7 @@ async fn supervise(
                     anchors.look(&running.ledger);
                     road.count();
                 }
-                running.doors.get().map(Doors::look);
+                running.listening.doors.look();
             }
             // What only time changes: a layer that is enforced again, a server that fails, a list nobody reads.
             _ = tells.tick() => running.tell(),
@@ -194,125 +177,6 @@ async fn supervise(
         }
     }
     Ok(finish(checked, running, writing, asked).await)
-}
-
-/// Waits for the chain, then opens the gate: manifests and policy on the books, runs taken up.
-async fn open_gate(
-    checked: Arc<Checked>,
-    toolbox: Toolbox,
-    running: Arc<Running>,
-    recovered: oneshot::Receiver<Vec<RecoveredRun>>,
-) -> Result<(), Error> {
-    // The writer ended first; whoever supervises it says why.
-    let Ok(runs) = recovered.await else { return Ok(()) };
-    let limits = &checked.config.limits;
-    let settings = enforce::Settings {
-        in_flight_max: usize::try_from(limits.in_flight_max).unwrap_or(usize::MAX),
-        open_runs_max: usize::try_from(limits.open_runs_max).unwrap_or(usize::MAX),
-        hold: Duration::from_secs(limits.hold_seconds),
-        run_idle: Duration::from_secs(limits.run_idle_seconds),
-        run_wall: Some(Duration::from_secs(limits.run_wall_seconds)),
-        pending_max: usize::try_from(checked.config.approvals.pending_max).unwrap_or(usize::MAX),
-        pending_all_max: usize::try_from(checked.config.approvals.pending_all_max)
-            .unwrap_or(usize::MAX),
-        attested: checked.config.attested.clone(),
-        switch_file: Some(checked.config.control.switch_file.clone()),
-        manifest_threshold: checked.config.trust.manifest_threshold,
-        isolation: bounds::isolation(&checked, &running),
-        bounds: bounds::bounds(&checked).await?,
-        ..enforce::Settings::default()
-    };
-    let road = road(&checked, &running, settings, toolbox);
-    let live = checked.live();
-    newest(&checked, &running, &live.callers).await?;
-    for manifest in live.callers.manifests() {
-        while let Err(error) = road.bind_manifest(manifest).await {
-            if !running.passes(&error) {
-                return Err(Error::System(error.to_string()));
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-    checked.versions.keep(&live.callers);
-    let breaker = break_glass::breaker(&checked, &road).map_err(Error::Config)?;
-    lists::bind(&checked, &running, &road, breaker.as_deref()).await?;
-    control::read(&running, &checked, &road).await;
-    approvers::trust(&checked, &road);
-    if let Some(breaker) = breaker {
-        road.trust_breakers(breaker);
-    }
-    if checked.config.policy.amendments == Amendments::Required
-        && let Some(constitution) = Constitution::new(&checked, &running, &road)
-    {
-        road.trust_amender(Arc::<Constitution>::clone(&constitution));
-        drop(running.constitution.set(constitution));
-    }
-    road.trust_callers(&live.callers);
-    road.resume(runs, live.callers.manifests());
-    road.catch_up().await;
-    control::follow(&running, &road);
-    road.summarise();
-    if checked.config.self_test.at_start {
-        road.await_canary();
-    }
-    // WHY: what was amended while this gate was away is in force before anybody is served.
-    let first = running.constitution.get().is_some();
-    if first {
-        policy::load(&checked, &running, &road).await;
-    }
-    drop(running.road.set(Arc::clone(&road)));
-    if !first {
-        policy::load(&checked, &running, &road).await;
-    }
-    let _ = running.judged.set(());
-    canary::follow(&checked, &running, &road);
-    health::follow(&running);
-    running.tell();
-    Ok(())
-}
-
-/// Reads what the chain had in force, and refuses manifests that are older.
-async fn newest(
-    checked: &Checked,
-    running: &Running,
-    callers: &crate::identity::callers::Callers,
-) -> Result<(), Error> {
-    let lists = lists::configured(&checked.config);
-    while let Err(error) = checked.versions.read(&running.ledger, callers, &lists).await {
-        if !running.passes(&error) {
-            return Err(Error::System(error.to_string()));
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-    checked.versions.check(callers).map_err(|why| Error::Config(vec![why]))
-}
-
-/// The road over these parts, on its stage if something is replayed.
-fn road(
-    checked: &Checked,
-    running: &Running,
-    settings: enforce::Settings,
-    toolbox: Toolbox,
-) -> Arc<Road> {
-    let parts = enforce::Parts {
-        ledger: running.ledger.clone(),
-        toolbox,
-        tokens: Arc::clone(&checked.tokens),
-        clock: Arc::clone(&checked.clock),
-        entropy: Arc::clone(&checked.entropy),
-        metrics: Arc::clone(&checked.metrics),
-    };
-    let road = Road::new(settings, parts);
-    if let Some(stage) = &checked.stage {
-        road.rehearse(Arc::<Player>::clone(&stage.player));
-    }
-    if let Some(forked) = &checked.forked {
-        road.fork(Arc::<Forked>::clone(forked));
-    }
-    if let Some(dir) = &checked.config.replay.recordings {
-        road.offer(Arc::new(Shelf::at(dir)));
-    }
-    road
 }
 
 /// A second request to end. Nobody left to ask is no request.
@@ -404,6 +268,18 @@ impl Running {
         }
     }
 
+    /// Waits for a moment if it makes sense to ask the ledger again.
+    ///
+    /// # Errors
+    /// It makes none.
+    pub async fn wait_out(&self, error: ledger::Error) -> Result<(), Error> {
+        if !self.passes(&error) {
+            return Err(System::Record(error).into());
+        }
+        tokio::time::sleep(PAUSE).await;
+        Ok(())
+    }
+
     /// What takes nothing away and should be known: layers that only observe, servers that fail, tools
     /// that are not what was signed.
     fn notes(&self) -> Vec<String> {
@@ -416,12 +292,12 @@ impl Running {
         let ends = self.road.get().and_then(|road| road.policy_ends());
         let ends = ends.filter(|(_, ended)| !ended);
         let ends = ends.map(|(until, _)| format!("policy: the bundle in force ends at {until}"));
-        let stopped = self.road.get().map(|road| road.control_notes()).unwrap_or_default();
+        let stopped = self.road.get().map(|road| road.control().notes()).unwrap_or_default();
         let upstreams = self.upstreams.load();
         let findings = self.findings.lock().clone();
         let refused = self.refused.lock().clone();
         let amended = self.constitution.get().and_then(|constitution| constitution.note());
-        let certificates = self.doors.get().map(Doors::notes).unwrap_or_default();
+        let certificates = self.listening.doors.notes();
         layers
             .chain(ends)
             .chain(certificates)
@@ -436,7 +312,7 @@ impl Running {
     /// Whether agents can be let at the gate: see [`Readiness::started`].
     fn has_started(&self) -> bool {
         let in_force = self.road.get().is_some_and(|road| road.engine().is_some());
-        self.bound.get().is_some() && (in_force || waits(&self.ledger.status().borrow()))
+        in_force || waits(&self.ledger.status().borrow())
     }
 
     /// Says whether calls can be governed, and if not, everything that is missing.
@@ -461,13 +337,11 @@ impl Running {
                 reasons.extend(
                     ended.map(|(until, _)| format!("policy: the bundle in force ended at {until}")),
                 );
-                reasons.extend(road.control_reasons());
-                reasons.extend(road.canary_reasons());
-                reasons.extend(road.posture_reasons());
+                reasons.extend(road.reasons());
             }
         }
-        reasons.extend(self.hindered.get().and_then(Hindered::reason));
-        reasons.extend(self.doors.get().map(Doors::reasons).unwrap_or_default());
+        reasons.extend(self.listening.hindered.reason());
+        reasons.extend(self.listening.doors.reasons());
         if self.road.get().is_some_and(|road| !road.grants_anything()) {
             reasons.push("manifests: no agent is granted a tool".to_owned());
         }

@@ -8,11 +8,43 @@ use parking_lot::Mutex;
 use crate::approval::Approvers;
 use crate::approval::approvers::Purpose;
 use crate::domain::digest::Digest;
+use crate::identity;
 use crate::identity::callers::Callers;
 use crate::ledger::in_force::{Activated, Marks};
 use crate::ledger::{self, Ledger};
 use crate::policy::activation::{self, InForce};
 use crate::policy::bundle::Bundle;
+
+/// A list of people that may not follow the newest one of its purpose.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "approvers.version: version {version} of the list may not follow version {newest}, which was in force \
+     here: put `# wicketgate: version={}` before its first key and sign it again",
+    .newest.saturating_add(1)
+)]
+pub(crate) struct StaleList {
+    version: u64,
+    newest: u64,
+}
+
+/// Why a bundle may not follow the one that was last in force.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SuccessionError {
+    /// The chain names no version.
+    #[error("the version in force is none")]
+    NoVersion,
+    /// It is older, or another one of the same version.
+    #[error("{}{error}; {}", code(.error), .error.next())]
+    Bundle {
+        /// What the policy says.
+        error: crate::policy::fault::Error,
+    },
+}
+
+/// The code of a bundle that may not follow, before its text.
+fn code(error: &crate::policy::fault::Error) -> String {
+    error.succession().map(|code| format!("{code}: ")).unwrap_or_default()
+}
 
 /// What is known of the chain; nothing before it is open.
 #[derive(Debug, Default)]
@@ -39,11 +71,11 @@ impl Versions {
     }
 
     /// Refuses a manifest older than the newest one, or equal in version and not in bytes.
-    pub fn check(&self, callers: &Callers) -> Result<(), String> {
+    pub fn check(&self, callers: &Callers) -> Result<(), identity::Error> {
         let marks = self.0.lock();
         for manifest in callers.manifests() {
             let previous = marks.manifests.get(&manifest.name).map(|(v, digest)| (v, digest));
-            crate::identity::succeeds(previous, manifest).map_err(|e| e.to_string())?;
+            identity::succeeds(previous, manifest)?;
         }
         Ok(())
     }
@@ -59,7 +91,7 @@ impl Versions {
 
     /// Refuses a list of people with a lower version than the newest of its purpose, or the same version and other
     /// bytes.
-    pub fn check_list(&self, purpose: Purpose, list: &Approvers) -> Result<(), String> {
+    pub fn check_list(&self, purpose: Purpose, list: &Approvers) -> Result<(), StaleList> {
         let marks = self.0.lock();
         let Some((newest, digest)) = marks.lists.get(purpose.list().as_str()) else {
             return Ok(());
@@ -68,11 +100,7 @@ impl Versions {
         if version > *newest || (version == *newest && digest == list.digest()) {
             return Ok(());
         }
-        let next = newest.saturating_add(1);
-        Err(format!(
-            "approvers.version: version {version} of the list may not follow version {newest}, which was in force \
-             here: put `# wicketgate: version={next}` before its first key and sign it again"
-        ))
+        Err(StaleList { version, newest: *newest })
     }
 
     /// Whether just this list is the newest of its purpose, and on the chain.
@@ -91,15 +119,16 @@ impl Versions {
     }
 
     /// Refuses a bundle that may not follow the one that was last in force on this chain.
-    pub fn check_bundle(&self, bundle: &Bundle) -> Result<(), String> {
+    pub fn check_bundle(&self, bundle: &Bundle) -> Result<(), SuccessionError> {
         let marks = self.0.lock();
         let Some(last) = &marks.bundle else { return Ok(()) };
-        let version = semver::Version::parse(&last.version);
-        let version = version.map_err(|_| "the version in force is none".to_owned())?;
+        let version =
+            semver::Version::parse(&last.version).map_err(|_| SuccessionError::NoVersion)?;
         let active = InForce { name: last.name.clone(), version, digest: last.bundle };
-        let Err(error) = activation::follows(bundle, &active) else { return Ok(()) };
-        let code = error.succession().map(|code| format!("{code}: ")).unwrap_or_default();
-        Err(format!("{code}{error}; {}", error.next()))
+        match activation::follows(bundle, &active) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(SuccessionError::Bundle { error }),
+        }
     }
 
     /// Remembers the bundle that is in force now, and on the chain.

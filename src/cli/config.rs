@@ -88,7 +88,7 @@ pub fn run(args: &Args) -> Exit {
         Command::Man(args) => man::run(args),
         Command::Check { file, json } => check(file.path(), *json),
         Command::Print { file } => {
-            match load(file.path()).and_then(|c| c.to_yaml().map_err(|e| vec![e])) {
+            match load(file.path()).and_then(|c| c.to_yaml().map_err(|e| vec![e.to_string()])) {
                 Ok(text) => {
                     say(text.trim_end());
                     Exit::Ok

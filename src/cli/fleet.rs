@@ -124,7 +124,7 @@ pub(super) async fn round(
         reader,
         parts: Box::new(move || {
             let (config, keys) = (config.clone(), keys.clone());
-            Box::pin(async move { fleet::parts(&config, &keys).await })
+            Box::pin(async move { fleet::parts(&config, &keys).await.map_err(|e| e.to_string()) })
         }),
         tenant: &tenant,
         outside,

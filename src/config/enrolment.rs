@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::Config;
 use super::kubernetes::{self, Kubernetes};
 use super::ledger::SlotPool;
-use super::tls::{self, Tls};
+use super::tls::{self, Tls, TlsError};
 use crate::catalog::form::{FilePath, WebAddress};
 use crate::catalog::host::{Host, Origin};
-use crate::crypto::keys::PublicKey;
+use crate::crypto::keys::{self, PublicKey};
 use crate::domain::digest::Digest;
 use crate::identity::callers::read_token;
 use crate::ledger::fleet::POOL;
@@ -80,9 +80,8 @@ impl Registry {
     ///
     /// # Errors
     /// What is wrong with the files of TLS.
-    pub fn door(&self) -> Result<Settings, String> {
-        let tls = self.tls.as_ref().map(Tls::open).transpose();
-        let tls = tls.map_err(|wrong| format!("hub.enrolment.tls.{}: {wrong}", wrong.field))?;
+    pub fn door(&self) -> Result<Settings, TlsError> {
+        let tls = tls::open(self.tls.as_ref(), "hub.enrolment")?;
         Ok(Settings { addr: self.listen, tls, ..Settings::default() })
     }
 
@@ -128,19 +127,35 @@ pub struct Enrolment {
     pub ca_file: Option<PathBuf>,
 }
 
+/// Why no enrolment key is pinned.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file.
+    #[error(transparent)]
+    Key(#[from] keys::Error),
+    /// It holds several keys, or none.
+    #[error("`{path}` holds {keys} keys: expected the one enrolment key")]
+    Count {
+        /// The file.
+        path: String,
+        /// How many.
+        keys: usize,
+    },
+}
+
 impl Enrolment {
     /// The one key whose certificates are believed.
     ///
     /// # Errors
     /// The file cannot be read, or does not hold exactly one key.
-    pub fn key(&self) -> Result<PublicKey, String> {
-        let keys = PublicKey::load_all(&self.public_key).map_err(|e| e.to_string())?;
+    pub fn key(&self) -> Result<PublicKey, KeyError> {
+        let keys = PublicKey::load_all(&self.public_key)?;
         match keys.as_slice() {
             [one] => Ok(*one),
-            many => {
-                let (shown, many) = (self.public_key.display(), many.len());
-                Err(format!("`{shown}` holds {many} keys: expected the one enrolment key"))
-            }
+            many => Err(KeyError::Count {
+                path: self.public_key.display().to_string(),
+                keys: many.len(),
+            }),
         }
     }
 }
@@ -247,7 +262,7 @@ fn sidecar(config: &Value, enrolment: &Enrolment) -> Vec<(String, String)> {
         add("/token_file", why.to_string());
     }
     if let Err(why) = enrolment.key() {
-        add("/public_key", why);
+        add("/public_key", why.to_string());
     }
     if let Some(Err(error)) = enrolment.ca_file.as_ref().map(std::fs::metadata) {
         add("/ca_file", error.to_string());

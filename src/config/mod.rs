@@ -17,7 +17,7 @@ use crate::catalog::form::{self, FilePath};
 use crate::catalog::lock::Verified;
 use crate::catalog::server::Server;
 use crate::catalog::{self, Bound, Surroundings, server};
-use crate::crypto::keys::PublicKey;
+use crate::crypto::keys::{self, PublicKey};
 use crate::identity::callers;
 use crate::operator::staff::Member;
 use crate::yaml::{self, Document, Written};
@@ -224,6 +224,17 @@ pub struct Replay {
     pub recordings: Option<PathBuf>,
 }
 
+/// Why a lock does not count.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// A key of those who sign locks.
+    #[error(transparent)]
+    Key(#[from] keys::Error),
+    /// The lock, at the place where it is named.
+    #[error(transparent)]
+    Lock(#[from] Problem),
+}
+
 /// The JSON Schema of `wicketgate.yaml`: what `config schema` prints, and what the file is checked by.
 #[must_use]
 pub fn schema() -> Value {
@@ -327,7 +338,7 @@ impl Config {
     /// # Errors
     /// Everything that is wrong with them, each with its key.
     pub fn bindings(&self, env: &dyn Fn(&str) -> Option<String>) -> Result<Bound, Vec<String>> {
-        self.bindings_with(env, self.locked().map_err(|e| vec![e]))
+        self.bindings_with(env, self.locked().map_err(|e| vec![e.to_string()]))
     }
 
     /// As [`Self::bindings`], with another lock than the one of the file, or what is wrong with it.
@@ -378,22 +389,22 @@ impl Config {
     ///
     /// # Errors
     /// There is one, and it does not count: its text, or who signed it.
-    pub fn locked(&self) -> Result<Option<Verified>, String> {
+    pub fn locked(&self) -> Result<Option<Verified>, LockError> {
         let Some(path) = self.lock.as_ref().filter(|_| !self.servers.is_empty()) else {
             return Ok(None);
         };
-        Verified::load(path, &self.lock_keys()?)
-            .map_err(|e| self.written.error("lock", e.to_string()).to_string())
+        let verified = Verified::load(path, &self.lock_keys()?);
+        Ok(verified.map_err(|e| self.written.error("lock", e.to_string()))?)
     }
 
     /// The keys of those who sign locks.
     ///
     /// # Errors
     /// A key file cannot be used.
-    pub fn lock_keys(&self) -> Result<Vec<PublicKey>, String> {
+    pub fn lock_keys(&self) -> Result<Vec<PublicKey>, keys::Error> {
         let mut keys = Vec::new();
         for file in &self.trust.lock_keys {
-            keys.extend(PublicKey::load_all(file).map_err(|e| e.to_string())?);
+            keys.extend(PublicKey::load_all(file)?);
         }
         Ok(keys)
     }
@@ -438,8 +449,8 @@ impl Config {
     ///
     /// # Errors
     /// A value cannot be written as YAML.
-    pub fn to_yaml(&self) -> Result<String, String> {
-        serde_saphyr::to_string(self).map_err(|e| e.to_string())
+    pub fn to_yaml(&self) -> Result<String, serde_saphyr::ser::Error> {
+        serde_saphyr::to_string(self)
     }
 }
 

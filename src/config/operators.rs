@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::tls::Tls;
+use super::tls::{self, Tls, TlsError};
 use crate::catalog::form::{FilePath, WebAddress};
 use crate::domain::token::Family;
 use crate::identity::callers::read_token_of;
@@ -38,11 +38,9 @@ impl Operator {
     ///
     /// # Errors
     /// What is wrong with the files of TLS.
-    pub fn door(&self) -> Result<Settings, String> {
-        let tls = self.tls.as_ref().map(Tls::open).transpose();
-        let tls = tls.map_err(|wrong| format!("operator.tls.{}: {wrong}", wrong.field))?;
-        let rest = Settings::default();
-        Ok(Settings { addr: self.listen, tls, ..rest })
+    pub fn door(&self) -> Result<Settings, TlsError> {
+        let tls = tls::open(self.tls.as_ref(), "operator")?;
+        Ok(Settings { addr: self.listen, tls, ..Settings::default() })
     }
 }
 

@@ -73,8 +73,10 @@ impl Otlp {
         let ca = self.ca_file.as_ref().map(|path| {
             std::fs::read(path).map_err(|e| wrong("ca_file")(format!("`{}`: {e}", path.display())))
         });
-        let trust = Trust::of_http2(ca.transpose()?.as_deref()).map_err(wrong("ca_file"))?;
-        Dial::new(&origin, &open, &trust, Arc::new(System)).map_err(wrong("endpoint"))
+        let trust = Trust::of_http2(ca.transpose()?.as_deref());
+        let trust = trust.map_err(|e| wrong("ca_file")(e.to_string()))?;
+        let dial = Dial::new(&origin, &open, &trust, Arc::new(System));
+        dial.map_err(|e| wrong("endpoint")(e.to_string()))
     }
 }
 

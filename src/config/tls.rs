@@ -26,6 +26,24 @@ pub struct Tls {
     pub client_ca: Option<PathBuf>,
 }
 
+/// A file of a listener's TLS that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{listener}.tls.{}: {wrong}", .wrong.field)]
+pub struct TlsError {
+    /// The section of the listener.
+    pub listener: &'static str,
+    /// The file, and what is wrong with it.
+    pub wrong: Wrong,
+}
+
+/// The TLS of a listener that need not have it.
+pub(super) fn open(
+    tls: Option<&Tls>,
+    listener: &'static str,
+) -> Result<Option<tls::Tls>, TlsError> {
+    tls.map(Tls::open).transpose().map_err(|wrong| TlsError { listener, wrong })
+}
+
 impl Tls {
     /// What the listener works with; who shows no certificate may still ask what needs none.
     ///

@@ -97,11 +97,11 @@ async fn a_gate_cut_off_from_its_operators_denies_what_is_risky_and_recovers_by_
         for tool in ["t.zero", "t.one"] {
             serving.call(&run, tool).await.unwrap();
         }
-        let reasons = serving.road.control_reasons();
+        let reasons = serving.road.control().reasons();
         assert!(reasons[0].starts_with("control: operators' orders were not read"), "{reasons:?}");
         far.line.send_replace(Line::Up);
         crate::until("a fresh look at the list", || async {
-            serving.road.control_reasons().is_empty()
+            serving.road.control().reasons().is_empty()
         })
         .await;
         serving.call(&run, "t.two").await.unwrap();
@@ -137,5 +137,8 @@ async fn a_manifest_that_two_must_sign_falls_with_one_of_their_keys() {
     serving.open().await.unwrap();
     crate::desk::order(&*list, Action::Revoke, Target::Key("two".into())).await;
     assert_eq!(serving.open().await.unwrap_err().1, "control.revoked");
-    assert!(serving.road.is_key_stopped("two") && !serving.road.is_key_stopped("one"));
+    assert!(
+        serving.road.control().is_key_stopped("two")
+            && !serving.road.control().is_key_stopped("one")
+    );
 }

@@ -166,7 +166,7 @@ impl Gate {
     }
 
     fn notes(&self) -> String {
-        self.serving.road.control_notes().join("\n")
+        self.serving.road.control().notes().join("\n")
     }
 }
 

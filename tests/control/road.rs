@@ -18,7 +18,9 @@ use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::{Content, Unmasked};
 use wicketgate::domain::tier::Tier;
 use wicketgate::domain::time::Timestamp;
-use wicketgate::enforce::{self, CallRequest, Follow, Opening, Refused, Releaser, Road, Run};
+use wicketgate::enforce::{
+    self, CallRequest, Follow, Opening, Policy, Refused, Releaser, Road, Run,
+};
 use wicketgate::identity::manifest::{Grant, Manifest};
 use wicketgate::identity::{Caller, Peer};
 use wicketgate::judge::prepared::Hold;
@@ -189,25 +191,24 @@ impl Serving {
                 ..ledger::Settings::default()
             },
             road: settings,
+            agents: vec![manifest()],
         };
         let stop = CancellationToken::new();
-        let (road, ledger, runs) = inside::road(parts, &stop).await;
-        let leased = ledger.leased().unwrap().clone();
-        let follow = Follow {
-            orders: list(&leased),
-            origin: leased.origin.clone(),
-            writer: "test".into(),
-            told: Arc::new(Vec::new),
+        let reached = |leased: &Leased, parts: &mut enforce::Parts| {
+            parts.signers.orders = Some(Arc::new(Operators));
+            parts.commands.breaker = before.breaker;
+            parts.commands.follow = Some(Follow {
+                orders: list(leased),
+                origin: leased.origin.clone(),
+                writer: "test".into(),
+                told: Arc::new(Vec::new),
+            });
         };
-        road.trust_operators(Some(Arc::new(Operators)));
-        if let Some(breaker) = before.breaker {
-            road.trust_breakers(breaker);
-        }
-        road.rebuild(&follow).await.unwrap();
-        road.resume(runs, &[manifest()]);
-        road.catch_up().await;
+        let (road, _, runs) = inside::road_with(parts, &stop, reached).await;
+        let backlog = road.control().rebuild().await.unwrap();
+        road.resume(runs, backlog).await;
         tokio::spawn(Arc::clone(&road).follow_orders(stop.clone()));
-        road.activate(before.engine, "test", "1").await.unwrap();
+        road.activate(Policy::unsigned(before.engine, "test", "1"), None).await.unwrap();
         Serving { road, clock, stop }
     }
 

@@ -11,7 +11,7 @@ use wicketgate::control::{Action, Target};
 use wicketgate::domain::call::Auth;
 use wicketgate::domain::decision::{LayerDigest, Verdict};
 use wicketgate::domain::digest::Digest;
-use wicketgate::enforce::{self, CallRequest, Canary, Opening, Thread};
+use wicketgate::enforce::{self, CallRequest, Canary, Opening, Policy, Thread};
 use wicketgate::identity::Caller;
 use wicketgate::ledger::memory;
 use wicketgate::policy::bundle::Bundle;
@@ -31,7 +31,7 @@ const MISSPELT: &str = "deny contains \"no\" if input.tool.naem == \"work.do\"\n
 async fn serving() -> (Serving, Arc<Memory>, Arc<Bench>) {
     let (list, bench) = (Arc::new(Memory::default()), Bench::new());
     let (store, orders) = (Arc::new(memory::Memory::new()), Arc::clone(&list));
-    let settings = enforce::Settings::default();
+    let settings = enforce::Settings { self_test: true, ..enforce::Settings::default() };
     let serving = Serving::start(store, &bench, settings, |_| orders as _).await;
     (serving, list, bench)
 }
@@ -75,13 +75,16 @@ async fn a_canary_that_is_not_denied_runs_nothing_and_shuts_the_gate_until_one_i
     let why = "the canary met `call.cancelled` and not `tool.not_granted`".to_owned();
     assert_eq!(serving.road.test_enforcement(&wrong).await, Canary::Failed(why.clone()));
     assert_eq!(bench.count(), 1, "an allowed canary is only simulated");
-    assert_eq!(serving.road.canary_reasons(), [format!("self-test: {why}: no call is taken")]);
+    assert_eq!(
+        serving.road.control().self_test_reasons(),
+        [format!("self-test: {why}: no call is taken")]
+    );
     let refused = ("not_ready".to_owned(), "self_test.canary".to_owned());
     for tool in ["t.zero", "t.one", "t.two", "t.three"] {
         assert_eq!(serving.call(&call, tool).await.unwrap_err(), refused, "{tool}");
     }
     assert_eq!(serving.road.test_enforcement(&[manifest()]).await, Canary::Passed);
-    assert!(serving.road.canary_reasons().is_empty());
+    assert!(serving.road.control().self_test_reasons().is_empty());
     serving.call(&call, "t.one").await.unwrap();
     assert_eq!(bench.count(), 2);
 }
@@ -89,8 +92,10 @@ async fn a_canary_that_is_not_denied_runs_nothing_and_shuts_the_gate_until_one_i
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_canary_that_cannot_be_recorded_shuts_the_gate() {
     let (serving, _list, _bench) = serving().await;
-    serving.road.await_canary();
-    assert_eq!(serving.road.canary_reasons(), ["self-test: the first canary has not passed yet"]);
+    assert_eq!(
+        serving.road.control().self_test_reasons(),
+        ["self-test: the first canary has not passed yet"]
+    );
     // Its run is open already, so that it is the call that cannot be written down, nor the run sealed.
     let auth = Auth { method: "internal".into(), ..Auth::default() };
     let caller = Caller { manifest: manifest(), auth };
@@ -100,17 +105,19 @@ async fn a_canary_that_cannot_be_recorded_shuts_the_gate() {
     let failed = serving.road.test_enforcement(&[manifest()]).await;
     let Canary::Failed(why) = failed else { panic!("{failed:?}") };
     assert!(why.starts_with("the canary could not be recorded: "), "{why}");
-    assert_eq!(serving.road.canary_reasons(), [format!("self-test: {why}: no call is taken")]);
+    assert_eq!(
+        serving.road.control().self_test_reasons(),
+        [format!("self-test: {why}: no call is taken")]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gate_at_which_no_agent_may_open_a_run_has_nothing_to_test() {
     let (serving, list, _bench) = serving().await;
-    serving.road.await_canary();
     crate::desk::order(&*list, Action::Suspend, Target::All).await;
     let came = serving.road.test_enforcement(&[manifest()]).await;
     assert_eq!(came, Canary::NotTried("no agent may open a run".to_owned()));
-    assert!(serving.road.canary_reasons().is_empty());
+    assert!(serving.road.control().self_test_reasons().is_empty());
     crate::desk::order(&*list, Action::Reinstate, Target::All).await;
     assert_eq!(serving.road.test_enforcement(&[manifest()]).await, Canary::Passed);
 }
@@ -165,7 +172,7 @@ fn conditions(at: &str, value: &serde_json::Value, out: &mut String) {
 async fn the_lints_know_every_member_that_a_real_input_has_and_its_values() {
     let (serving, _list, _bench) = serving().await;
     let spy = Arc::new(Spy::default());
-    serving.road.activate(Arc::clone(&spy) as _, "spy", "1").await.unwrap();
+    serving.road.activate(Policy::unsigned(Arc::clone(&spy) as _, "spy", "1"), None).await.unwrap();
     let call = serving.open().await.unwrap();
     let arguments = br#"{"to":"ada@mail.example.org","n":[1,{"m":null}]}"#.to_vec();
     let request = CallRequest { tool: "t.one".into(), arguments, ..CallRequest::default() };

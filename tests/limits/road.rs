@@ -15,7 +15,9 @@ use wicketgate::domain::facts::ToolFacts;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::{Content, Unmasked};
 use wicketgate::domain::tier::Tier;
-use wicketgate::enforce::{self, Answer, Bounds, CallRequest, Opening, Road, Run, Thread};
+use wicketgate::enforce::{
+    self, Answer, Backlog, Bounds, CallRequest, Opening, Policy, Road, Run, Thread,
+};
 use wicketgate::identity::Caller;
 use wicketgate::identity::manifest::Grant;
 use wicketgate::judge::prepared::Hold;
@@ -107,17 +109,18 @@ impl Gate {
                 ..ledger::Settings::default()
             },
             road: enforce::Settings { judge_apart: false, bounds, ..enforce::Settings::default() },
+            agents: Vec::new(),
         };
         let stop = CancellationToken::new();
         let (road, _, recovered) = inside::road(parts, &stop).await;
-        road.resume(recovered, &[]);
+        road.resume(recovered, Backlog::default()).await;
         let engine = inside::engine(|input| {
             if input["args"]["deny"] == true {
                 return Err(EngineError::Undefined);
             }
             Ok(inside::allowed())
         });
-        road.activate(engine, "test", "1").await.unwrap();
+        road.activate(Policy::unsigned(engine, "test", "1"), None).await.unwrap();
         Gate { road, stop }
     }
 

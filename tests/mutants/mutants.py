@@ -99,11 +99,12 @@ MUTANTS = [
      "        let last = moment.wall;\n"),
     ("bundle_before_books", "src/gate/enforce/life.rs",
      "        let recorded = self.ledger.record(written).await;\n",
-     "        self.engine.store(Arc::new(Some(Arc::clone(&engine))));\n"
+     "        let early = Rules { policy: Some(policy.clone()), ..Rules::clone(&self.in_force.now()) };\n"
+     "        self.in_force.replace(&order, early);\n"
      "        let recorded = self.ledger.record(written).await;\n"),
-    ("bundle_swapped_mid_judgement", "src/gate/enforce/life.rs",
-     "        let _turn = self.turn.write().await;\n",
-     "        let _turn = self.turn.read().await;\n"),
+    ("bundle_swapped_mid_judgement", "src/gate/enforce/mod.rs",
+     "        let _order = self.in_force.deciding().await;\n",
+     "        drop(self.in_force.deciding().await);\n"),
     ("payload_in_entry", "src/gate/ledger/drafts.rs",
      "        rule: rule(recorded).or_else(|| decision.ground.as_deref().map(ground)),\n",
      "        rule: Some(ground(&String::from_utf8_lossy(call.canonical()))),\n"),

@@ -20,7 +20,7 @@ use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::{Content, Unmasked};
 use wicketgate::domain::tier::Tier;
 use wicketgate::domain::time::Timestamp;
-use wicketgate::enforce::{CallRequest, Change, Opening, Thread};
+use wicketgate::enforce::{Agents, CallRequest, Change, Opening, Thread};
 use wicketgate::identity::callers::{CallerConfig, Callers, Config, Trust};
 use wicketgate::identity::token::RunTokens;
 use wicketgate::identity::{Peer, envelope_path, sign};
@@ -81,7 +81,7 @@ fn toolbox(executor: Signed, definition: &str) -> Toolbox {
 
 /// A change to this tool and to nothing else.
 fn to(executor: Signed, definition: &str) -> Change {
-    Change { engine: None, toolbox: toolbox(executor, definition), callers: None }
+    Change { policy: None, toolbox: toolbox(executor, definition), agents: None }
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn who_was_identified_before_a_change_and_asks_after_it_is_shown_what_it_changed
             callers.identify(&peer, Some(TOKEN)).unwrap()
         });
         let change = |callers: &Arc<Callers>| Change {
-            callers: Some(Arc::clone(callers)),
+            agents: Some(Agents::from(callers)),
             ..to(Signed("one", Log::default()), "a")
         };
         let asked = async |caller| {

@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ToolName;
-use wicketgate::enforce::{self, Bounds, Road, Thread};
+use wicketgate::enforce::{
+    self, Agents, Backlog, Bounds, Commands, Policy, Replaying, Road, Signers, Thread,
+};
 use wicketgate::identity::manifest::{Grant, Limits, Manifest};
 use wicketgate::identity::token::RunTokens;
 use wicketgate::ledger::memory::Memory;
@@ -210,29 +212,31 @@ impl World {
                 }
             }
         });
-        let road = Road::new(
-            enforce::Settings {
-                in_flight_max: self.in_flight_max.load(Ordering::Relaxed),
-                open_runs_max: self.open_runs_max.load(Ordering::Relaxed),
-                bounds: self.bounds.lock().clone(),
-                hold: HOLD,
-                idle: IDLE,
-                run_idle: RUN_IDLE,
-                settle_wait: SETTLE_WAIT,
-                reject_period: Duration::from_millis(900),
-                judge_apart: false,
-                ..enforce::Settings::default()
-            },
-            enforce::Parts {
-                ledger: ledger.clone(),
-                toolbox: script::toolbox(self, number, &dead),
-                tokens: Arc::new(RunTokens::new([7; 32])),
-                clock: Arc::clone(&self.clock) as _,
-                entropy,
-                metrics,
-            },
-        );
-        road.trust_approvers(Some(Arc::new(Words)));
+        let settings = enforce::Settings {
+            in_flight_max: self.in_flight_max.load(Ordering::Relaxed),
+            open_runs_max: self.open_runs_max.load(Ordering::Relaxed),
+            bounds: self.bounds.lock().clone(),
+            hold: HOLD,
+            idle: IDLE,
+            run_idle: RUN_IDLE,
+            settle_wait: SETTLE_WAIT,
+            reject_period: Duration::from_millis(900),
+            judge_apart: false,
+            ..enforce::Settings::default()
+        };
+        let road = Road::new(enforce::Parts {
+            settings,
+            ledger: ledger.clone(),
+            toolbox: script::toolbox(self, number, &dead),
+            agents: Agents::fixed([Arc::clone(&self.manifest), Arc::clone(&self.helper)]),
+            tokens: Arc::new(RunTokens::new([7; 32])),
+            clock: Arc::clone(&self.clock) as _,
+            entropy,
+            metrics,
+            signers: Signers { approvals: Some(Arc::new(Words)), orders: None },
+            commands: Commands::default(),
+            replaying: Replaying::default(),
+        });
         (Arc::new(Life { number, road, ledger, dead, stop, ended }), recovered)
     }
 
@@ -245,7 +249,7 @@ impl World {
             runs = recovered => runs.ok(),
         };
         let Some(runs) = runs else { return life };
-        life.road.resume(runs, &[Arc::clone(&self.manifest), Arc::clone(&self.helper)]);
+        life.road.resume(runs, Backlog::default()).await;
         life.road.summarise();
         while !life.is_over() {
             let activating = self.activate(&life);
@@ -266,7 +270,9 @@ impl World {
     pub async fn activate(&self, life: &Life) -> bool {
         let rules = Rules::of(self.version.fetch_add(1, Ordering::Relaxed));
         let digest = rules.digest.prefixed();
-        let Ok(receipt) = life.road.activate(Arc::new(rules), "sim", "1").await else {
+        let Ok(receipt) =
+            life.road.activate(Policy::unsigned(Arc::new(rules), "sim", "1"), None).await
+        else {
             return false;
         };
         let mut book = self.book.lock();

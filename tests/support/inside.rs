@@ -16,13 +16,13 @@ use wicketgate::domain::facts::ToolFacts;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::tier::Tier;
 use wicketgate::domain::time::Timestamp;
-use wicketgate::enforce::{self, Road};
+use wicketgate::enforce::{self, Agents, Commands, Replaying, Road, Signers};
 use wicketgate::identity::manifest::{
     Acceptance, Grant, Incognito, Limits, Manifest, Mode, Replay, Status,
 };
 use wicketgate::identity::token::RunTokens;
 use wicketgate::ledger::spool::NoJournal;
-use wicketgate::ledger::store::LedgerStore;
+use wicketgate::ledger::store::{Leased, LedgerStore};
 use wicketgate::ledger::{self, Ledger, RecoveredRun};
 use wicketgate::policy::{Answer, EngineError, PolicyEngine};
 use wicketgate::telemetry::metrics::Metrics;
@@ -144,6 +144,7 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     pub ledger: ledger::Settings,
     pub road: enforce::Settings,
+    pub agents: Vec<Arc<Manifest>>,
 }
 
 /// A road that has the slot of its store, its ledger, and the runs that were open there. The books are
@@ -152,7 +153,16 @@ pub async fn road(
     parts: Parts,
     stop: &CancellationToken,
 ) -> (Arc<Road>, Ledger, Vec<RecoveredRun>) {
-    let Parts { store, clock, toolbox, metrics, ledger, road } = parts;
+    road_with(parts, stop, |_, _| {}).await
+}
+
+/// The same, its parts changed once its lease is known.
+pub async fn road_with(
+    parts: Parts,
+    stop: &CancellationToken,
+    change: impl FnOnce(&Leased, &mut enforce::Parts),
+) -> (Arc<Road>, Ledger, Vec<RecoveredRun>) {
+    let Parts { store, clock, toolbox, metrics, ledger, road, agents } = parts;
     let of_ledger = ledger::Parts {
         store,
         clock: Arc::clone(&clock),
@@ -167,13 +177,19 @@ pub async fn road(
     let (send, recovered) = oneshot::channel();
     tokio::spawn(writer.run(stop.clone(), send));
     let runs = recovered.await.unwrap();
-    let of_road = enforce::Parts {
+    let mut of_road = enforce::Parts {
+        settings: road,
         ledger: ledger.clone(),
         toolbox,
+        agents: Agents::fixed(agents),
         tokens: Arc::new(RunTokens::new([7; 32])),
         clock,
         entropy: Arc::new(SystemEntropy),
         metrics,
+        signers: Signers::default(),
+        commands: Commands::default(),
+        replaying: Replaying::default(),
     };
-    (Road::new(road, of_road), ledger, runs)
+    change(ledger.leased().unwrap(), &mut of_road);
+    (Road::new(of_road), ledger, runs)
 }

@@ -14,7 +14,7 @@ use wicketgate::domain::call::Auth;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::tier::Tier;
-use wicketgate::enforce::{self, CallRequest, Opening, Road};
+use wicketgate::enforce::{self, Backlog, CallRequest, Opening, Policy, Road};
 use wicketgate::identity::manifest::{Grant, Manifest};
 use wicketgate::identity::{Caller, Peer};
 use wicketgate::ledger;
@@ -175,9 +175,10 @@ async fn road(
             ..ledger::Settings::default()
         },
         road: enforce::Settings::default(),
+        agents: vec![Arc::clone(manifest)],
     };
     let (road, _, runs) = inside::road(parts, stop).await;
-    road.resume(runs, &[Arc::clone(manifest)]);
-    road.activate(inside::allows(), "test", "1").await.unwrap();
+    road.resume(runs, Backlog::default()).await;
+    road.activate(Policy::unsigned(inside::allows(), "test", "1"), None).await.unwrap();
     road
 }

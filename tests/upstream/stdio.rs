@@ -102,7 +102,7 @@ async fn a_probe_reads_every_page_and_not_without_end() {
     assert_eq!(probed.methods, ["prompts/list", "prompts/get"]);
     let endless = Gate::of(vec![stdio(&["pages", "endless"], LONG)]).await;
     let error = endless.upstreams.get("fix").unwrap().probe().await.unwrap_err();
-    assert!(error.message.contains("tools/list"), "{error}");
+    assert!(error.to_string().contains("tools/list"), "{error}");
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use crate::app::policy::unfit;
 use crate::domain::decision::LayerDigest;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
+use crate::enforce::Road;
 use crate::policy::bundle::Bundle;
 use crate::policy::lint::{Finding, Level};
 use crate::record::{List, Text};
@@ -90,10 +91,7 @@ fn changed(old: &[LayerDigest], new: &[LayerDigest]) -> Vec<String> {
 
 impl Constitution {
     /// What this bundle would change here, and what was found in it.
-    pub(super) fn effect(&self, bundle: &Bundle, found: Vec<Finding>) -> Result<Effect, Refusal> {
-        let Some(road) = self.road.upgrade() else {
-            return refuse("amendment.bundle", "the gate has stopped");
-        };
+    pub(super) fn effect(&self, road: &Road, bundle: &Bundle, found: Vec<Finding>) -> Effect {
         let old = road.engine().map(|engine| engine.layers().to_vec()).unwrap_or_default();
         let changed = changed(&old, bundle.layers());
         // The agent layer binds the agents the bundle is for; everything else binds all.
@@ -105,6 +103,6 @@ impl Constitution {
         let agents: BTreeSet<String> = agents.filter(binds).collect();
         let mut findings = unfit(live.callers.manifests(), bundle);
         findings.extend(found);
-        Ok(Effect { changed, agents: agents.into_iter().collect(), findings })
+        Effect { changed, agents: agents.into_iter().collect(), findings }
     }
 }

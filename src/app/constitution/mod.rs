@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::checked::Checked;
-use super::policy::{examine, linted, put_in_force};
+use super::policy::{self, examine, linted, put_in_force};
 use super::running::Running;
 use super::{PAUSE, approvers};
 use crate::approval::Approval;
@@ -22,10 +22,12 @@ use crate::control::{Order, Orders, Report, Row};
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::enforce::{Amender, Basis, BasisKind, Road};
-use crate::ledger::Ledger;
+use crate::ledger::store::{Leased, StoreError};
+use crate::ledger::{self, Ledger};
 use crate::policy::activation::InForce;
 use crate::policy::bundle::Unread;
 use crate::policy::carried::Carried;
+use crate::policy::fault::LoadError;
 
 mod effect;
 mod rows;
@@ -33,6 +35,49 @@ mod written;
 
 /// Rows of one look: each may carry a bundle.
 const PAGE: usize = 16;
+
+/// Why the bundle that this chain says is in force is not.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// The gate ends.
+    #[error("the gate has stopped")]
+    Stopped,
+    /// The ledger does not say what is in force.
+    #[error(transparent)]
+    Ledger(#[from] ledger::Error),
+    /// The list of orders cannot be read.
+    #[error(transparent)]
+    Orders(#[from] StoreError),
+    /// The chain names no version.
+    #[error("the version in force is none")]
+    NoVersion,
+    /// The files of the bundle in force are lost.
+    #[error("{} is in force on this chain, and its files are nowhere", .0.prefixed())]
+    Missing(Digest),
+    /// The directory holds a bundle that no amendment led from or to.
+    #[error(
+        "the directory holds {}, which no amendment knows; they led to {}",
+        .found.prefixed(), .last.map(|last| last.prefixed()).unwrap_or_default()
+    )]
+    Unamended { found: Digest, last: Option<Digest> },
+    /// The directory was changed while it was read.
+    #[error("the directory changed")]
+    Changed,
+    /// The files of a bundle cannot be kept.
+    #[error("`{path}`: {source}")]
+    Unkept { path: String, source: std::io::Error },
+    /// The directory holds no bundle.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// The bundle is not put in force.
+    #[error(transparent)]
+    Policy(#[from] policy::Error),
+}
+
+/// A directory that holds no bundle: the first thing that is wrong with it.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.as_ref().map_or_else(|| "it cannot be read".to_owned(), ToString::to_string))]
+pub(super) struct DirectoryError(Option<LoadError>);
 
 /// A proposal that was found in order, and what was said about it.
 #[derive(Debug)]
@@ -59,7 +104,6 @@ struct Inner {
 /// The keeper of the constitution.
 pub(super) struct Constitution {
     checked: Arc<Checked>,
-    road: Weak<Road>,
     running: Weak<Running>,
     ledger: Ledger,
     orders: Arc<dyn Orders>,
@@ -78,25 +122,19 @@ impl std::fmt::Debug for Constitution {
 }
 
 impl Constitution {
-    /// Nothing read yet. `None` before a slot is held.
-    pub fn new(
-        checked: &Arc<Checked>,
-        running: &Arc<Running>,
-        road: &Arc<Road>,
-    ) -> Option<Arc<Self>> {
-        let origin = running.ledger.leased()?.origin.clone();
-        Some(Arc::new(Self {
+    /// The keeper of the chain that is leased. Nothing is read yet.
+    pub fn new(checked: &Arc<Checked>, running: &Arc<Running>, leased: &Leased) -> Arc<Self> {
+        Arc::new(Self {
             checked: Arc::clone(checked),
-            road: Arc::downgrade(road),
             running: Arc::downgrade(running),
             ledger: running.ledger.clone(),
             orders: running.list.orders(),
-            origin,
+            origin: leased.origin.clone(),
             opened: watch::channel(false).0,
             inner: tokio::sync::Mutex::default(),
             in_force: Mutex::default(),
             note: Mutex::default(),
-        }))
+        })
     }
 
     /// The bundle this chain says is in force.
@@ -110,11 +148,11 @@ impl Constitution {
     }
 
     /// Puts back in force what was, or the first bundle of all, and obeys what came meanwhile.
-    pub async fn open(&self) -> Result<(), String> {
+    pub async fn open(&self, road: &Arc<Road>) -> Result<(), Error> {
         let mut inner = self.inner.lock().await;
-        let opened = self.begin(&mut inner).await;
+        let opened = self.begin(&mut inner, road).await;
         *self.note.lock() = opened.as_ref().err().map(|why| format!("policy: {why}"));
-        self.catch_up(&mut inner, u64::MAX).await;
+        self.catch_up(&mut inner, u64::MAX, road).await;
         for (seq, done) in &inner.done {
             self.report(*seq, done).await;
         }
@@ -127,10 +165,9 @@ impl Constitution {
     }
 
     /// Somebody asked to read the policy again: without an amendment that puts nothing else in force.
-    pub async fn look_again(&self) {
-        let lacking = self.road.upgrade().is_some_and(|road| road.engine().is_none());
-        if lacking && *self.opened.borrow() {
-            if let Err(why) = self.open().await {
+    pub async fn look_again(&self, road: &Arc<Road>) {
+        if road.engine().is_none() && *self.opened.borrow() {
+            if let Err(why) = self.open(road).await {
                 tracing::error!(%why, "no policy bundle is in force");
             }
             return;
@@ -159,30 +196,28 @@ impl Constitution {
         *self.note.lock() = note;
     }
 
-    async fn begin(&self, inner: &mut Inner) -> Result<(), String> {
-        let running = self.running.upgrade().ok_or("the gate has stopped")?;
+    async fn begin(&self, inner: &mut Inner, road: &Arc<Road>) -> Result<(), Error> {
+        let running = self.running.upgrade().ok_or(Error::Stopped)?;
         let last = loop {
             match self.ledger.last_activated().await {
                 Ok(last) => break last,
                 Err(error) if running.passes(&error) => tokio::time::sleep(PAUSE).await,
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(error.into()),
             }
         };
-        let Some(last) = last else { return self.bootstrap(inner).await };
-        let version = last.version.parse().map_err(|_| "the version in force is none")?;
+        let Some(last) = last else { return self.bootstrap(inner, road).await };
+        let version = last.version.parse().map_err(|_| Error::NoVersion)?;
         let digest = last.bundle;
         *self.in_force.lock() = Some(InForce { name: last.name, version, digest });
-        let dir = self.find(&digest).await.ok_or_else(|| {
-            format!("{} is in force on this chain, and its files are nowhere", digest.prefixed())
-        })?;
-        self.put(dir, BasisKind::Restart, None).await
+        let dir = self.find(&digest).await.ok_or(Error::Missing(digest))?;
+        self.put(road, dir, (BasisKind::Restart, None)).await
     }
 
     /// The first bundle of this chain: from the directory. Where amendments were made already, it has to be
     /// one that they led from or to.
-    async fn bootstrap(&self, inner: &mut Inner) -> Result<(), String> {
+    async fn bootstrap(&self, inner: &mut Inner, road: &Arc<Road>) -> Result<(), Error> {
         let live = self.checked.live();
-        let dir = live.config.policy.bundle.clone().ok_or("`policy.bundle` is not set")?;
+        let dir = live.config.policy.bundle.clone().ok_or(policy::Error::Unset)?;
         let digest = digest_of(&dir)?;
         let history = self.history().await?;
         if !history.is_empty() {
@@ -190,31 +225,30 @@ impl Constitution {
             inner.before = led.map(|(seq, _)| *seq).max().unwrap_or_default();
             let base = history.iter().any(|(_, proposal)| proposal.base == digest);
             if inner.before == 0 && !base {
-                let last = history.last().map(|(_, p)| p.bundle.prefixed()).unwrap_or_default();
-                let found = digest.prefixed();
-                return Err(format!(
-                    "the directory holds {found}, which no amendment knows; they led to {last}"
-                ));
+                let last = history.last().map(|(_, proposal)| proposal.bundle);
+                return Err(Error::Unamended { found: digest, last });
             }
         }
         let kept = self.kept(&digest);
-        let files = Carried::read(&dir).map_err(|_| "the directory changed".to_owned())?;
-        files.write(&kept).map_err(|e| format!("`{}`: {e}", kept.display()))?;
-        self.put(kept, BasisKind::Bootstrap, None).await
+        let files = Carried::read(&dir).map_err(|_| Error::Changed)?;
+        files
+            .write(&kept)
+            .map_err(|source| Error::Unkept { path: kept.display().to_string(), source })?;
+        self.put(road, kept, (BasisKind::Bootstrap, None)).await
     }
 
     /// Amendments that a gate put in force, with the number of the row that had it done.
-    async fn history(&self) -> Result<Vec<(u64, Proposal)>, String> {
+    async fn history(&self) -> Result<Vec<(u64, Proposal)>, StoreError> {
         let (mut open, mut history, mut seen) = (BTreeMap::new(), Vec::new(), 0);
         loop {
-            let rows = self.orders.since(seen, PAGE).await.map_err(|e| e.to_string())?;
+            let rows = self.orders.since(seen, PAGE).await?;
             let Some(last) = rows.last() else { return Ok(history) };
             seen = last.seq;
             for row in &rows {
                 if let Some(proposal) = Proposal::of(row) {
                     open.insert(proposal.bundle, proposal);
                 } else if let Some(Order::Activate { bundle }) = &row.order {
-                    let reports = self.orders.reports(row.seq).await.map_err(|e| e.to_string())?;
+                    let reports = self.orders.reports(row.seq).await?;
                     let proposal = open.get(bundle).filter(|_| reports.iter().any(obeyed));
                     history.extend(proposal.map(|proposal| (row.seq, proposal.clone())));
                 }
@@ -253,13 +287,16 @@ impl Constitution {
     }
 
     /// Examines the bundle of a directory and puts it in force.
-    async fn put(&self, dir: PathBuf, kind: BasisKind, base: Option<Digest>) -> Result<(), String> {
-        let stopped = || "the gate has stopped".to_owned();
-        let running = self.running.upgrade().ok_or_else(stopped)?;
-        let road = self.road.upgrade().ok_or_else(stopped)?;
+    async fn put(
+        &self,
+        road: &Arc<Road>,
+        dir: PathBuf,
+        (kind, base): (BasisKind, Option<Digest>),
+    ) -> Result<(), Error> {
+        let running = self.running.upgrade().ok_or(Error::Stopped)?;
         let live = self.checked.live();
         let (candidate, findings) =
-            examine(&self.checked, &live, &road, road.tool_tiers(), dir).await?;
+            examine(&self.checked, &live, &self.ledger, road.tool_tiers(), dir).await?;
         let noted = linted(&findings, live.config.policy.lint)?;
         let now = InForce {
             name: candidate.bundle.name().to_owned(),
@@ -268,22 +305,20 @@ impl Constitution {
         };
         let approvals = self.checked.config.policy.approvals;
         let basis = Basis { kind, base, approvals };
-        let again = |error: &crate::ledger::Error| running.passes(error);
-        put_in_force(&self.checked, &road, candidate, Some(basis), again).await?;
+        let again = |error: &ledger::Error| running.passes(error);
+        put_in_force(&self.checked, road, candidate, Some(basis), again).await?;
         *self.in_force.lock() = Some(now);
         *running.findings.lock() = noted;
         Ok(())
     }
 
-    /// The signed list of those who may approve.
-    fn publishers(&self) -> Result<approvers::List, String> {
-        let road = self.road.upgrade().ok_or("the gate has stopped")?;
-        approvers::signed(&self.checked, &self.checked.live(), &road)
-            .ok_or_else(|| "`approvals.signers` is not set: nobody may approve".to_owned())
+    /// The signed list of those who may approve, if one is configured.
+    fn publishers(&self) -> Option<approvers::List> {
+        approvers::signed(&self.checked, &self.checked.live(), &self.ledger)
     }
 
     /// Looks at every row up to this one; obeys what this gate has not obeyed before.
-    async fn catch_up(&self, inner: &mut Inner, until: u64) {
+    async fn catch_up(&self, inner: &mut Inner, until: u64, road: &Arc<Road>) {
         while inner.seen < until {
             let rows = match self.orders.since(inner.seen, PAGE).await {
                 Ok(rows) => rows,
@@ -302,14 +337,14 @@ impl Constitution {
             }
             for row in rows.into_iter().filter(|row| row.seq <= until) {
                 if row.order.as_ref().is_some_and(|order| order.amends().is_some()) {
-                    self.take(inner, &row).await;
+                    self.take(inner, &row, road).await;
                 }
                 inner.seen = row.seq;
             }
         }
     }
 
-    async fn take(&self, inner: &mut Inner, row: &Row) {
+    async fn take(&self, inner: &mut Inner, row: &Row, road: &Arc<Road>) {
         // What cannot be read is obeyed once more: repeating a row changes nothing.
         let reports = self.orders.reports(row.seq).await.unwrap_or_default();
         let own = reports.iter().find(|report| report.origin == self.origin);
@@ -318,7 +353,7 @@ impl Constitution {
         if let Some(report) = known {
             rows::recall(inner, row, &report.done);
         } else if row.seq > inner.before {
-            let done = self.obey(inner, row).await;
+            let done = self.obey(inner, row, road).await;
             inner.done.insert(row.seq, done);
         }
     }
@@ -333,22 +368,19 @@ impl Constitution {
 }
 
 /// The digest of what lies in a directory.
-fn digest_of(dir: &Path) -> Result<Digest, String> {
-    let unread = Unread::read(dir).map_err(|errors| {
-        let first = errors.first().map(ToString::to_string);
-        first.unwrap_or_else(|| "it cannot be read".to_owned())
-    })?;
+fn digest_of(dir: &Path) -> Result<Digest, DirectoryError> {
+    let unread = Unread::read(dir).map_err(|wrong| DirectoryError(wrong.into_iter().next()))?;
     Ok(unread.digest())
 }
 
 #[async_trait]
 impl Amender for Constitution {
-    async fn amend(&self, row: &Row) -> Json {
+    async fn amend(&self, road: &Arc<Road>, row: &Row) -> Json {
         let mut opened = self.opened.subscribe();
         // It is kept as long as it is asked.
         drop(opened.wait_for(|opened| *opened).await);
         let mut inner = self.inner.lock().await;
-        self.catch_up(&mut inner, row.seq).await;
+        self.catch_up(&mut inner, row.seq, road).await;
         if let Some(done) = inner.done.get(&row.seq) {
             return done.clone();
         }

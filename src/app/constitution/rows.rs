@@ -1,5 +1,7 @@
 //! What one row about an amendment means here.
 
+use std::sync::Arc;
+
 use super::{Constitution, Inner, Open};
 use crate::app::policy::examine;
 use crate::approval::{Approval, Word, amendment};
@@ -7,11 +9,11 @@ use crate::control::amendments::{AUTHOR, PUBLISHER, Proposal, text};
 use crate::control::{Order, Row};
 use crate::crypto::sshsig::SshSig;
 use crate::domain::digest::Digest;
-use crate::domain::json::{Json, Limits};
-use crate::enforce::BasisKind;
+use crate::domain::json::{self, Json, Limits};
+use crate::enforce::{BasisKind, Road};
 use crate::policy::activation::{self, InForce};
 use crate::policy::bundle::Bundle;
-use crate::policy::carried::Carried;
+use crate::policy::carried::{self, Carried};
 use crate::policy::lint::Finding;
 use crate::record::approval::Step;
 
@@ -29,15 +31,22 @@ pub(super) fn refuse<T>(code: &str, message: impl Into<String>) -> Result<T, Ref
     Err(Refusal { code: code.to_owned(), message: message.into() })
 }
 
+/// Why a proposal does not carry the bundle that it names.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FilesError {
+    #[error(transparent)]
+    Json(#[from] json::Error),
+    #[error(transparent)]
+    Files(#[from] carried::Error),
+    #[error("with this build's composition library the files are {}", .0.prefixed())]
+    Other(Digest),
+}
+
 /// The files a proposal carries, if they are the bundle it names.
-pub(super) fn files(proposal: &Proposal) -> Result<Carried, String> {
-    let json = Json::parse(proposal.files.as_bytes(), &Limits::FILE).map_err(|e| e.to_string())?;
-    let files = Carried::parse(&json).map_err(|e| e.to_string())?;
-    let (digest, _) = files.described().map_err(|e| e.to_string())?;
-    if digest == proposal.bundle {
-        return Ok(files);
-    }
-    Err(format!("with this build's composition library the files are {}", digest.prefixed()))
+pub(super) fn files(proposal: &Proposal) -> Result<Carried, FilesError> {
+    let files = Carried::parse(&Json::parse(proposal.files.as_bytes(), &Limits::FILE)?)?;
+    let (digest, _) = files.described()?;
+    if digest == proposal.bundle { Ok(files) } else { Err(FilesError::Other(digest)) }
 }
 
 /// Takes up what a gate made of a row, without doing it again.
@@ -64,11 +73,13 @@ pub(super) fn recall(inner: &mut Inner, row: &Row, done: &Json) {
 
 impl Constitution {
     /// Obeys a row; what was done, or why it was not, is on the books when this returns.
-    pub(super) async fn obey(&self, inner: &mut Inner, row: &Row) -> Json {
+    pub(super) async fn obey(&self, inner: &mut Inner, row: &Row, road: &Arc<Road>) -> Json {
         let (step, done) = match &row.order {
-            Some(Order::Propose { .. }) => (Step::Proposal, self.propose(inner, row).await),
+            Some(Order::Propose { .. }) => (Step::Proposal, self.propose(inner, row, road).await),
             Some(Order::Publish { .. }) => (Step::Approval, self.hear(inner, row).await),
-            Some(Order::Activate { .. }) => (Step::Activation, self.activate(inner, row).await),
+            Some(Order::Activate { .. }) => {
+                (Step::Activation, self.activate(inner, row, road).await)
+            }
             Some(
                 Order::Switch { .. }
                 | Order::Loosen(_)
@@ -99,7 +110,12 @@ impl Constitution {
         }
     }
 
-    async fn propose(&self, inner: &mut Inner, row: &Row) -> Result<Json, Refusal> {
+    async fn propose(
+        &self,
+        inner: &mut Inner,
+        row: &Row,
+        road: &Arc<Road>,
+    ) -> Result<Json, Refusal> {
         role(row, AUTHOR)?;
         let malformed = || Refusal {
             code: "amendment.malformed".into(),
@@ -107,8 +123,8 @@ impl Constitution {
         };
         let proposal = Proposal::of(row).ok_or_else(malformed)?;
         let now = self.based_on(&proposal)?;
-        let (bundle, found) = self.tried(&proposal, &now).await?;
-        let effect = self.effect(&bundle, found)?;
+        let (bundle, found) = self.tried(&proposal, &now, road).await?;
+        let effect = self.effect(road, &bundle, found);
         effect.passes()?;
         self.record_proposal(&proposal, &bundle, &effect).await?;
         let done = effect.to_json(&proposal.bundle, bundle.version().to_string());
@@ -134,16 +150,16 @@ impl Constitution {
         &self,
         proposal: &Proposal,
         now: &InForce,
+        road: &Road,
     ) -> Result<(Bundle, Vec<Finding>), Refusal> {
-        let road = self.road.upgrade();
-        let Some(road) = road else { return refuse("amendment.bundle", "the gate has stopped") };
-        let files = files(proposal).or_else(|why| refuse("amendment.bytes", why))?;
+        let files = files(proposal).or_else(|why| refuse("amendment.bytes", why.to_string()))?;
         let dir = self.kept(&proposal.bundle);
         let written = files.write(&dir);
         written.or_else(|e| refuse("amendment.bundle", format!("`{}`: {e}", dir.display())))?;
         let (live, tools) = (self.checked.live(), road.tool_tiers());
-        let candidate = examine(&self.checked, &live, &road, tools, dir).await;
-        let (candidate, found) = candidate.or_else(|why| refuse("amendment.bundle", why))?;
+        let candidate = examine(&self.checked, &live, &self.ledger, tools, dir).await;
+        let (candidate, found) =
+            candidate.or_else(|why| refuse("amendment.bundle", why.to_string()))?;
         let bundle = candidate.bundle;
         if let Err(error) = activation::follows(&bundle, now) {
             let code = error.succession().unwrap_or("amendment.bundle");
@@ -157,10 +173,13 @@ impl Constitution {
             return refuse("amendment.malformed", "no word about an amendment");
         };
         let open = find(inner, bundle)?;
-        let list = self.publishers().or_else(|why| refuse("approval.signer", why))?;
+        let Some(list) = self.publishers() else {
+            let why = "`approvals.signers` is not set: nobody may approve";
+            return refuse("approval.signer", why);
+        };
         list.bind().await.or_else(|why| refuse("ledger.unavailable", why.message))?;
         let list = list.counting();
-        let list = list.or_else(|why| refuse("approval.signer", why))?;
+        let list = list.or_else(|why| refuse("approval.signer", why.to_string()))?;
         let given = open.granted.iter().map(|granted| granted.subject.clone()).collect();
         let pending = open.proposal.pending(given);
         let said = (statement.as_bytes(), signature.as_str());
@@ -188,7 +207,12 @@ impl Constitution {
         Ok(Json::object(done))
     }
 
-    async fn activate(&self, inner: &mut Inner, row: &Row) -> Result<Json, Refusal> {
+    async fn activate(
+        &self,
+        inner: &mut Inner,
+        row: &Row,
+        road: &Arc<Road>,
+    ) -> Result<Json, Refusal> {
         role(row, PUBLISHER)?;
         let Some(Order::Activate { bundle }) = &row.order else {
             return refuse("amendment.malformed", "no activation");
@@ -216,10 +240,10 @@ impl Constitution {
             return refuse("amendment.unapproved", why);
         }
         let now = self.based_on(&open.proposal)?;
-        let (new, found) = self.tried(&open.proposal, &now).await?;
-        self.effect(&new, found)?.passes()?;
-        let put = self.put(self.kept(bundle), BasisKind::Amendment, Some(now.digest)).await;
-        put.or_else(|why| refuse("amendment.bundle", why))?;
+        let (new, found) = self.tried(&open.proposal, &now, road).await?;
+        self.effect(road, &new, found).passes()?;
+        let put = self.put(road, self.kept(bundle), (BasisKind::Amendment, Some(now.digest))).await;
+        put.or_else(|why| refuse("amendment.bundle", why.to_string()))?;
         tracing::info!(digest = %bundle.prefixed(), "an amendment was put in force");
         self.look_at_directory();
         Ok(done)

@@ -18,6 +18,6 @@ pub fn missing() -> Option<String> {
         Ok(real) if real.file_name() != program.file_name() => {
             Some(format!("`{PROGRAM}` is `{}`", real.display()))
         }
-        Ok(_) => Levels::default().check(Level::S1).err(),
+        Ok(_) => Levels::default().check(Level::S1).err().map(|why| why.to_string()),
     }
 }

@@ -153,7 +153,8 @@ fn decide(file: &Undo, roots: &[(String, Root)]) -> Result<Option<Digest>, (&'st
         let why = format!("no tool `{}` with root `{}` is bound", file.tool, file.root);
         return Err(("conflict", why));
     };
-    let now = crate::tool::file::digest(root, &file.path).map_err(|why| ("conflict", why))?;
+    let now = crate::tool::file::digest(root, &file.path);
+    let now = now.map_err(|why| ("conflict", why.to_string()))?;
     match file.decide(now.as_ref()) {
         Decision::Restore => Ok(now),
         Decision::Unchanged => Err(("unchanged", "it is as it was before the run".into())),

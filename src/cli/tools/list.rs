@@ -13,7 +13,7 @@ use crate::catalog::{Bound, lock::Lock};
 use crate::cli::{Exit, Failure, note, say};
 use crate::config;
 use crate::domain::json::{Json, Limits};
-use crate::tool::sandbox::Levels;
+use crate::tool::sandbox::{LevelError, Levels};
 
 /// What the servers show now; nothing if nobody asked.
 struct Live {
@@ -78,7 +78,7 @@ struct Row<'a> {
     /// What a command or a server must run in; `none` for a server that runs without.
     level: Option<&'static str>,
     /// Why this machine cannot give that.
-    missing: Option<String>,
+    missing: Option<LevelError>,
 }
 
 impl<'a> Row<'a> {
@@ -157,7 +157,7 @@ impl<'a> Row<'a> {
             "standing": self.standing,
             "changes": self.changes,
             "sandbox": self.level,
-            "missing": self.missing,
+            "missing": self.missing.as_ref().map(ToString::to_string),
         })
     }
 }

@@ -204,7 +204,7 @@ fn verifier(path: &Path, demanded: bool) -> Result<Arc<dyn ClientCertVerifier>, 
         Wrong { field: "client_ca", why }
     };
     let pem = std::fs::read(path).map_err(|e| bad(e.to_string()))?;
-    let roots = Arc::new(authorities(&pem).map_err(bad)?);
+    let roots = Arc::new(authorities(&pem).map_err(|e| bad(e.to_string()))?);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
     let builder = if demanded { builder } else { builder.allow_unauthenticated() };

@@ -92,7 +92,7 @@ impl Road {
     /// How long this call may be asked for under other ids. WHY never in an incognito run: its results are not
     /// kept, so that there would be no answer to give again.
     pub(super) fn dedupe(&self, run: &Run, call: &ToolCall) -> Option<Duration> {
-        let window = self.toolbox.load().get(call.tool()).and_then(|tool| tool.facts.dedupe);
+        let window = self.in_force.toolbox().get(call.tool()).and_then(|tool| tool.facts.dedupe);
         window.filter(|_| !run.incognito)
     }
 }

@@ -15,7 +15,7 @@ use crate::domain::json::Json;
 pub trait Amender: Send + Sync + std::fmt::Debug {
     /// Obeys a row about an amendment, after every earlier one; what it did, for the list. Repeating it
     /// changes nothing.
-    async fn amend(&self, row: &Row) -> Json;
+    async fn amend(&self, road: &Arc<Road>, row: &Row) -> Json;
 }
 
 /// Why a bundle may be put in force where amendments are required.
@@ -27,22 +27,4 @@ pub struct Basis {
     pub base: Option<Digest>,
     /// How many publishers must approve.
     pub approvals: u64,
-}
-
-impl Road {
-    /// From now on, this decides about rows that amend the policy. Said once.
-    pub fn trust_amender(&self, amender: Arc<dyn Amender>) {
-        drop(self.control.amender.set(amender));
-    }
-
-    /// What became of a row that amends the policy.
-    pub(super) async fn amend(&self, row: &Row) -> Json {
-        match self.control.amender.get() {
-            Some(amender) => amender.amend(row).await,
-            None => Json::object([
-                ("error", Json::from("`policy.amendments` is off at this gate")),
-                ("code", Json::from("amendment.off")),
-            ]),
-        }
-    }
 }

@@ -28,8 +28,6 @@ use crate::ledger::{self, drafts};
 use crate::limits::Went;
 use crate::tool::Cancel;
 
-/// How long an approval waits for a call that is being judged again.
-const AGAIN: Duration = Duration::from_secs(5);
 /// Between two tries to judge an approved call while the ledger cannot be written.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -145,11 +143,6 @@ impl Heard {
 }
 
 impl Road {
-    /// From now on, approvals count as this says; with nobody to say it, none does.
-    pub fn trust_approvers(&self, checker: Option<Arc<dyn Checker>>) {
-        self.checker.store(Arc::new(checker));
-    }
-
     /// Hears what an approver says of a held call. `None` if the run is not one of this gate.
     pub async fn hear(
         self: &Arc<Self>,
@@ -170,11 +163,11 @@ impl Road {
         call: &CallId,
         said: &Said<'_>,
     ) -> Result<Heard, Heard> {
-        let hold = self.held(run, call).await?.ok_or(Heard::NotHeld)?;
+        let hold = self.holds.find(run, call).await?.ok_or(Heard::NotHeld)?;
         if hold.refused.is_some() {
             return Err(Heard::NotHeld);
         }
-        let checker = self.checker().map_err(Heard::Refused)?;
+        let checker = self.holds.checker().map_err(Heard::Refused)?;
         checker.ready().await.map_err(|why| Heard::Unavailable(why.message))?;
         let counts = checker.check(&hold, &parties(run), said).map_err(Heard::Refused)?;
         let Counts { approval, word, signers, signature } = counts;
@@ -210,32 +203,6 @@ impl Road {
         }))
     }
 
-    /// Who knows the approvers.
-    pub(super) fn checker(&self) -> Result<Arc<dyn Checker>, Refused> {
-        let nobody = || {
-            let message = "no approvers are configured".to_owned();
-            Refused { detail: "approval.signer".into(), message }
-        };
-        self.checker.load_full().as_ref().clone().ok_or_else(nobody)
-    }
-
-    /// The hold this call is under, if this process thinks so too. While it is judged again it is neither held nor
-    /// over: that is waited for, for a moment.
-    pub(super) async fn held(&self, run: &Run, call: &CallId) -> Result<Option<Hold>, Heard> {
-        let judged = tokio::time::timeout(AGAIN, run.off_the_road(call)).await.is_ok();
-        let waits = matches!(run.state.lock().calls.get(call), Some(Place::Held));
-        if judged && !waits {
-            return Ok(None);
-        }
-        let hold = self.ledger.hold(run.id(), call).await;
-        let hold = hold.map_err(|error| Heard::Unavailable(error.to_string()))?;
-        if hold.is_some() && !waits {
-            let again = "the call is being judged again at this moment; say it once more";
-            return Err(Heard::Unavailable(again.to_owned()));
-        }
-        Ok(hold)
-    }
-
     /// Judges a held call again, with everybody who approved it. `None` if it is not held any more. One at a time for
     /// one run (`run.words`): of two, one would find a call on the road and take it for one that is over.
     ///
@@ -246,7 +213,7 @@ impl Road {
         run: &Arc<Run>,
         call: &CallId,
     ) -> Result<Option<oneshot::Receiver<&'static str>>, Heard> {
-        let Some(hold) = self.held(run, call).await? else { return Ok(None) };
+        let Some(hold) = self.holds.find(run, call).await? else { return Ok(None) };
         Ok(self.weighed(run, hold).await)
     }
 
@@ -270,8 +237,8 @@ impl Road {
             // What was approved are the arguments; these are others.
             return None;
         }
-        let slot = self.slots.wait(self.agents.load().count(), &run.opener.name).await;
-        let fingerprint = self.fingerprint(&call);
+        let slot = self.runs.slots.wait(self.in_force.agents(), &run.opener.name).await;
+        let fingerprint = self.runs.fingerprint(&call);
         let New { sender, facts, cancel, turn, slot, .. } =
             run.take_up(&call, (fingerprint, slot), &self.settings.attested)?;
         let refusals = hold.refused.iter().map(refused_by).collect();
@@ -298,11 +265,9 @@ impl Road {
         let (road, run, call) = (Arc::clone(self), Arc::clone(run), call.clone());
         self.tasks.spawn(async move {
             // A bundle has to be in force first, or the approval would be void.
-            while road.engine.load().is_none() || road.in_turn(&run, &call).await.is_err() {
-                tokio::select! {
-                    biased;
-                    () = road.stop.cancelled() => return,
-                    () = tokio::time::sleep(PAUSE) => {}
+            while road.in_force.engine().is_none() || road.in_turn(&run, &call).await.is_err() {
+                if !road.tasks.pause(PAUSE).await {
+                    return;
                 }
             }
         });
@@ -346,7 +311,7 @@ impl Road {
         };
         match why {
             Undecided::Ledger(_) if over => {}
-            _ if cancelled => self.cancel_held(run, id, cancel.why()),
+            _ if cancelled => drop(self.holds.stop(run, id, cancel.why())),
             Undecided::Cancelled | Undecided::StillHeld => self.watch_hold_of(run, id).await,
             // WHY: for as long as the hold lasts; the approval counts once the gate is fit again.
             Undecided::Ledger(_) | Undecided::Gate(_) => {
@@ -358,25 +323,19 @@ impl Road {
     }
 
     /// The time of a hold may have run out while it was judged.
-    async fn watch_hold_of(self: &Arc<Self>, run: &Arc<Run>, id: &CallId) {
-        let expires = match self.ledger.hold(run.id(), id).await {
-            Ok(hold) => hold.map(|hold| hold.expires),
-            Err(_) => Some(self.clock.now().plus(self.settings.hold)),
-        };
-        if let Some(expires) = expires {
-            self.watch_hold(run, id, expires);
+    async fn watch_hold_of(&self, run: &Arc<Run>, id: &CallId) {
+        let unread = self.clock.now().plus(self.settings.hold);
+        if let Some(expires) = self.holds.expires(run, id, unread).await {
+            self.holds.watch(run, id, expires);
         }
     }
 
     fn weigh_later(self: &Arc<Self>, run: &Arc<Run>, id: &CallId) {
         let (road, run, id) = (Arc::clone(self), Arc::clone(run), id.clone());
         self.tasks.spawn(async move {
-            tokio::select! {
-                biased;
-                () = road.stop.cancelled() => return,
-                () = tokio::time::sleep(PAUSE) => {}
+            if road.tasks.pause(PAUSE).await {
+                road.weigh_soon(&run, &id);
             }
-            road.weigh_soon(&run, &id);
         });
     }
 
@@ -385,10 +344,7 @@ impl Road {
     /// # Errors
     /// As [`Road::call`].
     pub async fn call_within(&self, run: &Arc<Run>, call: &str, wait: Duration) -> Answer {
-        let held = || {
-            let state = run.state.lock();
-            CallId::parse(call).is_some_and(|id| matches!(state.calls.get(&id), Some(Place::Held)))
-        };
+        let held = || CallId::parse(call).is_some_and(|id| run.is_held(&id));
         let decided = async {
             loop {
                 let told = run.idle.notified();
@@ -403,7 +359,7 @@ impl Road {
         tokio::select! {
             biased;
             () = decided => {}
-            () = self.stop.cancelled() => {}
+            () = self.tasks.stopping() => {}
             () = tokio::time::sleep(wait) => {}
         }
         self.call(run, call).await

@@ -7,7 +7,6 @@ use crate::clock::random16;
 use crate::domain::call::{Asking, ToolCall};
 use crate::domain::canonical;
 use crate::domain::code::Code;
-use crate::domain::digest::Digest;
 use crate::domain::id::CallId;
 use crate::domain::json::Json;
 use crate::domain::token;
@@ -15,11 +14,6 @@ use crate::telemetry::trace;
 use std::sync::Arc;
 
 impl Road {
-    /// Names tool and arguments, in this process only.
-    pub(super) fn fingerprint(&self, call: &ToolCall) -> Digest {
-        Digest::of(&[&self.salt, call.tool().as_str().as_bytes(), &[0], call.canonical()])
-    }
-
     pub(super) fn decode(&self, run: &Arc<Run>, request: CallRequest) -> Result<ToolCall, Fault> {
         let malformed = |detail: &str, message: String| {
             Fault::new(Code::RequestMalformed, message).detail(detail)

@@ -32,7 +32,7 @@ impl Road {
         run.ended(went);
         let answer = answer::of_pledged(pledged);
         if let Ok(released) = &answer {
-            self.large.keep(run.id(), run.incognito, released);
+            self.runs.large.keep(run.id(), run.incognito, released);
         }
         caller.send_replace(Some(answer));
         // Where the writer ends first, the next one closes the call.

@@ -8,17 +8,20 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 use super::answer::{Answer, Fault};
+use super::callers::Callers;
+use super::rejected::Rejected;
 use super::run::{Run, State};
+use super::tasks::Tasks;
 use super::undecided::Undecided;
-use super::{Road, Trip};
-use crate::clock::{Clock, Entropy};
+use super::{Parts, Road, Trip};
+use crate::clock::Clock;
 use crate::control::Action;
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::outcome::{Ended, Observed, Outcome};
-use crate::ledger;
 use crate::ledger::drafts::Written;
+use crate::ledger::{self, Ledger};
 use crate::limits::bucket::Rate;
 use crate::limits::pool::{Pool, Pools};
 use crate::limits::quota::{self, Quota, Refused, Reserved, Wanted};
@@ -27,6 +30,7 @@ use crate::limits::{Spend, Spent, Went};
 use crate::policy::input;
 use crate::record::Draft;
 use crate::record::control::{ControlApplied, TargetKind};
+use crate::telemetry::metrics::Metrics;
 use crate::tool::toolbox::Toolbox;
 
 /// Calls of one ordered run that may wait for their turn.
@@ -72,19 +76,43 @@ impl Default for Bounds {
     }
 }
 
-/// What the gate has to give.
-#[derive(Debug, Default)]
+/// What the gate has to give, and what callers took of it.
 pub(super) struct Budget {
+    pub(super) bounds: Bounds,
     quota: Option<Arc<Quota>>,
+    pub(super) callers: Callers,
+    /// What was refused before it was admitted, until it is summarised.
+    pub(super) rejected: Rejected,
+    ledger: Ledger,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) metrics: Arc<Metrics>,
+    tasks: Tasks,
 }
 
 impl Budget {
-    pub fn new(bounds: &Bounds, clock: &Arc<dyn Clock>, entropy: &dyn Entropy) -> Self {
+    /// The bounds of these parts, of which nothing is taken.
+    pub fn new(parts: &Parts, tasks: &Tasks) -> Self {
+        let bounds = parts.settings.bounds.clone();
         let quota = bounds.store.as_ref().filter(|_| !bounds.pools.is_empty()).map(|store| {
-            let (store, clock) = (Arc::clone(store), Arc::clone(clock));
-            Quota::new(bounds.pools.clone(), store, clock, entropy)
+            let (store, clock) = (Arc::clone(store), Arc::clone(&parts.clock));
+            Quota::new(bounds.pools.clone(), store, clock, &*parts.entropy)
         });
-        Self { quota }
+        Self {
+            bounds,
+            quota,
+            callers: Callers::default(),
+            rejected: Rejected::default(),
+            ledger: parts.ledger.clone(),
+            clock: Arc::clone(&parts.clock),
+            metrics: Arc::clone(&parts.metrics),
+            tasks: tasks.clone(),
+        }
+    }
+
+    /// Counts a request that was refused before it was admitted.
+    pub fn reject(&self, code: Code) {
+        self.metrics.rejected(code.as_str());
+        self.rejected.count(code, self.clock.now());
     }
 
     /// How long any call takes at most, where a pool wants to know.
@@ -216,7 +244,7 @@ fn overloaded(message: &str) -> Fault {
     fault
 }
 
-impl Road {
+impl Budget {
     /// Sets aside what the call costs its run and the pools. What they have against it becomes part of
     /// its decision.
     ///
@@ -254,7 +282,7 @@ impl Road {
             tool: tool.facts.name.as_str(),
             spend,
             timeout: tool.facts.timeout,
-            longest: self.budget.longest(toolbox),
+            longest: self.longest(toolbox),
         };
         match self.of_pools(&wanted).await {
             Ok(mut reserved) => {
@@ -272,11 +300,11 @@ impl Road {
     }
 
     async fn of_pools(&self, wanted: &Wanted<'_>) -> Result<Option<Reserved>, Refused> {
-        if let Some(quota) = &self.budget.quota {
+        if let Some(quota) = &self.quota {
             return quota.reserve(wanted).await.map(Some);
         }
         let covers = |pool: &Pool| pool.covers(wanted.agent, wanted.labels, wanted.tool);
-        if self.settings.bounds.pools.iter().any(covers) {
+        if self.bounds.pools.iter().any(covers) {
             return Err(Refused::Unanswered("pools are configured and kept nowhere".to_owned()));
         }
         Ok(None)
@@ -285,7 +313,7 @@ impl Road {
     /// Refuses a call to a tool that was denied to its run too often. What is on the books is told all the
     /// same.
     pub(super) fn may_ask(&self, run: &Run, call: &ToolCall) -> Result<(), Fault> {
-        let Some(most) = self.settings.bounds.tool_denials_max else { return Ok(()) };
+        let Some(most) = self.bounds.tool_denials_max else { return Ok(()) };
         let state = run.state.lock();
         let denied = state.denied_tools.get(call.tool()).copied().unwrap_or_default();
         if denied < most || state.calls.contains_key(call.id()) {
@@ -301,7 +329,7 @@ impl Road {
     /// of its caller within a minute the run is suspended; both are recorded.
     pub(super) fn denied(&self, run: &Run, tool: &ToolName) {
         self.denied_tool(run, tool);
-        let Some(most) = self.settings.bounds.denials_max else { return };
+        let Some(most) = self.bounds.denials_max else { return };
         {
             let now = self.clock.monotonic();
             let of_all = self.callers.denied(run, most, now);
@@ -320,7 +348,7 @@ impl Road {
 
     /// Only tools that the manifest grants are counted: an agent cannot make up names to fill memory with.
     fn denied_tool(&self, run: &Run, tool: &ToolName) {
-        let most = self.settings.bounds.tool_denials_max;
+        let most = self.bounds.tool_denials_max;
         let Some(most) = most.filter(|_| run.grants.get(tool).is_some()) else { return };
         let times = {
             let mut state = run.state.lock();
@@ -339,14 +367,9 @@ impl Road {
         let (ledger, written) = (self.ledger.clone(), suspended(name));
         self.tasks.spawn(async move { drop(ledger.owe(written).await) });
     }
+}
 
-    /// Lets a run that was suspended go on. False if it was not.
-    pub fn reinstate(&self, run: &Run) -> bool {
-        let mut state = run.state.lock();
-        state.denied_tools.clear();
-        std::mem::take(&mut state.suspended)
-    }
-
+impl Road {
     /// Walks the call when it is its turn in its run.
     pub(super) async fn walk_in_turn(
         self: &Arc<Self>,
@@ -386,9 +409,9 @@ impl Road {
                 self.uncommitted(run, id, &Undecided::Cancelled, caller);
                 false
             }
-            () = tokio::time::sleep(self.settings.bounds.ordered_wait), if !held => {
+            () = tokio::time::sleep(self.budget.bounds.ordered_wait), if !held => {
                 run.forget(id);
-                self.reject(Code::Overloaded);
+                self.budget.reject(Code::Overloaded);
                 let fault = in_row("the call of the run before this one takes too long");
                 caller.send_replace(Some(Err(fault.about(id))));
                 false

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::Road;
 use super::answer::Fault;
+use super::budget::Budget;
 use super::run::Run;
 use crate::control::Target;
 use crate::domain::call::{Auth, ToolCall};
@@ -102,10 +103,10 @@ fn resting(left: Duration) -> Fault {
     fault
 }
 
-impl Road {
+impl Budget {
     /// Lets the caller ask, or tells it when it may.
     pub(super) fn pace(&self, agent: &str, auth: &Auth) -> Result<(), Fault> {
-        let Some(rate) = self.settings.bounds.rate else { return Ok(()) };
+        let Some(rate) = self.bounds.rate else { return Ok(()) };
         let now = self.clock.monotonic();
         let taken = self.callers.of(agent, auth, |known| known.bucket.take(rate, now));
         taken.map_err(|wait| {
@@ -122,7 +123,7 @@ impl Road {
         if let Some(left) = self.callers.suspended(agent, auth, now) {
             return Err(resting(left));
         }
-        let Some(most) = self.settings.bounds.denials_max else { return Ok(()) };
+        let Some(most) = self.bounds.denials_max else { return Ok(()) };
         let wait = self.callers.of(agent, auth, |known| known.denials.until_below(most, now));
         wait.map_or(Ok(()), |wait| {
             let message = format!("{most} calls of this caller were denied within a minute");
@@ -163,7 +164,7 @@ impl Road {
         self.metrics.alarm(alarm.as_str());
         let (agent, what) = (run.agent(), alarm.as_str());
         tracing::error!(%agent, run = %run.id, %call, %tool, alarm = what, "a call that the gate refused for what is in it");
-        let Some(rest) = self.settings.bounds.alarm_rest.filter(|_| own) else { return };
+        let Some(rest) = self.bounds.alarm_rest.filter(|_| own) else { return };
         self.callers.suspend(run, self.clock.monotonic().saturating_add(rest));
         if !std::mem::replace(&mut run.state.lock().suspended, true) {
             self.metrics.suspended();
@@ -173,7 +174,7 @@ impl Road {
 
     /// A run of the last life gave such an alarm: what followed from it outlives the process.
     pub(super) fn remember_alarm(&self, run: &Run, at: Timestamp) -> bool {
-        let Some(rest) = self.settings.bounds.alarm_rest else { return false };
+        let Some(rest) = self.bounds.alarm_rest else { return false };
         let since = self.clock.now().millis().saturating_sub(at.millis());
         let since = Duration::from_millis(u64::try_from(since).unwrap_or_default());
         let left = rest.saturating_sub(since);
@@ -182,15 +183,26 @@ impl Road {
         }
         true
     }
+}
 
+impl Run {
+    /// Lets a run that was suspended go on.
+    fn reinstate(&self) {
+        let mut state = self.state.lock();
+        state.denied_tools.clear();
+        state.suspended = false;
+    }
+}
+
+impl Road {
     /// An operator reinstates an agent or a run: what they were suspended for is forgotten too.
     pub(super) fn forgive(&self, target: &Target) {
         match target {
-            Target::Agent(agent) => self.callers.reinstate(agent, None),
+            Target::Agent(agent) => self.budget.callers.reinstate(agent, None),
             Target::Run(id) => {
                 if let Some(run) = self.runs.of_id(id) {
-                    self.callers.reinstate(&run.opener.name, Some(&run.auth));
-                    self.reinstate(&run);
+                    self.budget.callers.reinstate(&run.opener.name, Some(&run.auth));
+                    run.reinstate();
                 }
             }
             Target::All | Target::Tool(_) | Target::Manifest(_) | Target::Key(_) => {}

@@ -45,13 +45,12 @@ pub enum Canary {
 }
 
 /// What the gate knows of its own enforcement.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Trust(Mutex<Standing>);
 
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 enum Standing {
     /// Nothing speaks against it.
-    #[default]
     Good,
     /// The first canary is still to come.
     Untested,
@@ -60,29 +59,43 @@ enum Standing {
 }
 
 impl Trust {
+    /// `awaited`: the gate is not ready until its first canary passed. Calls are not refused for that alone.
+    pub fn new(awaited: bool) -> Self {
+        Self(Mutex::new(if awaited { Standing::Untested } else { Standing::Good }))
+    }
+
     /// Why the last canary failed, if it did.
     pub fn failing(&self) -> Option<String> {
         let Standing::Failing(why) = &*self.0.lock() else { return None };
         Some(why.clone())
     }
-}
-
-impl Road {
-    /// The gate is not ready until its first canary passed. Calls are not refused for that alone.
-    pub fn await_canary(&self) {
-        *self.canary.0.lock() = Standing::Untested;
-    }
 
     /// What keeps the gate from being ready, because of its own test.
-    #[must_use]
-    pub fn canary_reasons(&self) -> Vec<String> {
-        match &*self.canary.0.lock() {
+    pub fn reasons(&self) -> Vec<String> {
+        match &*self.0.lock() {
             Standing::Good => Vec::new(),
             Standing::Untested => vec!["self-test: the first canary has not passed yet".to_owned()],
             Standing::Failing(why) => vec![format!("self-test: {why}: no call is taken")],
         }
     }
 
+    /// Notes what came of a canary; `judged`: whether there is a policy.
+    fn note(&self, outcome: &Canary, judged: bool) {
+        let mut standing = self.0.lock();
+        match outcome {
+            Canary::Passed => *standing = Standing::Good,
+            Canary::Failed(why) => *standing = Standing::Failing(why.clone()),
+            // Without a policy nothing is ready, and the test is still to come. Else a gate nobody can
+            // open a run at has nothing to prove; a failure stands until a canary passed.
+            Canary::NotTried(_) if judged && *standing == Standing::Untested => {
+                *standing = Standing::Good;
+            }
+            Canary::NotTried(_) => {}
+        }
+    }
+}
+
+impl Road {
     /// Sends one canary down the road for the first of these manifests that may open a run, and puts what
     /// came of it on the books.
     pub async fn test_enforcement(self: &Arc<Self>, manifests: &[Arc<Manifest>]) -> Canary {
@@ -90,25 +103,14 @@ impl Road {
             Ok(outcome) => outcome,
             Err(_late) => Canary::Failed(format!("no answer within {} s", WAIT.as_secs())),
         };
+        self.control.canary.note(&outcome, self.engine().is_some());
         match &outcome {
-            Canary::Passed => {
-                *self.canary.0.lock() = Standing::Good;
-                self.metrics.self_tested(true);
-            }
+            Canary::Passed => self.metrics.self_tested(true),
             Canary::Failed(why) => {
                 tracing::error!(%why, "the canary failed: no call is taken until one passes");
-                *self.canary.0.lock() = Standing::Failing(why.clone());
                 self.metrics.self_tested(false);
             }
-            // Without a policy nothing is ready, and the test is still to come. Else a gate nobody can
-            // open a run at has nothing to prove; a failure stands until a canary passed.
-            Canary::NotTried(_) if self.engine().is_none() => {}
-            Canary::NotTried(_) => {
-                let mut standing = self.canary.0.lock();
-                if *standing == Standing::Untested {
-                    *standing = Standing::Good;
-                }
-            }
+            Canary::NotTried(_) => {}
         }
         outcome
     }

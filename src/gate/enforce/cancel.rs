@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::Road;
 use super::run::{Place, Run};
 use crate::domain::id::CallId;
-use crate::ledger::closing;
 use crate::tool;
 
 impl Road {
@@ -24,17 +23,7 @@ impl Road {
             matches!(place, Some(Place::Held))
         };
         if held {
-            self.cancel_held(run, &call, tool::CANCELLED);
+            drop(self.holds.stop(run, &call, tool::CANCELLED));
         }
-    }
-
-    /// Ends a held call, unless it ends otherwise in the same moment.
-    pub(super) fn cancel_held(&self, run: &Arc<Run>, call: &CallId, why: &'static str) {
-        let (ledger, run, call) = (self.ledger.clone(), Arc::clone(run), call.clone());
-        self.tasks.spawn(async move {
-            let ended = closing::held_ended(run.id, &call, false, why);
-            drop(ledger.owe(ended).await);
-            run.unheld(&call);
-        });
     }
 }

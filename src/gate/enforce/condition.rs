@@ -60,10 +60,10 @@ impl Condition {
 impl Road {
     /// What keeps the gate from deciding about any call.
     pub(super) fn condition(&self) -> Option<Condition> {
-        if self.stop.is_cancelled() {
+        if self.tasks.is_stopping() {
             return Some(Condition::Draining);
         }
-        if self.engine.load().is_none() {
+        if self.in_force.engine().is_none() {
             return Some(Condition::NoPolicy);
         }
         self.ledger.open_for_intents().err().map(Condition::Ledger)
@@ -77,7 +77,7 @@ impl Road {
         toolbox: &Toolbox,
     ) -> Option<Condition> {
         // In a replay the recording says what the gate was like.
-        if self.rehearsal.get().is_some() {
+        if self.replaying.is_whole() {
             return None;
         }
         let found = self.condition();
@@ -86,7 +86,7 @@ impl Road {
         }
         // WHY: the gate's own test has to walk, or no later one would ever pass.
         if let Some(why) =
-            self.canary.failing().filter(|_| run.auth.method != super::canary::METHOD)
+            self.control.canary.failing().filter(|_| run.auth.method != super::canary::METHOD)
         {
             return Some(Condition::Canary(why));
         }
@@ -94,7 +94,7 @@ impl Road {
         let bound = toolbox.get(tool).zip(grant);
         let tier = bound.map(|(tool, grant)| tool.facts_for(grant).tier);
         let risky = tier.is_some_and(|tier| matches!(tier, Tier::T2 | Tier::T3));
-        let age = self.control.stale(self.clock.monotonic()).filter(|_| risky);
+        let age = self.control.stale().filter(|_| risky);
         age.map(Condition::Stale)
     }
 }

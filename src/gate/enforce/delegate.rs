@@ -79,7 +79,7 @@ impl Road {
         claim: &ParentClaim,
     ) -> Result<(Caller, Below), Fault> {
         let unknown = || Fault::new(Code::RunUnknown, "no such run");
-        let hash = self.tokens.hash(&claim.token).ok_or_else(unknown)?;
+        let hash = self.runs.tokens.hash(&claim.token).ok_or_else(unknown)?;
         let parent = self.runs.find(&hash, &caller.auth)?;
         if parent.id.to_string() != claim.run {
             return Err(unknown());
@@ -123,8 +123,8 @@ impl Road {
         let named = digest.filter(|digest| parent.manifest.delegates.contains(digest));
         let why = "the manifest of the parent does not delegate to this one";
         let named = named.ok_or_else(|| refuse("delegate.not_named", why))?;
-        let agents = self.agents.load();
-        let found = agents.manifests.iter().find(|manifest| manifest.digest == named);
+        let rules = self.in_force.now();
+        let found = rules.agents.manifests().iter().find(|manifest| manifest.digest == named);
         let why = "no configured agent has the manifest of the child";
         let found = found.ok_or_else(|| refuse("delegate.not_configured", why))?;
         Ok((Arc::clone(found), Proof::Claimed))

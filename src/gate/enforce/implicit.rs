@@ -12,7 +12,9 @@ use tokio::sync::Mutex as Turn;
 use super::answer::Fault;
 use super::opening::Handle;
 use super::run::{Rest, Run};
+use super::runs::Runs;
 use super::{Opening, Road};
+use crate::clock::Clock;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::identity::Caller;
@@ -83,65 +85,7 @@ impl Threads {
     }
 }
 
-impl Road {
-    /// The open run of this caller and thread; opens one if there is none, with no claim about model,
-    /// instructions or tools. It is sealed when its session ends, after 15 minutes without a call, or
-    /// at drain.
-    ///
-    /// # Errors
-    /// As `open_run`; `request.malformed` for a name that is none.
-    pub async fn implicit_run(
-        self: &Arc<Self>,
-        caller: &Caller,
-        thread: &Thread,
-        opening: Opening,
-    ) -> Result<Arc<Run>, Fault> {
-        let caller = self.of_thread(caller);
-        let key = self.thread_key(&caller, thread)?;
-        if let Some(run) = self.thread_run(&key) {
-            return Ok(run);
-        }
-        // On a task of its own: a caller that hangs up must not leave a run nobody watches, nor let
-        // the next one open a second.
-        let (road, thread) = (Arc::clone(self), thread.clone());
-        let opening = self.tasks.spawn(async move {
-            let open = async {
-                match road.thread_run(&key) {
-                    Some(run) => Ok(run),
-                    None => road.open_thread(&caller, opening, &Handle::Thread(thread, key)).await,
-                }
-            };
-            road.threads.in_turn(key, open).await
-        });
-        let lost = |_| Err(Fault::new(Code::LedgerUnknown, "the opening was lost"));
-        let opened = opening.await.unwrap_or_else(lost);
-        if let Err(fault) = &opened {
-            self.reject(fault.code);
-        }
-        opened
-    }
-
-    /// Seals the implicit run of this caller and thread, if one is open: waits for its calls, cancels
-    /// held ones. Comes back once it is sealed; the sealing goes on if nobody waits for it.
-    pub async fn end_implicit(self: &Arc<Self>, caller: &Caller, thread: &Thread) {
-        let Ok(key) = self.thread_key(&self.of_thread(caller), thread) else { return };
-        let road = Arc::clone(self);
-        let ending = self.tasks.spawn(async move {
-            let found = road.threads.in_turn(key, async { road.runs.of_thread(&key) }).await;
-            if let Some(run) = found {
-                road.seal_at_last(&run, "session_end").await;
-            }
-        });
-        // Lost only with the process: the next one seals it.
-        drop(ending.await);
-    }
-
-    /// Who asks, with the manifest in force. WHY: who was told of a change asks at once, and may have been
-    /// identified a moment before it; whoever is configured no more is refused where the run is asked for.
-    fn of_thread(&self, caller: &Caller) -> Caller {
-        self.current(caller).unwrap_or_else(|_| caller.clone())
-    }
-
+impl Runs {
     /// Two callers never share a thread: manifest, way of proof, uid, token and certificate are all part of it.
     fn thread_key(&self, caller: &Caller, thread: &Thread) -> Result<Digest, Fault> {
         let auth = &caller.auth;
@@ -160,13 +104,73 @@ impl Road {
     }
 
     /// The run of this thread that takes calls.
-    fn thread_run(&self, key: &Digest) -> Option<Arc<Run>> {
-        let run = self.runs.of_thread(key)?;
-        if run.is_over() || run.expires.is_some_and(|expires| expires <= self.clock.now()) {
+    fn taking(&self, key: &Digest, clock: &dyn Clock) -> Option<Arc<Run>> {
+        let run = self.of_thread(key)?;
+        if run.is_over() || run.expires.is_some_and(|expires| expires <= clock.now()) {
             return None;
         }
-        run.touch(self.clock.monotonic());
+        run.touch(clock.monotonic());
         Some(run)
+    }
+}
+
+impl Road {
+    /// The open run of this caller and thread; opens one if there is none, with no claim about model,
+    /// instructions or tools. It is sealed when its session ends, after 15 minutes without a call, or
+    /// at drain.
+    ///
+    /// # Errors
+    /// As `open_run`; `request.malformed` for a name that is none.
+    pub async fn implicit_run(
+        self: &Arc<Self>,
+        caller: &Caller,
+        thread: &Thread,
+        opening: Opening,
+    ) -> Result<Arc<Run>, Fault> {
+        let caller = self.of_thread(caller);
+        let key = self.runs.thread_key(&caller, thread)?;
+        if let Some(run) = self.runs.taking(&key, &*self.clock) {
+            return Ok(run);
+        }
+        // On a task of its own: a caller that hangs up must not leave a run nobody watches, nor let
+        // the next one open a second.
+        let (road, thread) = (Arc::clone(self), thread.clone());
+        let opening = self.tasks.spawn(async move {
+            let open = async {
+                match road.runs.taking(&key, &*road.clock) {
+                    Some(run) => Ok(run),
+                    None => road.open_thread(&caller, opening, &Handle::Thread(thread, key)).await,
+                }
+            };
+            road.runs.threads.in_turn(key, open).await
+        });
+        let lost = |_| Err(Fault::new(Code::LedgerUnknown, "the opening was lost"));
+        let opened = opening.await.unwrap_or_else(lost);
+        if let Err(fault) = &opened {
+            self.budget.reject(fault.code);
+        }
+        opened
+    }
+
+    /// Seals the implicit run of this caller and thread, if one is open: waits for its calls, cancels
+    /// held ones. Comes back once it is sealed; the sealing goes on if nobody waits for it.
+    pub async fn end_implicit(self: &Arc<Self>, caller: &Caller, thread: &Thread) {
+        let Ok(key) = self.runs.thread_key(&self.of_thread(caller), thread) else { return };
+        let road = Arc::clone(self);
+        let ending = self.tasks.spawn(async move {
+            let found = road.runs.threads.in_turn(key, async { road.runs.of_thread(&key) }).await;
+            if let Some(run) = found {
+                road.seal_at_last(&run, "session_end").await;
+            }
+        });
+        // Lost only with the process: the next one seals it.
+        drop(ending.await);
+    }
+
+    /// Who asks, with the manifest in force. WHY: who was told of a change asks at once, and may have been
+    /// identified a moment before it; whoever is configured no more is refused where the run is asked for.
+    fn of_thread(&self, caller: &Caller) -> Caller {
+        self.in_force.now().agents.current(caller).unwrap_or_else(|_| caller.clone())
     }
 
     /// Seals a run that nothing was asked of for a while. WHY: also one that was opened by name. Whoever opened
@@ -177,7 +181,7 @@ impl Road {
         let idle = if run.thread.is_some() { settings.idle } else { settings.run_idle };
         // WHY: every run is watched; a road that was let go does not wait for them.
         let (road, run) = (Arc::downgrade(self), Arc::clone(run));
-        let (stop, clock) = (self.stop.clone(), Arc::clone(&self.clock));
+        let (tasks, clock) = (self.tasks.clone(), Arc::clone(&self.clock));
         self.tasks.spawn(async move {
             loop {
                 let told = run.idle.notified();
@@ -195,7 +199,7 @@ impl Road {
                 };
                 tokio::select! {
                     biased;
-                    () = stop.cancelled() => return,
+                    () = tasks.stopping() => return,
                     // A call ended: its time counts from here.
                     () = told => run.touch(clock.monotonic()),
                     () = rested => {}

@@ -24,18 +24,18 @@ impl Road {
         let Trip { run, call, refusals, mut facts, span, cancel, asked_by, .. } = trip;
         let tool = call.tool().clone();
         // Before it is prepared: only then the recording knows which of its calls that is.
-        let cued = self.cued(&call).await;
+        let cued = self.replaying.cued(&call).await;
         let grant = run.grants.get(call.tool());
         let preparing = async { toolbox::prepare(toolbox, grant, call) };
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
         let mut against = self.against(&run, &tool, &cancel);
         let (mut engine, mut now, mut resumed) =
-            (self.engine.load_full(), self.clock.now(), resumed);
+            (self.in_force.engine(), self.clock.now(), resumed);
         let mut break_glass = None;
         match cued {
             None => {
                 against.extend(refusals);
-                break_glass = self.broken(&run.agent.id, &tool);
+                break_glass = self.control.open_for(&run.agent.id, &tool);
             }
             Some(Err(drift)) => against.push(drift),
             Some(Ok(mut cue)) => {
@@ -45,7 +45,7 @@ impl Road {
                 now = cue.now;
                 resumed = cue.resumed.or(resumed);
                 break_glass = cue.break_glass;
-                engine = cue.engine.map_or(engine, |engine| Arc::new(Some(engine)));
+                engine = cue.engine.or(engine);
             }
         }
         let refusals = against;
@@ -57,11 +57,11 @@ impl Road {
             let id = prepared.call().id().clone();
             // Only for a call that is to be held: it asks every open run.
             let room = || {
-                let (agents, held) = (road.agents.load().count(), road.runs.held_by());
+                let (agents, held) = (road.in_force.agents(), road.runs.held_by());
                 run.hold_place(&id, most, shares::may(all, agents, &held, &run.opener.name))
             };
             let bench = Bench {
-                engine: engine.as_ref().as_ref(),
+                engine: engine.as_ref(),
                 agent: &run.agent,
                 run: &facts,
                 refusals,
@@ -79,12 +79,15 @@ impl Road {
             judged
         };
         let judging = async {
-            if apart { self.docket.evaluate(&self.clock, judging).await } else { judging() }
+            if apart {
+                self.in_force.docket.evaluate(&self.clock, judging).await
+            } else {
+                judging()
+            }
         };
         let judged = self.timed(&span, Stage::Judge, judging).await;
-        if let Some(rehearsal) = self.rehearsal.get() {
-            rehearsal.judged(&judged);
-        } else if let Some(open) = judged.break_glass() {
+        self.replaying.judged(&judged);
+        if let Some(open) = judged.break_glass().filter(|_| !self.replaying.is_whole()) {
             tracing::warn!(tool = %judged.prepared().call().tool(), nonce = %open.statement.nonce, "a call needs no approver: break-glass");
             self.metrics.broke_glass();
         }
@@ -114,8 +117,8 @@ impl Road {
         cancel: &Cancel,
     ) -> Vec<crate::domain::decision::Reason> {
         let mut against = self.stopped(run, tool, cancel);
-        against.extend(self.removed(run));
-        against.extend(self.posture_refusal(&run.opener.name, &run.auth));
+        against.extend(self.in_force.now().agents.against(run));
+        against.extend(self.control.posture.against(&run.opener.name, &run.auth));
         against
     }
 }

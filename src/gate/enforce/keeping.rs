@@ -5,23 +5,18 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::answer::Fault;
-use super::opened::claims;
+use super::Cast;
 use super::prologue::{Fork, Prologue};
-use super::run::Run;
-use super::{Cast, Entrance, Opening, Road};
-use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
 use crate::identity::lineage::Grants;
-use crate::identity::manifest::{Keep, Manifest};
+use crate::identity::manifest::Keep;
 use crate::ledger::permit::Receipt;
-use crate::record::decided::clip;
 use crate::record::run::{Replay, ReplayMode};
 use crate::record::{TaggedDigest, Text};
-use crate::tool::toolbox::described;
+use crate::tool::toolbox::{Toolbox, described};
 
 /// The mode of a run that is answered from a recording (`OpenRunRequest.mode`, `run.opened.replay.mode`).
 pub(super) const REPLAY: &str = "replay";
@@ -47,6 +42,16 @@ impl Keeping {
     /// What is minted for the run derives from it.
     pub const fn seed(&self) -> Option<Seed> {
         self.seed
+    }
+
+    /// That of a run that walks the road.
+    pub fn of(keep: Keep, seed: Option<Seed>) -> Self {
+        Self { keep, seed, ..Self::default() }
+    }
+
+    /// That of a run that is a replay of this one.
+    pub fn replayed(recording: Digest, Cast { seed, run }: Cast) -> Self {
+        Self { recording: Some(recording), seed, run, ..Self::default() }
     }
 
     /// That of a run that goes on from a recording.
@@ -124,79 +129,13 @@ impl Keeping {
     }
 }
 
-impl Road {
-    /// How the run that is opened is kept: as its manifest says, or more if the agent asks for it.
-    pub(super) async fn keeping(
-        &self,
-        opening: &Opening,
-        manifest: &Manifest,
-        parent: Option<&Run>,
-    ) -> Result<Keeping, Fault> {
-        let refuse = |detail: &str, message: String| {
-            Err(Fault::new(Code::RequestMalformed, message).detail(detail))
-        };
-        let asked = match Keep::parse(&opening.replay) {
-            Some(keep) => keep,
-            None if opening.replay.is_empty() => Keep::Nothing,
-            None => {
-                let word = clip(&opening.replay, 32);
-                return refuse(
-                    "run.replay",
-                    format!("replay `{word}` is neither `record` nor `deterministic`"),
-                );
-            }
-        };
-        if let Some(rehearsal) = self.rehearsal.get() {
-            if opening.fork_at > 0 {
-                return refuse("run.fork_at", "this gate replays all of the recording".to_owned());
-            }
-            let (named, recording) = (&opening.recording, rehearsal.recording());
-            if !named.is_empty() && Digest::parse(named) != Some(recording) {
-                return refuse(
-                    "run.recording",
-                    format!("this gate replays `{}` and no other", recording.prefixed()),
-                );
-            }
-            let entrance = Entrance {
-                parent: parent.map(|parent| parent.id),
-                manifest: manifest.digest,
-                claims: &claims(opening),
-            };
-            let cast = rehearsal.opened(&entrance).map_err(|drift| {
-                Fault::new(Code::EffectRefused, drift.message).detail(drift.detail)
-            })?;
-            let Cast { seed, run } = cast;
-            let recording = Some(recording);
-            return Ok(Keeping { recording, seed, run, ..Keeping::default() });
-        }
-        if let Some(forked) = self.forking(opening, manifest).await? {
-            return Ok(forked);
-        }
-        if opening.mode == REPLAY || !opening.recording.is_empty() {
-            let message = "this gate replays no whole recording; `wicketgate run replay` starts one that \
-                           does";
-            return refuse("run.mode", message.to_owned());
-        }
-        let keep = asked.max(manifest.replay.keep);
-        if keep != Keep::Nothing && opening.incognito {
-            let message = "a run of which nothing is stored cannot be recorded";
-            return refuse("run.replay", message.to_owned());
-        }
-        let seed = (keep == Keep::Deterministic).then(|| {
-            let mut bytes = [0_u8; 8];
-            self.entropy.fill(&mut bytes);
-            Seed::from_random(bytes)
-        });
-        Ok(Keeping { keep, seed, ..Keeping::default() })
-    }
-
+impl Keeping {
     /// The tools that the agent of a run is shown, for the recording of it: canonical JSON. `None`: the run
     /// is not recorded.
-    pub(super) fn kept_tools(&self, keeping: &Keeping, grants: &Grants) -> Option<Vec<u8>> {
-        if keeping.keep == Keep::Nothing {
+    pub(super) fn tools(&self, grants: &Grants, toolbox: &Toolbox) -> Option<Vec<u8>> {
+        if self.keep == Keep::Nothing {
             return None;
         }
-        let toolbox = self.toolbox.load();
         let granted = grants.all().iter().filter_map(|grant| toolbox.get(&grant.name));
         Some(described::write(granted))
     }

@@ -1,40 +1,28 @@
 //! A run from `run.opened` to `run.sealed`: opening, what it is shown, holds that run out, sealing.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
-
-use arc_swap::ArcSwap;
-use tokio::sync::{RwLock, watch};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::amend::Basis;
 use super::answer::Fault;
 use super::budget::Budget;
-use super::callers::Callers;
-use super::canary::Trust;
 use super::control::Control;
-use super::docket::Docket;
-use super::implicit::Threads;
-use super::large::Large;
-use super::posture::Postures;
-use super::rejected::Rejected;
-use super::run::{Place, Run, Sealed};
+use super::holds::{Holds, Signers};
+use super::in_force::{InForce, Policy, Rules};
+use super::run::{Run, Sealed};
 use super::runs::Runs;
-use super::{Engine, Parts, Road, Settings};
-use crate::approval::Approvers;
-use crate::clock::{Clock, random32};
+use super::tasks::Tasks;
+use super::{Parts, Road};
+use crate::clock::Clock;
 use crate::domain::code::Code;
-use crate::domain::id::CallId;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
 use crate::ledger::drafts::Written;
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self, Ledger, closing};
-use crate::limits::shares::Shares;
 use crate::policy::PolicyEngine;
-use crate::record::chain::{ManifestBound, PolicyActivated, SignerList, SignersBound};
-use crate::record::{Draft, TaggedDigest, Text};
+use crate::record::chain::ManifestBound;
+use crate::record::{Draft, TaggedDigest};
 
 /// How long nobody looks whether the wall clock was set on.
 const LOOK: Duration = Duration::from_secs(5);
@@ -48,44 +36,48 @@ impl Road {
 
     /// The gate over these parts. It serves once a policy is activated and the ledger is ready.
     #[must_use]
-    pub fn new(settings: Settings, parts: Parts) -> Arc<Self> {
-        let Parts { ledger, toolbox, tokens, clock, entropy, metrics } = parts;
-        let places = Shares::new(settings.open_runs_max);
-        let slots = Shares::new(settings.in_flight_max);
-        let control = Control::new(settings.switch_file.clone());
+    pub fn new(parts: Parts) -> Arc<Self> {
+        let tasks = Tasks::default();
+        let runs = Runs::new(&parts);
+        let budget = Budget::new(&parts, &tasks);
+        let holds = Holds::new(&parts, &tasks);
+        let control = Control::new(&parts, &tasks);
+        let Parts { settings, ledger, toolbox, agents, clock, entropy, metrics, replaying, .. } =
+            parts;
         Arc::new(Self {
-            control,
-            canary: Trust::default(),
-            posture: Postures::default(),
-            salt: random32(&*entropy),
-            budget: Budget::new(&settings.bounds, &clock, &*entropy),
-            callers: Callers::default(),
             settings,
             ledger,
-            toolbox: ArcSwap::from_pointee(toolbox),
-            toolbox_version: watch::Sender::new(0),
-            tokens,
             clock,
             entropy,
             metrics,
-            engine: ArcSwap::from_pointee(None),
-            checker: ArcSwap::from_pointee(None),
-            breaker: ArcSwap::from_pointee(None),
-            docket: Docket::new(),
-            rehearsal: OnceLock::new(),
-            prologue: OnceLock::new(),
-            recordings: OnceLock::new(),
-            turn: RwLock::new(()),
-            runs: Runs::default(),
-            places,
-            agents: ArcSwap::default(),
-            threads: Threads::default(),
-            rejected: Rejected::default(),
-            large: Large::default(),
-            slots,
-            tasks: TaskTracker::new(),
-            stop: CancellationToken::new(),
+            in_force: InForce::new(toolbox, agents),
+            runs,
+            budget,
+            holds,
+            control,
+            replaying,
+            tasks,
         })
+    }
+
+    /// What keeps the gate from doing all its work, because of its operators, its own test, or where its agents run.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<String> {
+        let mut reasons = self.control.reasons();
+        reasons.extend(self.control.self_test_reasons());
+        reasons.extend(self.control.posture.reasons(&self.in_force.now().agents));
+        reasons
+    }
+
+    /// Whose signatures count from here on: the list of people that is configured was replaced.
+    pub fn replace_signers(&self, signers: Signers) {
+        self.holds.replace(signers);
+    }
+
+    /// What operators want of this gate.
+    #[must_use]
+    pub const fn control(&self) -> &Control {
+        &self.control
     }
 
     /// The books.
@@ -96,8 +88,8 @@ impl Road {
 
     /// The bundle in force.
     #[must_use]
-    pub fn engine(&self) -> Engine {
-        self.engine.load().as_ref().clone()
+    pub fn engine(&self) -> Option<Arc<dyn PolicyEngine>> {
+        self.in_force.engine()
     }
 
     /// Layers of the bundle in force that only observe just now, and until when.
@@ -117,66 +109,31 @@ impl Road {
     /// Runs that are open, and calls on the road.
     #[must_use]
     pub fn load(&self) -> (usize, usize) {
-        (self.runs.len(), self.slots.taken())
+        (self.runs.len(), self.runs.slots.taken())
     }
 
-    /// Puts a bundle in force: every decision made before stands before `policy.activated` in the
-    /// ledger, every one made after stands behind it.
+    /// Puts a policy in force: every decision made before stands before `policy.activated` in the
+    /// ledger, every one made after stands behind it. `basis`: why it may be put in force where amendments are
+    /// required.
     ///
     /// # Errors
-    /// The ledger's; the old bundle stays in force, except after `Unknown`: the activation may be
-    /// on the books, and then nothing judged by the old one may follow it.
+    /// The ledger's; the old policy stays in force, except after `Unknown`: the activation may be
+    /// recorded, and then nothing judged by the old one may follow it.
     pub async fn activate(
         &self,
-        engine: Arc<dyn PolicyEngine>,
-        name: &str,
-        version: &str,
-    ) -> Result<Receipt, ledger::Error> {
-        self.activate_on(engine, (name, version), None).await
-    }
-
-    /// As [`Self::activate`], saying why it may be put in force where amendments are required.
-    ///
-    /// # Errors
-    /// The ledger's; the old bundle stays in force.
-    pub async fn activate_on(
-        &self,
-        engine: Arc<dyn PolicyEngine>,
-        (name, version): (&str, &str),
+        policy: Policy,
         basis: Option<Basis>,
     ) -> Result<Receipt, ledger::Error> {
-        let written = Self::activation(&*engine, (name, version), basis);
-        let _turn = self.turn.write().await;
+        let written = policy.activated(basis);
+        let order = self.in_force.replacing().await;
         let recorded = self.ledger.record(written).await;
-        // WHY: in doubt, the new bundle is the right one. Everything judged by it from here on stands
+        // WHY: in doubt, the new policy is the right one. Everything judged by it from here on stands
         // behind the activation in the same chain, and cannot become durable without it.
         if matches!(recorded, Ok(_) | Err(ledger::Error::Unknown)) {
-            self.engine.store(Arc::new(Some(engine)));
-            self.docket.forget();
+            let rules = Rules { policy: Some(policy), ..Rules::clone(&self.in_force.now()) };
+            self.in_force.replace(&order, rules);
         }
         recorded
-    }
-
-    /// The entry of an activation.
-    pub(super) fn activation(
-        engine: &dyn PolicyEngine,
-        (name, version): (&str, &str),
-        basis: Option<Basis>,
-    ) -> Written {
-        let (kind, base, approvals) = match basis {
-            Some(Basis { kind, base, approvals }) => (Some(kind), base, Some(approvals.into())),
-            None => (None, None, None),
-        };
-        let activated = PolicyActivated {
-            approvals,
-            base: base.map(TaggedDigest),
-            basis: kind,
-            layers: crate::record::decided::layers(engine.layers()),
-            name: Text::clip(name, 128),
-            version: Text::clip(version, 64),
-        };
-        let policy = Some(engine.digest());
-        Written::bare(Draft { policy, ..Draft::of(activated) })
     }
 
     /// Records that this manifest is the one in force for its agent.
@@ -195,25 +152,6 @@ impl Road {
             digest: TaggedDigest(manifest.digest),
             version: manifest.version.to_string().into(),
         }))
-    }
-
-    /// Records that this list of people is the one of its purpose whose words count.
-    ///
-    /// # Errors
-    /// The ledger's.
-    pub async fn bind_signers(
-        &self,
-        list: SignerList,
-        signers: &Approvers,
-    ) -> Result<Receipt, ledger::Error> {
-        let edition = signers.edition();
-        let bound = SignersBound {
-            digest: TaggedDigest(*signers.digest()),
-            expires: edition.expires.map(|at| at.to_string().into()),
-            list,
-            version: edition.version.into(),
-        };
-        self.ledger.record(Written::bare(Draft::of(bound))).await
     }
 
     /// Ends the run: waits for its calls, seals the runs below it, cancels held calls, writes `run.sealed`.
@@ -240,10 +178,10 @@ impl Road {
         run.quiet().await;
         self.seal_children(run, reason).await?;
         for call in run.held() {
-            let ended = closing::held_ended(run.id, &call, false, "run sealed");
-            // `CallTaken`: it expired in the same moment, and that is on the books.
-            match self.ledger.owe(ended).await {
-                Ok(_) | Err(ledger::Error::CallTaken) => run.unheld(&call),
+            match self.holds.end(run, &call, "run sealed").await {
+                Ok(()) => {}
+                // It expired in the same moment, and that is recorded.
+                Err(ledger::Error::CallTaken) => run.unheld(&call),
                 Err(error) => return Err(Fault::of_ledger(&error)),
             }
         }
@@ -257,7 +195,7 @@ impl Road {
         // Two may have sealed it at once; it is kept as sealed once.
         if run.state.lock().sealed.replace(sealed.clone()).is_none() {
             self.ledger.forget_incognito(&run.id);
-            self.toolbox.load().forget(&run.id);
+            self.in_force.toolbox().forget(&run.id);
             self.runs.sealed(run);
         }
         run.idle.notify_waiters();
@@ -279,33 +217,11 @@ impl Road {
     pub(super) async fn seal_at_last(&self, run: &Arc<Run>, reason: &str) {
         let mut pause = Duration::from_millis(100);
         while self.seal(run, reason).await.is_err() {
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return,
-                () = tokio::time::sleep(pause) => {}
+            if !self.tasks.pause(pause).await {
+                return;
             }
             pause = pause.saturating_mul(2).min(Duration::from_secs(5));
         }
-    }
-
-    /// Ends a held call when its time is over, unless it ends otherwise first.
-    pub(super) fn watch_hold(&self, run: &Arc<Run>, call: &CallId, expires: Timestamp) {
-        let (run, call) = (Arc::clone(run), call.clone());
-        let (ledger, stop) = (self.ledger.clone(), self.stop.clone());
-        let clock = Arc::clone(&self.clock);
-        self.tasks.spawn(async move {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = reached(&*clock, expires) => {}
-            }
-            let waits = matches!(run.state.lock().calls.get(&call), Some(Place::Held));
-            if waits {
-                let ended = closing::held_ended(run.id, &call, true, "no approval in time");
-                drop(ledger.owe(ended).await);
-                run.unheld(&call);
-            }
-        });
     }
 
     /// Seals the run when its wall time is over.
@@ -313,14 +229,11 @@ impl Road {
         let Some(expires) = run.expires else { return };
         // WHY: every run has such an end; a road that was let go does not wait for it.
         let (road, run) = (Arc::downgrade(self), Arc::clone(run));
-        let (stop, clock) = (self.stop.clone(), Arc::clone(&self.clock));
+        let (tasks, clock) = (self.tasks.clone(), Arc::clone(&self.clock));
         self.tasks.spawn(async move {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = reached(&*clock, expires) => {}
-            }
-            if let Some(road) = road.upgrade() {
+            if tasks.unless_stopping(reached(&*clock, expires)).await
+                && let Some(road) = road.upgrade()
+            {
                 road.seal_at_last(&run, "wall_seconds").await;
             }
         });
@@ -332,12 +245,8 @@ impl Road {
         self.tasks.spawn(async move {
             let mut over = false;
             while !over {
-                tokio::select! {
-                    biased;
-                    () = road.stop.cancelled() => over = true,
-                    () = tokio::time::sleep(road.settings.reject_period) => {}
-                }
-                for written in road.rejected.take() {
+                over = !road.tasks.pause(road.settings.reject_period).await;
+                for written in road.budget.rejected.take() {
                     drop(road.ledger.record(written).await);
                 }
             }
@@ -347,8 +256,7 @@ impl Road {
     /// Takes no new work and waits for what is on the road. Implicit runs are sealed; the others stay
     /// open for the next life.
     pub async fn drain(self: &Arc<Self>) {
-        self.stop.cancel();
-        self.tasks.close();
+        self.tasks.stop();
         loop {
             let open = self.runs.open().into_iter().filter(|run| run.thread.is_some());
             let sealing: Vec<_> = open.collect();
@@ -358,7 +266,7 @@ impl Road {
                 // What cannot be sealed now is open for the next life, and sealed there.
                 self.tasks.spawn(async move { drop(road.seal(&run, "drain").await) });
             }
-            self.tasks.wait().await;
+            self.tasks.over().await;
             // Once more: a run may have been opened in the moment the gate stopped.
             if last {
                 self.budget.close().await;
@@ -376,7 +284,7 @@ impl Road {
 
 /// Waits until the wall clock shows `at`, and never longer than that is away now: a clock that is set back prolongs
 /// nothing. One that is set on, as that of a machine that slept, is noticed within [`LOOK`].
-async fn reached(clock: &dyn Clock, at: Timestamp) {
+pub(super) async fn reached(clock: &dyn Clock, at: Timestamp) {
     let left = at.millis().saturating_sub(clock.now().millis());
     let mut left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
     while !left.is_zero() && clock.now() < at {

@@ -1,73 +1,65 @@
 //! The whole road on one screen. Every face calls this and only this.
 //!
-//! `prepare → judge → commit → run → settle → release`: the five lines are in [`Road::walk`]. The rest of
-//! this folder is what surrounds them: open runs (`run`), what callers are told (`answer`), opening,
-//! sealing and expiry (`opening`, `implicit`, `life`), what is asked again (`recall`) or no longer
-//! wanted (`cancel`), and the summary of what never got this far (`rejected`).
+//! `admit → judge → commit → run → settle`: [`Road::walk`]. The parts of the road are made at once, of one value
+//! ([`Parts`]), and are in a file each: what decisions go by (`in_force`), open runs (`runs`), rates and pools
+//! (`budget`), held calls (`holds`), operators (`control`) and recordings (`replaying`). The other files are what
+//! surrounds the steps: opening, sealing and expiry (`opening`, `implicit`, `life`), what is asked again (`recall`) or
+//! no longer wanted (`cancel`), what callers are answered (`answer`).
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use futures_util::FutureExt as _;
-use tokio::sync::{RwLock, oneshot, watch};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio::sync::watch;
 use tracing::{Instrument as _, Span};
 
-pub use agents::Change;
+pub use agents::{Agents, Change};
 pub use amend::{Amender, Basis, BasisKind};
 pub use answer::{Answer, Fault, Released};
 pub use approve::{Checker, Counts, Heard, Parties, Readying, Refused, Said};
 pub use backends::Backend;
 pub use budget::Bounds;
 pub use canary::{CANARY_TOOL, Canary};
-pub use control::{Breaker, Follow, Releaser, Told};
+pub use control::{Backlog, Breaker, Commands, Control, Follow, Releaser, Stops, Told};
 pub use delegate::ParentClaim;
+pub use holds::Signers;
 pub use implicit::Thread;
+pub use in_force::Policy;
 pub use modify::{Modified, Other};
 pub use opening::{Opened, Opening};
 pub use posture::{Challenge, Isolation, Observed, Probe, Report};
 pub use prologue::{Fork, Line, Prologue, Recordings};
 pub use rehearsal::{Cast, Cue, Entrance, Rehearsal, Told as Recorded};
+pub use replaying::Replaying;
 pub use run::{Run, Sealed};
 pub use settings::{Parts, Settings};
 pub use tools::ToolView;
 
-use crate::approval::proposal::Proposer;
 use crate::clock::{Clock, Entropy};
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
-use crate::domain::decision::{Course, Reason};
-use crate::domain::digest::Salt;
+use crate::domain::decision::Course;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::Mode;
-use crate::identity::token::RunTokens;
 use crate::identity::{IdentityError, Peer};
 use crate::judge::Resumed;
-use crate::ledger::permit::{Committed, Finished};
-use crate::ledger::{self, Ledger, Pending};
-use crate::limits::Went;
-use crate::limits::shares::{self, Shares};
-use crate::policy::PolicyEngine;
-use crate::policy::input::RunFacts;
+use crate::ledger::permit::{Committed, Finished, Permit};
+use crate::ledger::{self, Ledger};
+use crate::limits::{Went, shares};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{Stage, trace};
-use crate::tool::toolbox::{self, Toolbox};
-use crate::tool::{self, Cancel, ToolExecutor};
-use agents::Agents;
-use budget::{Budget, InTurn, Spending, went};
-use callers::Callers;
+use crate::tool;
+use crate::tool::toolbox;
+use budget::{Budget, went};
 use condition::Condition;
-use control::Control;
 use decided::DecisionLine;
-use docket::Docket;
-use implicit::Threads;
-use large::Large;
-use rejected::Rejected;
-use run::{Admitted, New, Place, Waiting};
+use holds::Holds;
+use in_force::InForce;
+use run::{Admitted, New, Place};
 use runs::Runs;
+use tasks::Tasks;
+use trip::{Decided, Entered, Entry, Held, Means, Passage, Ready, Trip, call_span};
 use undecided::{Undecided, became};
 
 mod again;
@@ -87,7 +79,9 @@ mod control;
 mod decided;
 mod delegate;
 mod docket;
+mod holds;
 mod implicit;
+mod in_force;
 mod judging;
 mod keeping;
 mod large;
@@ -101,11 +95,14 @@ mod prologue;
 mod recall;
 mod rehearsal;
 mod rejected;
+mod replaying;
 mod resume;
 mod run;
 mod runs;
 mod settings;
+mod tasks;
 mod tools;
+mod trip;
 mod undecided;
 
 /// One request to run a tool, not yet admitted.
@@ -121,54 +118,20 @@ pub struct CallRequest {
     pub traceparent: Option<String>,
 }
 
-type Engine = Option<Arc<dyn PolicyEngine>>;
-
-/// The gate: the one way to a tool.
+/// The gate: the one way to a tool. [`Road::walk`] is its five steps; each part has a file.
 pub struct Road {
     settings: Settings,
     ledger: Ledger,
-    /// A call keeps the one it was prepared with.
-    toolbox: ArcSwap<Toolbox>,
-    /// Counts toolboxes that show agents something else than the one before.
-    toolbox_version: watch::Sender<u64>,
-    tokens: Arc<RunTokens>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     metrics: Arc<Metrics>,
-    engine: ArcSwap<Engine>,
-    /// Whose approvals count; nobody's while there is none.
-    checker: ArcSwap<Option<Arc<dyn Checker>>>,
-    /// Whose break-glass statements hold; nobody's while there is none.
-    breaker: ArcSwap<Option<Arc<dyn Breaker>>>,
-    docket: Docket,
-    /// The recording that is replayed, if one is.
-    rehearsal: OnceLock<Arc<dyn Rehearsal>>,
-    /// The recording that one run goes on from, if one does.
-    prologue: OnceLock<Arc<dyn Prologue>>,
-    recordings: OnceLock<Arc<dyn Recordings>>,
-    /// Read while a decision is made and queued, written while a bundle is activated: a decision
-    /// stands before the activation in the ledger if and only if it was made by the old bundle.
-    turn: RwLock<()>,
+    in_force: InForce,
     runs: Runs,
-    /// Places of open runs.
-    places: Arc<Shares>,
-    /// Those that are configured.
-    agents: ArcSwap<Agents>,
-    threads: Threads,
-    rejected: Rejected,
-    large: Large,
-    control: Control,
-    /// Whether the gate passes its own test.
-    canary: canary::Trust,
-    /// What agents found of ways past the gate.
-    posture: posture::Postures,
     budget: Budget,
-    callers: Callers,
-    slots: Arc<Shares>,
-    tasks: TaskTracker,
-    stop: CancellationToken,
-    /// Keeps fingerprints of arguments in memory from being guessable outside this process.
-    salt: Salt,
+    holds: Holds,
+    control: Control,
+    replaying: Replaying,
+    tasks: Tasks,
 }
 
 impl std::fmt::Debug for Road {
@@ -177,47 +140,13 @@ impl std::fmt::Debug for Road {
     }
 }
 
-/// Whoever wants to know what comes of a call that is judged again.
-type Listener = oneshot::Sender<&'static str>;
-
-/// One admitted call with everything it is judged by.
-struct Trip {
-    run: Arc<Run>,
-    call: ToolCall,
-    refusals: Vec<Reason>,
-    facts: RunFacts,
-    cancel: Cancel,
-    span: Span,
-    /// The hold it is under, if it was held before.
-    resumed: Option<Held>,
-    /// The approver who wrote its arguments, if the agent did not.
-    asked_by: Option<Arc<Proposer>>,
-}
-
-/// What a call that is judged again was held with.
-struct Held {
-    resumed: Resumed,
-    /// When the hold ends.
-    ends: Timestamp,
-    /// Who wants to know what comes of it.
-    tell: Listener,
-}
-
-/// A decision on its way to the books, and the executor that prepared its call.
-struct Decided {
-    pending: Pending<Committed>,
-    executor: Option<Arc<dyn ToolExecutor>>,
-    spending: Spending,
-    line: DecisionLine,
-}
-
 impl Road {
     /// The run this token belongs to, if this peer may use it. A sealed run is found too.
     ///
     /// # Errors
     /// `identity.missing`, `run.unknown`.
     pub fn find_run(&self, peer: &Peer, token: &str) -> Result<Arc<Run>, Fault> {
-        let hash = self.tokens.hash(token).ok_or(IdentityError::Unknown)?;
+        let hash = self.runs.tokens.hash(token).ok_or(IdentityError::Unknown)?;
         self.runs.find(&hash, &peer.auth("run", None))
     }
 
@@ -227,12 +156,12 @@ impl Road {
     /// Everything that is no result.
     pub async fn execute(self: &Arc<Self>, run: &Arc<Run>, request: CallRequest) -> Answer {
         match self.admit(run, request) {
-            Ok(Entry::Wait(waiting)) => self.wait(run, waiting).await,
+            Ok(Entry::Wait(waiting)) => run.wait(waiting).await,
             Ok(Entry::Recall(call)) => self.recall(run, &call).await,
-            Ok(Entry::Told(answer)) => self.give(run, *answer),
+            Ok(Entry::Told(answer)) => run.give(*answer),
             Err(fault) => {
                 if fault.receipt.is_none() {
-                    self.reject(fault.code);
+                    self.budget.reject(fault.code);
                 }
                 Err(fault)
             }
@@ -241,17 +170,16 @@ impl Road {
 
     /// Counts a request that was refused before it was admitted; summaries go on the books.
     pub fn reject(&self, code: Code) {
-        self.metrics.rejected(code.as_str());
-        self.rejected.count(code, self.clock.now());
+        self.budget.reject(code);
     }
 
     fn admit(self: &Arc<Self>, run: &Arc<Run>, request: CallRequest) -> Result<Entry, Fault> {
-        if self.stop.is_cancelled() {
+        if self.tasks.is_stopping() {
             return Err(Condition::Draining.fault());
         }
-        self.pace(&run.opener.name, &run.auth)?;
+        self.budget.pace(&run.opener.name, &run.auth)?;
         let call = self.decode(run, request)?;
-        let slot = self.slots.take(self.agents.load().count(), &run.opener.name);
+        let slot = self.runs.slots.take(self.in_force.agents(), &run.opener.name);
         let window = self.dedupe(run, &call);
         match self.enter(run, call, (slot, window))? {
             Entered::Known(entry) => Ok(entry),
@@ -270,9 +198,9 @@ impl Road {
         call: ToolCall,
         (slot, window): (Option<shares::Place>, Option<Duration>),
     ) -> Result<Entered, Fault> {
-        self.may_go_on(run, &call)?;
-        self.may_ask(run, &call)?;
-        let condition = self.condition_of(run, call.tool(), &self.toolbox.load());
+        self.budget.may_go_on(run, &call)?;
+        self.budget.may_ask(run, &call)?;
+        let condition = self.condition_of(run, call.tool(), &self.in_force.toolbox());
         // What the gate is not fit to decide it does not answer from a recording either.
         let recorded = if condition.is_none() { self.prologue(run, &call) } else { None };
         let drifted = match recorded {
@@ -280,7 +208,7 @@ impl Road {
             Some(Err(drift)) => Some(drift),
             None => None,
         };
-        let (attested, fingerprint) = (&self.settings.attested, self.fingerprint(&call));
+        let (attested, fingerprint) = (&self.settings.attested, self.runs.fingerprint(&call));
         let entering = ((fingerprint, window), slot, condition);
         let admitted = run.admit(&call, entering, &*self.clock, attested)?;
         let New { sender, mut refusals, facts, cancel, turn, slot } = match admitted {
@@ -312,73 +240,44 @@ impl Road {
         self.tasks.spawn(walking.instrument(span));
     }
 
-    /// The road. Whatever leaves it is on the books, or nothing happened.
+    /// The road. Whatever leaves it is recorded, or nothing happened.
     async fn walk(self: &Arc<Self>, mut trip: Trip, caller: &watch::Sender<Option<Answer>>) {
-        let (run, span, cancel) = (Arc::clone(&trip.run), trip.span.clone(), trip.cancel.clone());
-        let (id, tool) = (trip.call.id().clone(), trip.call.tool().clone());
-        let (held, own) = (trip.resumed.take(), trip.asked_by.is_none());
-        let (held, told) = held.map(|Held { resumed, ends, tell }| ((resumed, ends), tell)).unzip();
-        let again = told.is_some();
-        let (committed, executor, spending) = match self.decide(trip, held).await {
-            Ok(Decided { pending, executor, spending, line }) => {
-                let committed = self.timed(&span, Stage::Commit, pending.wait()).await;
-                if let Ok(made) = &committed {
-                    self.made(line, made, &run, (&id, &tool), &span);
-                }
-                (committed.map_err(Undecided::Ledger), executor, Some(spending))
-            }
-            Err(undecided) => (Err(undecided), None, None),
+        let (held, tell) = trip.resumed.take().map(Held::split).unzip();
+        let (at, own) = (Passage::of(&trip), trip.asked_by.is_none());
+        let committed = match self.decide(trip, held).await {
+            Ok(decided) => self.commit(&at, decided).await,
+            Err(undecided) => Err(undecided),
         };
-        let _ = told.map(|told| told.send(became(&committed)));
-        // Before anybody is answered: who asks again at once finds what this call did not need.
-        let spending = spending.filter(|_| matches!(committed, Ok(Committed::Permit(_))));
+        let again = tell.map(|tell| tell.send(became(&committed))).is_some();
+        let (run, id) = (&at.run, &at.id);
         match committed {
-            Ok(Committed::Permit(permit)) => {
-                let mcp = permit.prepared().tool().is_some_and(|tool| tool.kind == "mcp");
-                let finished = match executor {
-                    _ if run.mode == Mode::Simulate => permit.simulated(),
-                    Some(executor) => {
-                        // WHY: an order may have come between the decision and here.
-                        if self.is_stopped(&run, &tool) {
-                            cancel.cancel(tool::STOPPED);
-                        }
-                        let mut spending = spending;
-                        spending.iter_mut().for_each(Spending::start);
-                        let running = tool::run(&executor, &*self.clock, permit, &cancel);
-                        let finished = self.timed(&span, Stage::Tool, running).await;
-                        let (ended, observed) = (finished.ended(), finished.observed());
-                        spending.into_iter().for_each(|spending| spending.end(ended, observed));
-                        finished
-                    }
-                    None => permit.not_started(),
-                };
-                self.metrics.outcome(tool.as_str(), finished.ended().outcome.word());
-                self.played(&run.id, &id, Some(&finished.ended().outcome));
-                let went = went(&finished.ended().outcome, mcp);
-                let settling = self.settle(&run, finished, went, caller);
-                self.timed(&span, Stage::Settle, settling).await;
+            Ok((Committed::Permit(permit), means)) => {
+                let (finished, went) = self.run(&at, permit, means).await;
+                let settling = self.settle(run, finished, went, caller);
+                self.timed(&at.span, Stage::Settle, settling).await;
             }
-            Ok(Committed::Refusal(refusal)) => {
-                run.left(&id, Place::Booked, Went::NotRun);
-                self.turned_down(&run, (&id, &tool), refusal.alarm(), own);
+            // The means go before the caller is answered: who asks again at once finds what this call did not need.
+            Ok((Committed::Refusal(refusal), _)) => {
+                run.left(id, Place::Booked, Went::NotRun);
+                self.budget.turned_down(run, (id, &at.tool), refusal.alarm(), own);
                 caller.send_replace(Some(Err(Fault::from(&refusal))));
             }
-            Ok(Committed::Held(held)) => {
-                run.left(&id, Place::Held, Went::NotRun);
-                self.watch_hold(&run, &id, held.expires());
-                if cancel.is_cancelled() {
-                    self.cancel_held(&run, &id, cancel.why());
+            Ok((Committed::Held(held), _)) => {
+                run.left(id, Place::Held, Went::NotRun);
+                self.holds.watch(run, id, held.expires());
+                if at.cancel.is_cancelled() {
+                    drop(self.holds.stop(run, id, at.cancel.why()));
                 }
                 caller.send_replace(Some(Err(Fault::from(&held))));
             }
             Err(undecided) if again => {
-                self.unresumed(&run, (&id, &cancel), &undecided, caller).await;
+                self.unresumed(run, (id, &at.cancel), &undecided, caller).await;
             }
-            Err(undecided) => self.uncommitted(&run, &id, &undecided, caller),
+            Err(undecided) => self.uncommitted(run, id, &undecided, caller),
         }
-        self.played(&run.id, &id, None);
+        self.replaying.over(&run.id, id, None);
         if let Some(Err(fault)) = &*caller.borrow() {
-            trace::error(&span, fault.code.as_str());
+            trace::error(&at.span, fault.code.as_str());
         }
     }
 
@@ -396,15 +295,15 @@ impl Road {
         mut trip: Trip,
         held: Option<(Resumed, Timestamp)>,
     ) -> Result<Decided, Undecided> {
-        let _turn = self.turn.read().await;
-        let toolbox = self.toolbox.load_full();
+        let _order = self.in_force.deciding().await;
+        let toolbox = self.in_force.toolbox();
         let (run, tool) = (Arc::clone(&trip.run), trip.call.tool().clone());
         let fit = || match self.condition_of(&run, &tool, &toolbox) {
             None | Some(Condition::Draining) => Ok(()),
             Some(condition) => Err(Undecided::Gate(condition)),
         };
         fit()?;
-        let spending = self.reserve(&mut trip, &toolbox).await.map_err(Undecided::Ledger)?;
+        let spending = self.budget.reserve(&mut trip, &toolbox).await.map_err(Undecided::Ledger)?;
         let executor = toolbox::executor(&toolbox, trip.call.tool());
         let cancel = trip.cancel.clone();
         let (resumed, ends) = held.unzip();
@@ -423,7 +322,46 @@ impl Road {
         fit()?;
         let line = DecisionLine::of(judged.decision());
         let pending = self.ledger.submit(judged).await.map_err(Undecided::Ledger)?;
-        Ok(Decided { pending, executor, spending, line })
+        Ok(Decided { pending, means: Means { executor, spending }, line })
+    }
+
+    /// Waits until the decision is durable. Means that are not needed are given back.
+    async fn commit(
+        &self,
+        at: &Passage,
+        decided: Decided,
+    ) -> Result<(Committed, Option<Means>), Undecided> {
+        let Decided { pending, means, line } = decided;
+        let committed = self.timed(&at.span, Stage::Commit, pending.wait()).await;
+        let committed = committed.map_err(Undecided::Ledger)?;
+        self.made(line, &committed, &at.run, (&at.id, &at.tool), &at.span);
+        let permitted = matches!(committed, Committed::Permit(_));
+        Ok((committed, permitted.then_some(means)))
+    }
+
+    /// Spends the permit.
+    async fn run(&self, at: &Passage, permit: Permit, means: Option<Means>) -> (Finished, Went) {
+        let mcp = permit.prepared().tool().is_some_and(|tool| tool.kind == "mcp");
+        let finished = match means {
+            _ if at.run.mode == Mode::Simulate => permit.simulated(),
+            Some(Means { executor: Some(executor), mut spending }) => {
+                // WHY: an order may have come between the decision and here.
+                if self.is_stopped(&at.run, &at.tool) {
+                    at.cancel.cancel(tool::STOPPED);
+                }
+                spending.start();
+                let running = tool::run(&executor, &*self.clock, permit, &at.cancel);
+                let finished = self.timed(&at.span, Stage::Tool, running).await;
+                spending.end(finished.ended(), finished.observed());
+                finished
+            }
+            Some(Means { executor: None, .. }) | None => permit.not_started(),
+        };
+        let outcome = &finished.ended().outcome;
+        self.metrics.outcome(at.tool.as_str(), outcome.word());
+        self.replaying.over(&at.run.id, &at.id, Some(outcome));
+        let went = went(outcome, mcp);
+        (finished, went)
     }
 
     /// Puts the outcome on the books, for as long as it takes; the caller is answered in time.
@@ -453,7 +391,7 @@ impl Road {
             Ok(settled) => {
                 let answer = answer::of_settled(settled);
                 if let Ok(released) = &answer {
-                    self.large.keep(run.id(), run.incognito, released);
+                    self.runs.large.keep(run.id(), run.incognito, released);
                 }
                 if !told {
                     caller.send_replace(Some(answer));
@@ -465,36 +403,4 @@ impl Road {
             Err(_) => {}
         }
     }
-}
-
-fn call_span(run: &Run, call: &ToolCall) -> Span {
-    let run_id = run.id().to_string();
-    trace::call_span(&trace::Call {
-        tool: call.tool().as_str(),
-        call: call.id().as_str(),
-        agent: run.agent(),
-        run: &run_id,
-        traceparent: call.traceparent(),
-    })
-}
-
-/// A counted call that has not set out.
-struct Ready {
-    trip: Trip,
-    sender: watch::Sender<Option<Answer>>,
-    slot: shares::Place,
-    turn: Option<InTurn>,
-}
-
-/// What `enter` made of a call.
-enum Entered {
-    Ready(Box<Ready>),
-    Known(Entry),
-}
-
-/// What `admit` made of a request.
-enum Entry {
-    Wait(Waiting),
-    Recall(ToolCall),
-    Told(Box<Answer>),
 }

@@ -8,10 +8,9 @@ use super::answer::{Answer, Fault};
 use super::approve::{Heard, Refused, Said, parties};
 use super::run::Run;
 use super::{CallRequest, Entered, Ready, Road};
-use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, RunId};
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::Json;
 use crate::ledger;
 
 /// How long an approver waits for what is decided about the new call.
@@ -95,26 +94,13 @@ impl Road {
             Heard::Unavailable(why) => Fault::new(Code::LedgerUnavailable, why),
             Heard::Counted(_) | Heard::Refused(_) | Heard::NotHeld => missing(),
         };
-        let hold = self.held(run, call).await.map_err(unread)?.ok_or_else(missing)?;
+        let hold = self.holds.find(run, call).await.map_err(unread)?.ok_or_else(missing)?;
         // What somebody refused is only to be denied.
         if hold.refused.is_some() {
             return Err(missing());
         }
         let Other { arguments, statement, signature } = other;
-        let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS);
-        let read = read.map_err(|e| Fault::new(Code::RequestMalformed, e.to_string()))?;
-        let said = Said { statement, signature, now: self.clock.now() };
-        let own = canonical::bytes(&read);
-        let checker = self.checker();
-        if let Ok(checker) = &checker {
-            let unwritten = |why: Refused| Fault::new(Code::LedgerUnavailable, why.message);
-            checker.ready().await.map_err(unwritten)?;
-        }
-        let proposed =
-            checker.and_then(|checker| checker.propose(&hold, &parties(run), &said, &own));
-        let by = proposed
-            .map_err(|why| Fault::new(Code::OperatorForbidden, why.message).detail(why.detail))?;
-        let id = self.fresh(run, call).ok_or_else(missing)?;
+        let id = run.fresh(call).ok_or_else(missing)?;
         let request = CallRequest {
             tool: hold.tool.to_string(),
             arguments: arguments.as_bytes().to_vec(),
@@ -123,20 +109,28 @@ impl Road {
         };
         // Before the old one ends: what cannot be asked changes nothing.
         let asked = self.decode(run, request)?;
-        let slot = Some(self.slots.wait(self.agents.load().count(), &run.opener.name).await);
+        let said = Said { statement, signature, now: self.clock.now() };
+        let checker = self.holds.checker();
+        if let Ok(checker) = &checker {
+            let unwritten = |why: Refused| Fault::new(Code::LedgerUnavailable, why.message);
+            checker.ready().await.map_err(unwritten)?;
+        }
+        let proposed = checker
+            .and_then(|checker| checker.propose(&hold, &parties(run), &said, asked.canonical()));
+        let by = proposed
+            .map_err(|why| Fault::new(Code::OperatorForbidden, why.message).detail(why.detail))?;
+        let slot = Some(self.runs.slots.wait(self.in_force.agents(), &run.opener.name).await);
         let Entered::Ready(mut ready) = self.enter(run, asked, (slot, None))? else {
             return Err(missing());
         };
         ready.trip.asked_by = Some(Arc::new(by));
         let reason = format!("modified: asked again as `{id}`");
-        let ended = ledger::closing::held_ended(*run.id(), call, false, &reason);
-        if let Err(error) = self.ledger.owe(ended).await {
+        if let Err(error) = self.holds.end(run, call, &reason).await {
             self.turn_back(*ready);
             // It ended otherwise in the same moment.
             let over = error == ledger::Error::CallTaken;
             return Err(if over { missing() } else { Fault::of_ledger(&error) });
         }
-        run.unheld(call);
         let mut answer = ready.sender.subscribe();
         self.set_out(*ready);
         let decided = tokio::time::timeout(DECIDED_WITHIN, answer.wait_for(Option::is_some)).await;
@@ -151,12 +145,14 @@ impl Road {
             self.tasks.spawn(turn.given_up());
         }
     }
+}
 
-    /// A free id that shows where it comes from.
-    fn fresh(&self, run: &Run, call: &CallId) -> Option<CallId> {
-        let state = run.state.lock();
+impl Run {
+    /// A free id that shows which call it comes from.
+    fn fresh(&self, call: &CallId) -> Option<CallId> {
+        let state = self.state.lock();
         let stem: String = call.as_str().chars().take(56).collect();
-        let ids = (1..=999_u32).filter_map(|n| CallId::parse(&format!("{stem}.m{n}")));
-        ids.into_iter().find(|id| !state.calls.contains_key(id))
+        let mut ids = (1..=999_u32).filter_map(|n| CallId::parse(&format!("{stem}.m{n}")));
+        ids.find(|id| !state.calls.contains_key(id))
     }
 }

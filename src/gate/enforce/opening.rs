@@ -154,7 +154,7 @@ impl Road {
         let lost = |_| Err(Fault::new(Code::LedgerUnknown, "the opening was lost"));
         let opened = opening.await.unwrap_or_else(lost);
         if let Err(fault) = &opened {
-            self.reject(fault.code);
+            self.budget.reject(fault.code);
         }
         opened
     }
@@ -166,8 +166,8 @@ impl Road {
     ) -> Result<Opened, Fault> {
         let place = self.may_open(caller, &opening)?;
         // No manifest is replaced between here and the books.
-        let _turn = self.turn.read().await;
-        let caller = &self.current(caller)?;
+        let _order = self.in_force.deciding().await;
+        let caller = &self.in_force.now().agents.current(caller)?;
         let below = match &opening.parent {
             Some(claim) => Some(self.below(caller, claim).await?),
             None => None,
@@ -176,7 +176,7 @@ impl Road {
         let caller = child.as_ref().unwrap_or(caller);
         let above = below.as_ref().map(Below::parent).map(AsRef::as_ref);
         let binding = self.check_claims(caller, Face::Grpc, Some(&opening), above).await?;
-        let (token, hash) = self.tokens.issue(&*self.entropy);
+        let (token, hash) = self.runs.tokens.issue(&*self.entropy);
         let handle = Handle::Token(hash);
         let (run, receipt) =
             self.put_open(caller, below, opening, binding, (&handle, place)).await?;
@@ -192,8 +192,8 @@ impl Road {
         handle: &Handle,
     ) -> Result<Arc<Run>, Fault> {
         let place = self.may_open(caller, &opening)?;
-        let _turn = self.turn.read().await;
-        let caller = &self.current(caller)?;
+        let _order = self.in_force.deciding().await;
+        let caller = &self.in_force.now().agents.current(caller)?;
         let binding = self.check_claims(caller, Face::Mcp, None, None).await?;
         Ok(self.put_open(caller, None, opening, binding, (handle, place)).await?.0)
     }
@@ -211,10 +211,11 @@ impl Road {
         let parent = below.as_ref().map(Below::parent).cloned();
         let opener = below.as_ref().map_or(manifest, |below| &below.opener);
         let opener = Arc::clone(opener);
-        self.pace(&opener.name, &caller.auth)?;
+        self.budget.pace(&opener.name, &caller.auth)?;
         let hidden = parent.as_ref().is_some_and(|parent| parent.incognito);
         opening.incognito = self.incognito(manifest, opening.incognito, hidden).await?;
-        let keeping = self.keeping(&opening, manifest, parent.as_deref()).await?;
+        let keeping =
+            self.replaying.keeping(&*self.entropy, &opening, manifest, parent.as_deref()).await?;
         let granted = grants(manifest, parent.as_deref());
         let now = self.clock.now();
         let id = keeping.run_id(|| random16(&*self.entropy));
@@ -231,7 +232,7 @@ impl Road {
             self.ledger.keep_nothing_of(id);
         }
         let mut written = Written::bare(draft);
-        if let Some(tools) = self.kept_tools(&keeping, &granted) {
+        if let Some(tools) = keeping.tools(&granted, &self.in_force.toolbox()) {
             written.keep(&*self.entropy, Role::Tools, &tools);
         }
         let receipt = match self.ledger.record(written).await {
@@ -262,7 +263,8 @@ impl Road {
             ordered: self.settings.bounds.ordered.contains(&manifest.name),
             thread: handle.thread(),
             state: Mutex::new(State {
-                usage: Usage::default().among(self.callers.calls(&manifest.name, &caller.auth)),
+                usage: Usage::default()
+                    .among(self.budget.callers.calls(&manifest.name, &caller.auth)),
                 touched: self.clock.monotonic(),
                 place: Some(place),
                 ..State::default()
@@ -302,9 +304,9 @@ impl Road {
         if let Some(condition) = self.condition() {
             return Err(condition.fault());
         }
-        self.may_begin(&caller.manifest.name, &caller.auth)?;
-        let agents = self.agents.load().count();
-        let Some(place) = self.places.take(agents, &caller.manifest.name) else {
+        self.budget.may_begin(&caller.manifest.name, &caller.auth)?;
+        let agents = self.in_force.agents();
+        let Some(place) = self.runs.places.take(agents, &caller.manifest.name) else {
             let mut fault = Fault::new(Code::Overloaded, "too many runs are open");
             fault.retry_after = Some(Duration::from_secs(5));
             return Err(fault);

@@ -7,14 +7,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::Road;
+use super::agents::Agents;
 use super::answer::Fault;
 use super::backends::{Backend, Found};
-use crate::clock::random16;
+use crate::clock::{Clock, random16};
 use crate::domain::call::Auth;
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
@@ -213,71 +215,25 @@ struct Known {
     seen: BTreeMap<Holder, Seen>,
 }
 
-/// What the gate knows of the places where its agents run.
-#[derive(Debug, Default)]
-pub(super) struct Postures(Mutex<Known>, Found);
+/// What the gate demands of the places where its agents run, and knows of them.
+pub(super) struct Postures {
+    isolation: Isolation,
+    clock: Arc<dyn Clock>,
+    known: Mutex<Known>,
+    found: Found,
+}
 
-impl Road {
-    /// Begins a test of this caller's isolation.
-    ///
-    /// # Errors
-    /// `overloaded`: the caller asks too often.
-    pub async fn challenge_posture(&self, caller: &Caller) -> Result<Challenge, Fault> {
-        self.pace(&caller.manifest.name, &caller.auth)?;
-        let nonce = hex::encode(random16(&*self.entropy));
-        let Isolation { operators, addresses, paths, mut backends, .. } =
-            self.settings.isolation.clone();
-        backends.extend(self.toolbox.load().reaches().iter().cloned());
-        let backends = self.posture.1.look(self.clock.monotonic(), backends).await;
-        let until = self.clock.monotonic().saturating_add(NONCE_LASTS);
-        let holder = Holder::of(&caller.manifest.name, &caller.auth);
-        let tried = backends.iter().map(Backend::target).collect();
-        let given = Given { nonce: nonce.clone(), until, backends: tried };
-        // One for each holder: asking again takes the place of the one before.
-        self.posture.0.lock().nonces.insert(holder, given);
-        let isolation = self.demanded().as_str();
-        Ok(Challenge { nonce, isolation, operators, addresses, paths, backends })
-    }
-
-    /// Puts on the books what this caller found. An opening counts at once, that there is none only once it
-    /// is on the books.
-    ///
-    /// # Errors
-    /// `identity.missing`: not the nonce this caller was given, or too late; `overloaded`; what the ledger says.
-    pub async fn observe_posture(
-        &self,
-        caller: &Caller,
-        mut report: Report,
-    ) -> Result<Observed, Fault> {
-        let holder = Holder::of(&caller.manifest.name, &caller.auth);
-        let backends = self.spend(&holder, &report.nonce)?;
-        report.probes.extend(self.own_finding(&caller.auth));
-        let missing = missing(&report, &backends);
-        let reasons = against(&report.probes, &missing);
-        let failed = (!reasons.is_empty()).then(|| reasons.join("; "));
-        let at = self.clock.monotonic();
-        if failed.is_some() {
-            self.posture.0.lock().seen.insert(holder.clone(), Seen { at, failed: failed.clone() });
-        }
-        let entry = self.entry(caller, &report, &missing);
-        let unknown = || Fault::new(Code::RequestMalformed, "the nonce is not one of this gate");
-        let draft = Draft::of(entry.ok_or_else(unknown)?);
-        let recorded = self.ledger.record(Written::bare(draft)).await;
-        let receipt = recorded.map_err(|error| Fault::of_ledger(&error))?;
-        if failed.is_none() {
-            let mut known = self.posture.0.lock();
-            // What was heard while this one was written down is newer.
-            if known.seen.get(&holder).is_none_or(|seen| seen.at <= at) {
-                known.seen.insert(holder, Seen { at, failed });
-            }
-        }
-        Ok(Observed { reasons, receipt })
+impl Postures {
+    /// Nothing is known yet.
+    pub fn new(isolation: Isolation, clock: &Arc<dyn Clock>) -> Self {
+        let clock = Arc::clone(clock);
+        Self { isolation, clock, known: Mutex::default(), found: Found::default() }
     }
 
     /// Takes the nonce of this holder, whatever it says: a wrong guess ends the challenge too. What stands behind
     /// the gate had to be tried.
     fn spend(&self, holder: &Holder, nonce: &str) -> Result<Vec<String>, Fault> {
-        let given = self.posture.0.lock().nonces.remove(holder);
+        let given = self.known.lock().nonces.remove(holder);
         let now = self.clock.monotonic();
         match given {
             Some(given) if given.nonce == nonce && now < given.until => Ok(given.backends),
@@ -291,7 +247,7 @@ impl Road {
 
     /// What the gate sees itself: a caller with the gate's uid or root's is held by nothing.
     fn own_finding(&self, auth: &Auth) -> Option<Probe> {
-        let (own, uid) = (self.settings.isolation.uid?, auth.uid?);
+        let (own, uid) = (self.isolation.uid?, auth.uid?);
         let same = uid == own || uid == 0;
         let outcome = if same { Attempt::Open } else { Attempt::Blocked };
         let detail = if same { "the gate's uid, or root" } else { "another uid than the gate's" };
@@ -326,16 +282,16 @@ impl Road {
 
     const fn demanded(&self) -> record::chain::Isolation {
         use record::chain::Isolation;
-        if self.settings.isolation.enforced { Isolation::Enforced } else { Isolation::Advisory }
+        if self.isolation.enforced { Isolation::Enforced } else { Isolation::Advisory }
     }
 
     /// What the agents' isolation has against a call of this agent by this caller.
-    pub(super) fn posture_refusal(&self, agent: &str, auth: &Auth) -> Option<Reason> {
+    pub fn against(&self, agent: &str, auth: &Auth) -> Option<Reason> {
         // The gate's own calls run nothing.
-        if !self.settings.isolation.enforced || auth.method == "internal" {
+        if !self.isolation.enforced || auth.method == "internal" {
             return None;
         }
-        let known = self.posture.0.lock();
+        let known = self.known.lock();
         let holder = Holder::of(agent, auth);
         let (detail, message) = match known.failed().next() {
             Some(why) => ("isolation.failed", why),
@@ -364,21 +320,20 @@ impl Road {
 
     fn is_stale(&self, seen: &Seen) -> bool {
         let age = self.clock.monotonic().saturating_sub(seen.at);
-        age > self.settings.isolation.stale_after
+        age > self.isolation.stale_after
     }
 
     /// What keeps the gate from being ready, because of where its agents run.
-    #[must_use]
-    pub fn posture_reasons(&self) -> Vec<String> {
-        if !self.settings.isolation.enforced {
+    pub fn reasons(&self, agents: &Agents) -> Vec<String> {
+        if !self.isolation.enforced {
             return Vec::new();
         }
-        let known = self.posture.0.lock();
+        let known = self.known.lock();
         let mut reasons: Vec<String> = known
             .failed()
             .map(|why| format!("isolation.failed: {why}: every call is denied"))
             .collect();
-        for manifest in &self.agents.load().manifests {
+        for manifest in agents.manifests() {
             let mut own =
                 known.seen.iter().filter(|(holder, _)| holder.agent == manifest.name).peekable();
             let agent = &manifest.name;
@@ -392,6 +347,65 @@ impl Road {
             }
         }
         reasons
+    }
+}
+
+impl Road {
+    /// Begins a test of this caller's isolation.
+    ///
+    /// # Errors
+    /// `overloaded`: the caller asks too often.
+    pub async fn challenge_posture(&self, caller: &Caller) -> Result<Challenge, Fault> {
+        self.budget.pace(&caller.manifest.name, &caller.auth)?;
+        let nonce = hex::encode(random16(&*self.entropy));
+        let posture = &self.control.posture;
+        let Isolation { operators, addresses, paths, mut backends, .. } = posture.isolation.clone();
+        backends.extend(self.in_force.toolbox().reaches().iter().cloned());
+        let backends = posture.found.look(self.clock.monotonic(), backends).await;
+        let until = self.clock.monotonic().saturating_add(NONCE_LASTS);
+        let holder = Holder::of(&caller.manifest.name, &caller.auth);
+        let tried = backends.iter().map(Backend::target).collect();
+        let given = Given { nonce: nonce.clone(), until, backends: tried };
+        // One for each holder: asking again takes the place of the one before.
+        posture.known.lock().nonces.insert(holder, given);
+        let isolation = posture.demanded().as_str();
+        Ok(Challenge { nonce, isolation, operators, addresses, paths, backends })
+    }
+
+    /// Puts on the books what this caller found. An opening counts at once, that there is none only once it
+    /// is on the books.
+    ///
+    /// # Errors
+    /// `identity.missing`: not the nonce this caller was given, or too late; `overloaded`; what the ledger says.
+    pub async fn observe_posture(
+        &self,
+        caller: &Caller,
+        mut report: Report,
+    ) -> Result<Observed, Fault> {
+        let posture = &self.control.posture;
+        let holder = Holder::of(&caller.manifest.name, &caller.auth);
+        let backends = posture.spend(&holder, &report.nonce)?;
+        report.probes.extend(posture.own_finding(&caller.auth));
+        let missing = missing(&report, &backends);
+        let reasons = against(&report.probes, &missing);
+        let failed = (!reasons.is_empty()).then(|| reasons.join("; "));
+        let at = self.clock.monotonic();
+        if failed.is_some() {
+            posture.known.lock().seen.insert(holder.clone(), Seen { at, failed: failed.clone() });
+        }
+        let entry = posture.entry(caller, &report, &missing);
+        let unknown = || Fault::new(Code::RequestMalformed, "the nonce is not one of this gate");
+        let draft = Draft::of(entry.ok_or_else(unknown)?);
+        let recorded = self.ledger.record(Written::bare(draft)).await;
+        let receipt = recorded.map_err(|error| Fault::of_ledger(&error))?;
+        if failed.is_none() {
+            let mut known = posture.known.lock();
+            // What was heard while this one was written down is newer.
+            if known.seen.get(&holder).is_none_or(|seen| seen.at <= at) {
+                known.seen.insert(holder, Seen { at, failed });
+            }
+        }
+        Ok(Observed { reasons, receipt })
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::answer::{self, Answer, Fault};
-use super::keeping::{Keeping, REPLAY};
+use super::keeping::Keeping;
 use super::{Opening, Road, Run};
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
@@ -82,50 +82,6 @@ pub trait Prologue: Send + Sync + std::fmt::Debug + 'static {
 }
 
 impl Road {
-    /// Lets one run go on from this recording. The first that is given stays.
-    pub fn fork(&self, prologue: Arc<dyn Prologue>) {
-        drop(self.prologue.set(prologue));
-    }
-
-    /// Lets runs go on from these recordings, if their agents ask for it. The first that is given stays.
-    pub fn offer(&self, recordings: Arc<dyn Recordings>) {
-        drop(self.recordings.set(recordings));
-    }
-
-    /// How the run that is opened is kept, if it goes on from a recording: the one of the gate, or one that
-    /// its agent names. A run below another never does.
-    pub(super) async fn forking(
-        &self,
-        opening: &Opening,
-        manifest: &Manifest,
-    ) -> Result<Option<Keeping>, Fault> {
-        let at = opening.fork_at;
-        if opening.parent.is_some() {
-            return match at {
-                0 => Ok(None),
-                _ => refuse("run.fork_at", "a child run goes on from no recording"),
-            };
-        }
-        if let Some(prologue) = self.prologue.get() {
-            return begin(Arc::clone(prologue), opening, manifest).map(Some);
-        }
-        if at == 0 {
-            return Ok(None);
-        }
-        let Some(recordings) = self.recordings.get() else {
-            let message = "no run goes on from a recording here: `replay.recordings` names none";
-            return refuse("run.fork_at", message);
-        };
-        let Some(recording) = Digest::parse(&opening.recording).filter(|_| opening.mode == REPLAY)
-        else {
-            let message = "a run goes on with mode `replay` and from the recording it names";
-            return refuse("run.recording", message);
-        };
-        let prologue = recordings.prologue(&recording, at).await;
-        let prologue = prologue.or_else(|why| refuse("run.recording", why))?;
-        begin(prologue, opening, manifest).map(Some)
-    }
-
     /// What the recording answers to this call of a run that goes on from it; `None`: the call is the run's
     /// own, or on the books already.
     pub(super) fn prologue(&self, run: &Run, call: &ToolCall) -> Option<Result<Answer, Reason>> {
@@ -155,17 +111,19 @@ impl Road {
             Err(drift) => Some(Err(drift)),
         }
     }
+}
 
-    /// The same for a call that is asked about by its id.
-    pub(super) fn told(&self, run: &Run, call: &CallId) -> Option<Answer> {
-        let receipt = run.keeping.opening()?;
-        let line = run.keeping.prologue()?.told(call)?;
+impl Run {
+    /// What the recording that the run goes on from answered to a call of this id.
+    pub(super) fn recorded(&self, call: &CallId) -> Option<Answer> {
+        let receipt = self.keeping.opening()?;
+        let line = self.keeping.prologue()?.told(call)?;
         Some(answer::of_recorded(call, line, receipt))
     }
 }
 
 /// One run begins with these steps, if it is one that may.
-fn begin(
+pub(super) fn begin(
     prologue: Arc<dyn Prologue>,
     opening: &Opening,
     manifest: &Manifest,
@@ -195,6 +153,6 @@ fn begin(
     Ok(Keeping::forked(prologue))
 }
 
-fn refuse<T>(detail: &str, message: impl Into<String>) -> Result<T, Fault> {
+pub(super) fn refuse<T>(detail: &str, message: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::new(Code::RequestMalformed, message).detail(detail))
 }

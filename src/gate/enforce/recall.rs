@@ -16,6 +16,28 @@ impl Run {
         let state = self.state.lock();
         state.calls.contains_key(&state.known(call.clone()))
     }
+
+    /// The answer of a call on the road, once there is one.
+    pub(super) async fn wait(&self, mut waiting: Waiting) -> Answer {
+        let lost = || Fault::new(Code::CallUnknown, "the call was lost on the road");
+        let answer = match waiting.wait_for(Option::is_some).await {
+            Ok(answer) => answer.clone().unwrap_or_else(|| Err(lost())),
+            Err(_) => Err(lost()),
+        };
+        self.give(answer)
+    }
+
+    /// Whatever is given to the run is what later calls came after.
+    pub(super) fn give(&self, answer: Answer) -> Answer {
+        let receipt = match &answer {
+            Ok(released) => Some(released.receipt()),
+            Err(fault) => fault.receipt.as_ref(),
+        };
+        if let Some(receipt) = receipt {
+            self.release(receipt);
+        }
+        answer
+    }
 }
 
 impl Road {
@@ -33,38 +55,16 @@ impl Road {
             (call, place)
         };
         match place {
-            Some(Place::OnRoad { answer, .. }) => self.wait(run, answer).await,
+            Some(Place::OnRoad { answer, .. }) => run.wait(answer).await,
             Some(Place::Held | Place::Booked | Place::Doubted) => {
                 let remembered = self.remembered(run, &call).await?;
-                self.give(run, self.recalled(run, &remembered.recalled))
+                run.give(self.recalled(run, &remembered.recalled))
             }
-            None => match self.told(run, &call) {
-                Some(answer) => self.give(run, answer),
+            None => match run.recorded(&call) {
+                Some(answer) => run.give(answer),
                 None => Err(missing()),
             },
         }
-    }
-
-    pub(super) async fn wait(&self, run: &Run, mut waiting: Waiting) -> Answer {
-        let lost = || Fault::new(Code::CallUnknown, "the call was lost on the road");
-        let answer = match waiting.wait_for(Option::is_some).await {
-            Ok(answer) => answer.clone().unwrap_or_else(|| Err(lost())),
-            Err(_) => Err(lost()),
-        };
-        self.give(run, answer)
-    }
-
-    /// Whatever is given to the run is what later calls came after.
-    #[expect(clippy::unused_self, reason = "reads as part of the road")]
-    pub(super) fn give(&self, run: &Run, answer: Answer) -> Answer {
-        let receipt = match &answer {
-            Ok(released) => Some(released.receipt()),
-            Err(fault) => fault.receipt.as_ref(),
-        };
-        if let Some(receipt) = receipt {
-            run.release(receipt);
-        }
-        answer
     }
 
     /// The recorded answer, if the books have the same bytes under this id.
@@ -72,7 +72,7 @@ impl Road {
         let remembered = self.remembered(run, call.id()).await?;
         let (place, asked) = ((run.id(), call.id()), (call.tool(), call.canonical()));
         match self.ledger.likeness(&remembered, place, asked) {
-            Likeness::Same => self.give(run, self.recalled(run, &remembered.recalled)),
+            Likeness::Same => run.give(self.recalled(run, &remembered.recalled)),
             Likeness::Other => Err(run::conflict(call.id())),
             Likeness::Unknown => {
                 let why = "what was asked for under this id is not kept: it cannot be compared";
@@ -87,7 +87,7 @@ impl Road {
     pub(super) fn recalled(&self, run: &Run, recalled: &Recalled) -> Answer {
         let state = recalled.state();
         if *state == RecalledState::ResultUnavailable
-            && let Some(released) = self.large.find(run.id(), recalled.call())
+            && let Some(released) = self.runs.large.find(run.id(), recalled.call())
         {
             return Ok(released);
         }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::Road;
 use crate::approval::break_glass::Open;
 use crate::domain::call::ToolCall;
 use crate::domain::decision::Reason;
@@ -106,25 +105,5 @@ impl Cue {
         let Told { calls, errors, denied, cost, pools, attested } = told;
         (facts.calls, facts.errors, facts.denied, facts.cost) = (calls, errors, denied, cost);
         (facts.pools, facts.attested) = (pools, attested);
-    }
-}
-
-impl Road {
-    /// Replays this recording from now on. The first that is given stays.
-    pub fn rehearse(&self, rehearsal: Arc<dyn Rehearsal>) {
-        drop(self.rehearsal.set(rehearsal));
-    }
-
-    /// What the recording says of this call; `None`: nothing is replayed here.
-    pub(super) async fn cued(&self, call: &ToolCall) -> Option<Result<Box<Cue>, Reason>> {
-        let rehearsal = self.rehearsal.get()?;
-        Some(rehearsal.cue(call).await)
-    }
-
-    /// Tells a recording that is replayed how a call ended.
-    pub(super) fn played(&self, run: &RunId, call: &CallId, outcome: Option<&Outcome>) {
-        if let Some(rehearsal) = self.rehearsal.get() {
-            rehearsal.over(run, call, outcome);
-        }
     }
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Road;
-use super::agents::Agents;
+use super::control::Backlog;
 use super::keeping::Keeping;
 use super::lineage::Lodging;
 use super::run::{Place, Run, State};
@@ -30,10 +30,15 @@ use super::opening::{agent_facts, grants, token_of};
 
 impl Road {
     /// Takes up runs that were open when this writer last ended. A run whose manifest is no longer in
-    /// force is sealed, and so are the runs below it.
-    pub fn resume(self: &Arc<Self>, recovered: Vec<RecoveredRun>, manifests: &[Arc<Manifest>]) {
-        let callers = self.agents.load().callers.clone();
-        self.agents.store(Arc::new(Agents { manifests: manifests.to_vec(), callers }));
+    /// force is sealed, and so are the runs below it. Then the gate obeys what operators ordered while it was away.
+    pub async fn resume(self: &Arc<Self>, recovered: Vec<RecoveredRun>, backlog: Backlog) {
+        self.take_up(recovered);
+        self.catch_up(backlog).await;
+    }
+
+    fn take_up(self: &Arc<Self>, recovered: Vec<RecoveredRun>) {
+        let rules = self.in_force.now();
+        let manifests = rules.agents.manifests();
         let (mut taken, mut left) = (BTreeMap::new(), Left::default());
         for found in in_order(recovered) {
             let implicit = opened(&found).and_then(|opened| opened.implicit);
@@ -56,7 +61,7 @@ impl Road {
             };
             match resumed {
                 Some(mut run) => {
-                    self.remember(&mut run, &found);
+                    self.remember(&mut run, &found, &rules.toolbox);
                     let run = Arc::new(run);
                     if run.incognito {
                         self.ledger.keep_nothing_of(run.id);
@@ -67,7 +72,7 @@ impl Road {
                         parent.lodge_left().settle(&run);
                     }
                     for (call, expires) in found.held() {
-                        self.watch_hold(&run, call, expires);
+                        self.holds.watch(&run, call, expires);
                     }
                     for call in found.spoken() {
                         self.weigh_soon(&run, call);
@@ -92,22 +97,21 @@ impl Road {
     }
 
     /// What the run's limits go by: errors in a row, cost at today's prices, and denials.
-    fn remember(&self, run: &mut Run, found: &RecoveredRun) {
-        let bounds = &self.settings.bounds;
+    fn remember(&self, run: &mut Run, found: &RecoveredRun, toolbox: &Toolbox) {
+        let bounds = &self.budget.bounds;
         run.ordered = bounds.ordered.contains(&run.manifest.name);
         let past = &found.past;
-        let toolbox = self.toolbox.load();
         let own = Some(&past.spending).filter(|_| run.mode == Mode::Enforce);
         let all = own.into_iter().chain([&past.delegated.spending]);
         let spent =
-            all.map(|spending| spent(spending, &toolbox)).fold(Spent::default(), Spent::plus);
+            all.map(|spending| spent(spending, toolbox)).fold(Spent::default(), Spent::plus);
         let state = run.state.get_mut();
-        state.place = Some(self.places.keep(&run.opener.name));
+        state.place = Some(self.runs.places.keep(&run.opener.name));
         let held = found.held().filter_map(|(call, _)| past.held.get_key_value(call));
         state.held_tools = held.map(|(call, tool)| (call.clone(), tool.clone())).collect();
         state.taken_up = state.held_tools.clone();
         state.usage = std::mem::take(&mut state.usage).after(past.errors_in_row, spent);
-        let calls = self.callers.calls(&run.manifest.name, &run.auth);
+        let calls = self.budget.callers.calls(&run.manifest.name, &run.auth);
         state.usage = std::mem::take(&mut state.usage).having_delegated(past.delegated.calls);
         state.usage = std::mem::take(&mut state.usage).among(calls);
         let granted = past.denied.iter().filter(|(tool, _)| run.grants.get(tool).is_some());
@@ -122,7 +126,7 @@ impl Road {
             state.usage.forget_denials();
         }
         if let Some(at) = past.alarmed {
-            let suspended = self.remember_alarm(run, at);
+            let suspended = self.budget.remember_alarm(run, at);
             run.state.get_mut().suspended |= suspended;
         }
     }

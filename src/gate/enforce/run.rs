@@ -450,6 +450,11 @@ impl Run {
         }
     }
 
+    /// Whether this call waits for an approval.
+    pub(super) fn is_held(&self, call: &CallId) -> bool {
+        matches!(self.state.lock().calls.get(call), Some(Place::Held))
+    }
+
     /// Calls that wait for an approval.
     pub(super) fn held(&self) -> Vec<CallId> {
         let state = self.state.lock();

@@ -5,27 +5,62 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
+use super::Parts;
 use super::answer::Fault;
+use super::implicit::Threads;
+use super::large::Large;
 use super::run::Run;
-use crate::domain::call::Auth;
+use crate::clock::random32;
+use crate::domain::call::{Auth, ToolCall};
 use crate::domain::code::Code;
-use crate::domain::digest::Digest;
+use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::RunId;
-use crate::limits::shares::Taken;
+use crate::identity::token::RunTokens;
+use crate::limits::shares::{Shares, Taken};
 
 /// Sealed runs that are still known as sealed, so that a late call learns the right thing.
 const SEALED_KEPT: usize = 512;
 
 /// All runs this process may continue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Runs {
+    pub tokens: Arc<RunTokens>,
     by_token: RwLock<BTreeMap<Digest, Arc<Run>>>,
     /// The last run of each thread of work, unless it is sealed.
     by_thread: RwLock<BTreeMap<Digest, Arc<Run>>>,
     sealed: Mutex<VecDeque<Digest>>,
+    pub threads: Threads,
+    /// Places of open runs.
+    pub places: Arc<Shares>,
+    /// Places of calls on the road.
+    pub slots: Arc<Shares>,
+    pub large: Large,
+    /// Keeps fingerprints of arguments in memory from being guessable outside this process.
+    salt: Salt,
 }
 
 impl Runs {
+    /// No run yet.
+    pub fn new(parts: &Parts) -> Self {
+        let settings = &parts.settings;
+        Self {
+            tokens: Arc::clone(&parts.tokens),
+            by_token: RwLock::default(),
+            by_thread: RwLock::default(),
+            sealed: Mutex::default(),
+            threads: Threads::default(),
+            places: Shares::new(settings.open_runs_max),
+            slots: Shares::new(settings.in_flight_max),
+            large: Large::default(),
+            salt: random32(&*parts.entropy),
+        }
+    }
+
+    /// Names tool and arguments, in this process only.
+    pub fn fingerprint(&self, call: &ToolCall) -> Digest {
+        Digest::of(&[&self.salt, call.tool().as_str().as_bytes(), &[0], call.canonical()])
+    }
+
     pub fn insert(&self, run: &Arc<Run>) {
         self.by_token.write().insert(run.token, Arc::clone(run));
         if let Some(thread) = run.thread {

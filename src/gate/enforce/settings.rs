@@ -5,8 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::agents::Agents;
 use super::budget::Bounds;
+use super::control::Commands;
+use super::holds::Signers;
 use super::posture::Isolation;
+use super::replaying::Replaying;
 use crate::clock::{Clock, Entropy};
 use crate::identity::token::RunTokens;
 use crate::ledger::Ledger;
@@ -44,6 +48,8 @@ pub struct Settings {
     pub switch_file: Option<PathBuf>,
     /// Trusted keys that must have signed a manifest; of those that are not revoked, too.
     pub manifest_threshold: usize,
+    /// Whether the gate is not ready before it has passed its own test.
+    pub self_test: bool,
     /// What is demanded of the place where agents run.
     pub isolation: Isolation,
     /// Rates, pools and turns.
@@ -67,18 +73,23 @@ impl Default for Settings {
             attested: BTreeMap::new(),
             switch_file: None,
             manifest_threshold: 1,
+            self_test: false,
             isolation: Isolation::default(),
             bounds: Bounds::default(),
         }
     }
 }
 
-/// Everything the gate works with.
+/// Everything the gate is made of: [`Road::new`](super::Road::new) takes it, and nothing is added later.
 pub struct Parts {
-    /// The books.
+    /// Bounds of the gate.
+    pub settings: Settings,
+    /// The ledger.
     pub ledger: Ledger,
     /// The tools.
     pub toolbox: Toolbox,
+    /// The agents.
+    pub agents: Agents,
     /// Run tokens.
     pub tokens: Arc<RunTokens>,
     /// The time.
@@ -87,6 +98,12 @@ pub struct Parts {
     pub entropy: Arc<dyn Entropy>,
     /// Where to count.
     pub metrics: Arc<Metrics>,
+    /// Whose signatures count.
+    pub signers: Signers,
+    /// How operators reach the gate.
+    pub commands: Commands,
+    /// Recordings that runs are answered from.
+    pub replaying: Replaying,
 }
 
 impl std::fmt::Debug for Parts {

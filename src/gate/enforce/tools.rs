@@ -1,4 +1,4 @@
-//! The tools in force: what agents are shown, and putting others in force.
+//! The tools in force: what agents are shown.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl Road {
         if run.is_over() {
             return Err(Fault::new(Code::RunSealed, "the run is sealed"));
         }
-        let toolbox = self.toolbox.load();
+        let toolbox = self.in_force.toolbox();
         let shown = |grant: &Grant| view(toolbox.get(&grant.name)?, grant);
         let mut views: Vec<ToolView> = run.grants.all().iter().filter_map(shown).collect();
         views.sort_by(|a, b| a.name.cmp(&b.name));
@@ -79,44 +79,34 @@ impl Road {
         if run.is_over() {
             return Err(Fault::new(Code::RunSealed, "the run is sealed"));
         }
-        let toolbox = self.toolbox.load();
+        let toolbox = self.in_force.toolbox();
         let grant = run.grants.all().iter().find(|grant| grant.name.as_str() == name);
         Ok(grant.and_then(|grant| view(toolbox.get(&grant.name)?, grant)))
-    }
-
-    /// The entry of a change to these tools. `None`: agents are shown nothing new; connections and credentials
-    /// are not part of what is shown.
-    pub(super) fn tools_changed(&self, toolbox: &Toolbox) -> Option<Written> {
-        let (old, new) = (definitions(&self.toolbox.load()), definitions(toolbox));
-        if old == new {
-            return None;
-        }
-        let tools = toolbox.iter().count();
-        let (digest, tools) = (TaggedDigest(new), tools.into());
-        let changed = ConfigChanged { digest, tools, what: Changed::Tools };
-        Some(Written::bare(Draft::of(changed)))
-    }
-
-    /// Puts tools in the place of those in force; `shown` tells agents that there is something new.
-    pub(super) fn put_toolbox(&self, toolbox: Toolbox, shown: bool) {
-        self.metrics.know(toolbox.iter().map(|tool| tool.facts.name.to_string()));
-        self.toolbox.store(Arc::new(toolbox));
-        if shown {
-            self.toolbox_version.send_modify(|version| *version = version.saturating_add(1));
-        }
     }
 
     /// Every tool in force and its own tier.
     #[must_use]
     pub fn tool_tiers(&self) -> Vec<(String, Tier)> {
-        self.toolbox.load().tiers()
+        self.in_force.toolbox().tiers()
     }
 
     /// Counts up whenever agents may be shown other tools than before.
     #[must_use]
     pub fn toolbox_version(&self) -> watch::Receiver<u64> {
-        self.toolbox_version.subscribe()
+        self.in_force.shown()
     }
+}
+
+/// The entry of a change of tools. `None`: agents are shown nothing new; connections and credentials are not part of what
+/// is shown.
+pub(super) fn changed(old: &Toolbox, new: &Toolbox) -> Option<Written> {
+    let (old, digest) = (definitions(old), definitions(new));
+    if old == digest {
+        return None;
+    }
+    let (digest, tools) = (TaggedDigest(digest), new.iter().count().into());
+    let changed = ConfigChanged { digest, tools, what: Changed::Tools };
+    Some(Written::bare(Draft::of(changed)))
 }
 
 /// Names every tool with its definition digest.

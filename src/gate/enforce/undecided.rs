@@ -25,11 +25,11 @@ pub(super) enum Undecided {
 }
 
 /// Where a call that was held is now.
-pub(super) const fn became(committed: &Result<Committed, Undecided>) -> &'static str {
+pub(super) const fn became<T>(committed: &Result<(Committed, T), Undecided>) -> &'static str {
     match committed {
-        Ok(Committed::Permit(_)) => "authorized",
-        Ok(Committed::Refusal(_)) => "denied",
-        Ok(Committed::Held(_)) | Err(Undecided::StillHeld | Undecided::Gate(_)) => "held",
+        Ok((Committed::Permit(_), _)) => "authorized",
+        Ok((Committed::Refusal(_), _)) => "denied",
+        Ok((Committed::Held(_), _)) | Err(Undecided::StillHeld | Undecided::Gate(_)) => "held",
         Err(Undecided::Cancelled) => "cancelled",
         Err(Undecided::Ledger(_)) => "unsure",
     }
@@ -47,14 +47,14 @@ impl Road {
         if let Undecided::Gate(condition) = why {
             run.forget(id);
             let fault = condition.fault().about(id);
-            self.reject(fault.code);
+            self.budget.reject(fault.code);
             caller.send_replace(Some(Err(fault)));
             return;
         }
         let Undecided::Ledger(error) = why else {
             run.forget(id);
             let message = "cancelled before it was decided; nothing is on the books";
-            self.reject(Code::CallCancelled);
+            self.budget.reject(Code::CallCancelled);
             caller.send_replace(Some(Err(Fault::new(Code::CallCancelled, message).about(id))));
             return;
         };
@@ -67,7 +67,7 @@ impl Road {
             | ledger::Error::CallsOpen => run.forget(id),
         }
         let fault = Fault::of_ledger(error).about(id);
-        self.reject(fault.code);
+        self.budget.reject(fault.code);
         caller.send_replace(Some(Err(fault)));
     }
 }

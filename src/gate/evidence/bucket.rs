@@ -165,7 +165,7 @@ impl Bucket {
         let everywhere = everywhere.map_err(|e| e.to_string())?;
         // WHY every address: the operator names the store, and many stand in a private network.
         let client = Client::new(&origin, &everywhere, access.ca.as_deref(), Arc::new(System));
-        let client = client.map_err(bad)?;
+        let client = client.map_err(|e| bad(e.to_string()))?;
         let url = Url::parse(&endpoint).map_err(|e| bad(e.to_string()))?;
         let signer = Signer::new(url, UrlStyle::Path, place.bucket.clone(), access.region.clone());
         let signer = signer.map_err(|e| bad(e.to_string()))?;

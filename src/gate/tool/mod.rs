@@ -7,6 +7,7 @@
 mod cancel;
 pub mod command;
 mod content;
+mod error;
 pub mod fetch;
 pub mod file;
 mod forms;
@@ -21,11 +22,13 @@ mod path;
 pub mod probe;
 pub mod sandbox;
 pub mod scrub;
+mod shape;
 pub mod sql;
 mod text;
 pub mod toolbox;
 
 pub use cancel::{CANCELLED, Cancel, STOPPED};
+pub use error::Error;
 pub use toolbox::{Tool, Toolbox, executor, prepare};
 
 use std::any::Any;
@@ -80,7 +83,7 @@ pub trait ToolExecutor: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why it must not be used, for the operator.
-    async fn look(&self) -> Result<(), String> {
+    async fn look(&self) -> Result<(), Error> {
         Ok(())
     }
 

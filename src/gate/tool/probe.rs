@@ -157,14 +157,14 @@ fn broken(why: &str) -> Point {
 /// Connects to an origin with the client a call would use, and sends nothing.
 pub(super) async fn connect(
     origin: &Origin,
-    client: Result<Client, String>,
+    client: Result<Client, impl std::fmt::Display>,
     name: Option<&str>,
 ) -> Point {
     let place = format!("{}://{}:{}", origin.scheme(), origin.host, origin.port);
     let what = name.map_or_else(|| place.clone(), |name| format!("{name} {place}"));
     match client {
         Ok(client) => connection(what, client.reach(origin).await),
-        Err(why) => Point::wrong(what, State::Refused, why, "correct `ca_file`"),
+        Err(why) => Point::wrong(what, State::Refused, why.to_string(), "correct `ca_file`"),
     }
 }
 

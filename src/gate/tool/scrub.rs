@@ -9,7 +9,7 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use regex::Regex;
 
 use super::forms::forms;
-use super::{ToolExecutor, limit, text};
+use super::{Error, ToolExecutor, limit, text};
 use crate::catalog::secret::Secret;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
@@ -268,8 +268,10 @@ impl ToolExecutor for Scrubbed {
         Ok(kept)
     }
 
-    async fn look(&self) -> Result<(), String> {
-        self.inner.look().await.map_err(|why| limit::cut(&self.scrub.finder().message(&why)))
+    async fn look(&self) -> Result<(), Error> {
+        let looked = self.inner.look().await;
+        let masked = |why: Error| limit::cut(&self.scrub.finder().message(&why.to_string()));
+        looked.map_err(|why| Error::Masked(masked(why)))
     }
 
     async fn execute(&self, permit: &Permit) -> Unmasked {

@@ -32,7 +32,29 @@ pub(super) enum Said {
     /// These are stopped; never empty.
     Stops(Vec<Target>),
     /// It is there and cannot be understood: everything is stopped.
-    Unclear(String),
+    Unclear(SwitchFileError),
+}
+
+/// Why the file does not say what to stop.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum SwitchFileError {
+    #[error("it is no file")]
+    NoFile,
+    #[error("{0} bytes, at most {BYTES_MAX} are read")]
+    Size(u64),
+    /// What the system said.
+    #[error("{0}")]
+    Unread(String),
+    #[error("line {0} is no stop")]
+    Line(usize),
+    #[error("it says nothing")]
+    Empty,
+}
+
+impl From<std::io::Error> for SwitchFileError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Unread(error.to_string())
+    }
 }
 
 impl Said {
@@ -156,16 +178,14 @@ fn read(path: &Path) -> Said {
 }
 
 /// Its text; `None` if it is not there.
-fn text(path: &Path) -> Result<Option<String>, String> {
+fn text(path: &Path) -> Result<Option<String>, SwitchFileError> {
     let failed = |e: std::io::Error| {
-        if is_absent(&e, path) { Ok(None) } else { Err(e.to_string()) }
+        if is_absent(&e, path) { Ok(None) } else { Err(e.into()) }
     };
     // WHY: opening a pipe would wait for whoever writes into it.
     match std::fs::metadata(path) {
-        Ok(meta) if !meta.is_file() => return Err("it is no file".to_owned()),
-        Ok(meta) if meta.size() > BYTES_MAX => {
-            return Err(format!("{} bytes, at most {BYTES_MAX} are read", meta.size()));
-        }
+        Ok(meta) if !meta.is_file() => return Err(SwitchFileError::NoFile),
+        Ok(meta) if meta.size() > BYTES_MAX => return Err(SwitchFileError::Size(meta.size())),
         Ok(_) => {}
         Err(error) => return failed(error),
     }
@@ -174,7 +194,7 @@ fn text(path: &Path) -> Result<Option<String>, String> {
         Err(error) => return failed(error),
     };
     let mut text = String::new();
-    file.take(BYTES_MAX).read_to_string(&mut text).map_err(|e| e.to_string())?;
+    file.take(BYTES_MAX).read_to_string(&mut text)?;
     Ok(Some(text))
 }
 
@@ -187,13 +207,11 @@ fn parse(text: &str) -> Said {
         }
         match stop(line) {
             Some(target) => targets.push(target),
-            None => {
-                return Said::Unclear(format!("line {} is no stop", at.saturating_add(1)));
-            }
+            None => return Said::Unclear(SwitchFileError::Line(at.saturating_add(1))),
         }
     }
     if targets.is_empty() {
-        return Said::Unclear("it says nothing".to_owned());
+        return Said::Unclear(SwitchFileError::Empty);
     }
     Said::Stops(targets)
 }

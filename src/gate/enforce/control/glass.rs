@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::Control;
 use crate::approval::break_glass::{Open, Signed, Statement};
 use crate::control::{Action, Order, Row, Target};
 use crate::domain::id::{CallId, ToolName};
@@ -165,15 +166,10 @@ impl Known {
     }
 }
 
-impl Road {
-    /// From now on, break-glass statements hold as this says; nothing opens before.
-    pub fn trust_breakers(&self, breaker: Arc<dyn Breaker>) {
-        self.breaker.store(Arc::new(Some(breaker)));
-    }
-
+impl Control {
     /// The order under which a call of this agent to this tool needs no approver now, if there is one.
-    pub(in crate::enforce) fn broken(&self, agent: &str, tool: &ToolName) -> Option<Arc<Open>> {
-        let mut known = self.control.glass.known.lock();
+    pub(in crate::enforce) fn open_for(&self, agent: &str, tool: &ToolName) -> Option<Arc<Open>> {
+        let mut known = self.glass.known.lock();
         self.look_at(&mut known);
         let mut open = known.values().filter_map(Known::in_force);
         let covers = |s: &Statement| s.agent == agent && s.tools.contains(tool);
@@ -192,16 +188,16 @@ impl Road {
 
     /// Takes up again what was open in the last life and has not ended since. What this gate obeyed then is
     /// on the books; its signatures are checked again.
-    pub(super) fn reopen_glass(self: &Arc<Self>) {
-        for row in std::mem::take(&mut *self.control.glass.before.lock()) {
+    pub(super) fn reopen_glass(&self) {
+        for row in std::mem::take(&mut *self.glass.before.lock()) {
             match &row.order {
                 Some(Order::BreakGlass(signed)) => {
-                    if !self.control.glass.note(&row, signed) {
+                    if !self.glass.note(&row, signed) {
                         continue;
                     }
                     match self.holds(signed) {
                         // WHY: a clock that was set back meanwhile would open it a second time.
-                        Ok(open) if self.control.glass.is_past(&open.statement) => {
+                        Ok(open) if self.glass.is_past(&open.statement) => {
                             self.ended_before(&open.statement.nonce);
                         }
                         Ok(open) => self.take_effect(open),
@@ -217,10 +213,10 @@ impl Road {
                     }
                 }
                 Some(Order::CloseGlass { nonce }) => {
-                    self.control.glass.change(nonce, |one| one.ended = true);
+                    self.glass.change(nonce, |one| one.ended = true);
                 }
                 Some(Order::ReviewGlass { nonce }) => {
-                    self.control.glass.change(nonce, |one| one.reviewed = true);
+                    self.glass.change(nonce, |one| one.reviewed = true);
                 }
                 Some(
                     Order::Switch { .. }
@@ -234,7 +230,6 @@ impl Road {
                 | None => {}
             }
         }
-        self.release_held();
     }
 
     fn never_opens(&self, signed: &Signed, why: &Refused) {
@@ -244,13 +239,13 @@ impl Road {
         }
         let statement = Statement::parse(signed.statement.as_bytes());
         if let Ok(statement) = statement {
-            self.control.glass.change(&statement.nonce, |one| one.ended = true);
+            self.glass.change(&statement.nonce, |one| one.ended = true);
         }
     }
 
     /// It was in force in the last life and is not any more; whether it was reviewed is told all the same.
     fn ended_before(&self, nonce: &str) {
-        self.control.glass.change(nonce, |one| (one.opened, one.ended) = (true, true));
+        self.glass.change(nonce, |one| (one.opened, one.ended) = (true, true));
     }
 
     fn holds(&self, signed: &Signed) -> Result<Open, Refused> {
@@ -258,8 +253,7 @@ impl Road {
             let message = "no break-glass signers are configured at this gate".to_owned();
             Refused { detail: "break_glass.none".into(), message }
         };
-        let breaker = self.breaker.load_full().as_ref().clone().ok_or_else(nobody)?;
-        breaker.check(signed, self.clock.now())
+        self.commands.breaker.as_ref().ok_or_else(nobody)?.check(signed, self.clock.now())
     }
 
     fn take_effect(&self, open: Open) {
@@ -267,50 +261,15 @@ impl Road {
         let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
         let until = self.clock.monotonic().saturating_add(left);
         let nonce = open.statement.nonce.clone();
-        self.control.glass.change(&nonce, |one| {
-            one.ended |= !self.control.glass.stood(one.seq, &open);
+        self.glass.change(&nonce, |one| {
+            one.ended |= !self.glass.stood(one.seq, &open);
             (one.until, one.open, one.opened) = (until, Some(Arc::new(open)), true);
         });
     }
 
-    /// Obeys a break-glass order, in its turn: what ends ends here, what opens opens when it is on the books.
-    pub(super) fn break_glass_row(self: &Arc<Self>, row: &Row) {
-        let (road, seq) = (Arc::clone(self), row.seq);
-        match &row.order {
-            Some(Order::BreakGlass(signed)) => {
-                let (fresh, signed) = (self.control.glass.note(row, signed), signed.clone());
-                self.tasks.spawn(async move {
-                    let done = if fresh { road.open_glass(seq, &signed).await } else { used() };
-                    road.reported(seq, done).await;
-                });
-            }
-            Some(Order::CloseGlass { nonce }) => {
-                self.control.glass.change(nonce, |one| one.ended = true);
-                let done = self.noted(seq, nonce);
-                tracing::warn!(order = seq, %nonce, "break-glass is closed");
-                self.tasks.spawn(async move { road.glass_noted(seq, done).await });
-            }
-            Some(Order::ReviewGlass { nonce }) => {
-                self.control.glass.change(nonce, |one| one.reviewed = true);
-                let done = self.noted(seq, nonce);
-                self.tasks.spawn(async move { road.glass_noted(seq, done).await });
-            }
-            Some(
-                Order::Switch { .. }
-                | Order::Loosen(_)
-                | Order::Word { .. }
-                | Order::Modify { .. }
-                | Order::Propose { .. }
-                | Order::Publish { .. }
-                | Order::Activate { .. },
-            )
-            | None => {}
-        }
-    }
-
     /// `data` of `control.applied` for what lets nothing run.
     fn noted(&self, seq: u64, nonce: &str) -> ControlApplied {
-        let known = self.control.glass.known.lock();
+        let known = self.glass.known.lock();
         let statement = known.get(nonce).and_then(|one| one.statement.as_ref());
         let agent = |s: &Statement| (TargetKind::Agent, s.agent.clone());
         let (kind, name) = statement.map_or((TargetKind::All, String::new()), agent);
@@ -322,68 +281,13 @@ impl Road {
         let entry = Written::bare(Draft::of(applied));
         // Without an entry nothing was done that could be told.
         if self.ledger.owe(entry).await.is_ok() {
-            self.reported(seq, done).await;
-        }
-    }
-
-    /// Checks a statement, puts on the books that it opens, and only then lets it.
-    async fn open_glass(self: &Arc<Self>, seq: u64, signed: &Signed) -> Json {
-        let breaker = self.breaker.load_full();
-        let ready = match &*breaker {
-            Some(breaker) => breaker.ready().await,
-            None => Ok(()),
-        };
-        let open = match ready.and_then(|()| self.holds(signed)) {
-            Ok(open) => open,
-            Err(Refused { detail, message }) => {
-                tracing::warn!(order = seq, %detail, %message, "break-glass does not open here");
-                self.never_opens(
-                    signed,
-                    &Refused { detail: detail.clone(), message: message.clone() },
-                );
-                return Json::object([
-                    ("error", Json::from(message)),
-                    ("detail", Json::from(detail)),
-                ]);
-            }
-        };
-        let Statement { agent, tools, reason, expires, .. } = &open.statement;
-        let names: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
-        let by = open.subjects();
-        tracing::warn!(order = seq, %agent, tools = ?names, %reason, %expires, ?by, "BREAK-GLASS: calls need no approver");
-        let applied = ControlApplied::idle(
-            seq,
-            record::control::Action::BreakGlass,
-            (TargetKind::Agent, agent),
-        );
-        let done = Json::of(&applied);
-        let entry = Written::bare(Draft::of(applied));
-        if let Err(why) = self.ledger.owe(entry).await {
-            return Json::object([("error", Json::from(why.to_string()))]);
-        }
-        self.take_effect(open);
-        self.release_held();
-        done
-    }
-
-    /// Judges again what waits for an approver and no longer has to.
-    fn release_held(self: &Arc<Self>) {
-        for run in self.runs.all() {
-            let held: Vec<(CallId, ToolName)> = {
-                let state = run.state.lock();
-                let held = state.calls.iter().filter(|(_, place)| matches!(place, Place::Held));
-                let to = |call: &CallId| Some((call.clone(), state.held_tools.get(call)?.clone()));
-                held.filter_map(|(call, _)| to(call)).collect()
-            };
-            let covered =
-                held.iter().filter(|(_, tool)| self.broken(&run.agent.id, tool).is_some());
-            covered.for_each(|(call, _)| self.weigh_soon(&run, call));
+            self.report(seq, done).await;
         }
     }
 
     /// What is open, and what was not reviewed in time, for people.
     pub(super) fn glass_notes(&self) -> Vec<String> {
-        let mut known = self.control.glass.known.lock();
+        let mut known = self.glass.known.lock();
         self.look_at(&mut known);
         let now = self.clock.now();
         let open = known.values().filter_map(Known::in_force).map(|open| {
@@ -402,6 +306,96 @@ impl Road {
             })
         });
         open.chain(late.take(TOLD_MAX)).collect()
+    }
+}
+
+impl Road {
+    /// Obeys a break-glass order, in its turn: what ends ends here, what opens opens when it is on the books.
+    pub(super) fn break_glass_row(self: &Arc<Self>, row: &Row) {
+        let (road, seq) = (Arc::clone(self), row.seq);
+        match &row.order {
+            Some(Order::BreakGlass(signed)) => {
+                let (fresh, signed) = (self.control.glass.note(row, signed), signed.clone());
+                self.tasks.spawn(async move {
+                    let done = if fresh { road.open_glass(seq, &signed).await } else { used() };
+                    road.control.report(seq, done).await;
+                });
+            }
+            Some(Order::CloseGlass { nonce }) => {
+                self.control.glass.change(nonce, |one| one.ended = true);
+                let done = self.control.noted(seq, nonce);
+                tracing::warn!(order = seq, %nonce, "break-glass is closed");
+                self.tasks.spawn(async move { road.control.glass_noted(seq, done).await });
+            }
+            Some(Order::ReviewGlass { nonce }) => {
+                self.control.glass.change(nonce, |one| one.reviewed = true);
+                let done = self.control.noted(seq, nonce);
+                self.tasks.spawn(async move { road.control.glass_noted(seq, done).await });
+            }
+            Some(
+                Order::Switch { .. }
+                | Order::Loosen(_)
+                | Order::Word { .. }
+                | Order::Modify { .. }
+                | Order::Propose { .. }
+                | Order::Publish { .. }
+                | Order::Activate { .. },
+            )
+            | None => {}
+        }
+    }
+
+    /// Checks a statement, puts on the books that it opens, and only then lets it.
+    async fn open_glass(self: &Arc<Self>, seq: u64, signed: &Signed) -> Json {
+        let ready = match &self.control.commands.breaker {
+            Some(breaker) => breaker.ready().await,
+            None => Ok(()),
+        };
+        let open = match ready.and_then(|()| self.control.holds(signed)) {
+            Ok(open) => open,
+            Err(why) => {
+                let Refused { detail, message } = &why;
+                tracing::warn!(order = seq, %detail, %message, "break-glass does not open here");
+                self.control.never_opens(signed, &why);
+                return Json::object([
+                    ("error", Json::from(message.as_str())),
+                    ("detail", Json::from(detail.as_str())),
+                ]);
+            }
+        };
+        let Statement { agent, tools, reason, expires, .. } = &open.statement;
+        let names: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
+        let by = open.subjects();
+        tracing::warn!(order = seq, %agent, tools = ?names, %reason, %expires, ?by, "BREAK-GLASS: calls need no approver");
+        let applied = ControlApplied::idle(
+            seq,
+            record::control::Action::BreakGlass,
+            (TargetKind::Agent, agent),
+        );
+        let done = Json::of(&applied);
+        let entry = Written::bare(Draft::of(applied));
+        if let Err(why) = self.ledger.owe(entry).await {
+            return Json::object([("error", Json::from(why.to_string()))]);
+        }
+        self.control.take_effect(open);
+        self.release_held();
+        done
+    }
+
+    /// Judges again what waits for an approver and no longer has to.
+    pub(super) fn release_held(self: &Arc<Self>) {
+        for run in self.runs.all() {
+            let held: Vec<(CallId, ToolName)> = {
+                let state = run.state.lock();
+                let held = state.calls.iter().filter(|(_, place)| matches!(place, Place::Held));
+                let to = |call: &CallId| Some((call.clone(), state.held_tools.get(call)?.clone()));
+                held.filter_map(|(call, _)| to(call)).collect()
+            };
+            let covered = held
+                .iter()
+                .filter(|(_, tool)| self.control.open_for(&run.agent.id, tool).is_some());
+            covered.for_each(|(call, _)| self.weigh_soon(&run, call));
+        }
     }
 }
 

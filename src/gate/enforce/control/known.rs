@@ -7,8 +7,8 @@ use crate::enforce::Road;
 impl Road {
     /// Names of this kind that are near, if there is none like it here; `None` if it is here.
     pub(super) fn unknown(&self, target: &Target) -> Option<Vec<String>> {
-        let agents = self.agents.load();
-        let (manifests, runs) = (&agents.manifests, self.runs.all());
+        let rules = self.in_force.now();
+        let (manifests, runs) = (rules.agents.manifests(), self.runs.all());
         let here: Vec<String> = match target {
             // Keys of approvers and of break-glass are not known in one place.
             Target::All | Target::Key(_) => return None,
@@ -20,7 +20,7 @@ impl Road {
             Target::Tool(_) => {
                 let granted = manifests.iter().flat_map(|manifest| &manifest.tools);
                 let granted = granted.map(|grant| grant.name.to_string());
-                self.toolbox.load().names().map(ToString::to_string).chain(granted).collect()
+                rules.toolbox.names().map(ToString::to_string).chain(granted).collect()
             }
             Target::Manifest(_) => {
                 let running = runs.iter().map(|run| run.manifest.digest.prefixed());

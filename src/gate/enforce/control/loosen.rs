@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
+use super::Control;
 use super::obey::reporting;
 use crate::approval::Signed;
 use crate::approval::order::{Loosening, Previous};
@@ -44,7 +45,6 @@ pub trait Releaser: Send + Sync + std::fmt::Debug {
 /// What is needed to judge an order that loosens.
 #[derive(Debug, Default)]
 pub(super) struct Release {
-    releaser: RwLock<Option<Arc<dyn Releaser>>>,
     digests: Mutex<BTreeMap<u64, Digest>>,
     /// Statements that were obeyed, by the number of their row: each is good for one.
     used: Mutex<BTreeMap<Digest, u64>>,
@@ -79,25 +79,20 @@ fn refused(detail: &str, message: impl Into<String>) -> Refused {
     Refused { detail: detail.to_owned(), message: message.into() }
 }
 
-impl Road {
-    /// From now on, orders that take back a stop hold as this says; with nobody to say it, none does.
-    pub fn trust_operators(&self, releaser: Option<Arc<dyn Releaser>>) {
-        *self.control.release.releaser.write() = releaser;
-    }
-
-    async fn loosening(&self, row: &Row, signed: &Signed) -> Result<(Loosening, Target), Refused> {
-        let releaser = self.control.release.releaser.read().clone();
-        let releaser = releaser.ok_or_else(|| {
-            let message = "no list says who the operators are: set `approvals.signers`, and give \
-                           operators' keys the role `operator` and the namespace `wicketgate-order`";
-            refused("order.none", message)
-        })?;
+impl Control {
+    /// The order of a row that takes back a stop, if it holds.
+    async fn loosening(
+        &self,
+        releaser: &dyn Releaser,
+        row: &Row,
+        signed: &Signed,
+    ) -> Result<(Loosening, Target), Refused> {
         releaser.ready().await?;
         let order = releaser.loosens(signed, self.clock.now())?;
         let said = order.statement();
         let target = Target::parse(&said.target, &said.name);
         let target = target.ok_or_else(|| refused("order.target", "no such kind of target"))?;
-        let release = &self.control.release;
+        let release = &self.release;
         if !release.has(said.previous) || said.previous.seq >= row.seq {
             let message = "the statement speaks after an order that this gate did not read so, or long ago: sign it again";
             return Err(refused("order.previous", message));
@@ -108,11 +103,37 @@ impl Road {
         Ok((order, target))
     }
 
+    /// An order that loosens and does not hold: somebody who can write the list is no operator.
+    async fn refuse_row(&self, row: &Row, signed: &Signed, why: &Refused) {
+        let Refused { detail, message } = why;
+        self.metrics.order_refused();
+        tracing::error!(order = row.seq, subject = %row.given.subject, %detail, %message, "REFUSED: an order to take back a stop");
+        let entry = Written::bare(Draft::of(ControlRefused {
+            auth: Text::clip(&row.given.auth, 64),
+            code: detail.as_str().into(),
+            message: Text::clip(message, 1024),
+            seq: row.seq.into(),
+            statement: Text::clip(&signed.statement, 4096),
+            subject: Text::clip(&row.given.subject, 256),
+        }));
+        let done =
+            [("error", Json::from(message.as_str())), ("detail", Json::from(detail.as_str()))];
+        if self.ledger.owe(entry).await.is_ok() {
+            self.report(row.seq, Json::object(done)).await;
+        }
+    }
+}
+
+impl Road {
     /// Obeys an order to take back a stop, once it is on the books; else puts on the books that it was refused.
     pub(super) async fn loosen_row(self: &Arc<Self>, row: &Row, signed: &Signed) {
-        let (order, target) = match self.loosening(row, signed).await {
+        let loosening = match self.holds.releaser() {
+            Ok(releaser) => self.control.loosening(&*releaser, row, signed).await,
+            Err(none) => Err(none),
+        };
+        let (order, target) = match loosening {
             Ok(order) => order,
-            Err(why) => return self.refuse_row(row, signed, &why).await,
+            Err(why) => return self.control.refuse_row(row, signed, &why).await,
         };
         let unknown = self.unknown(&target);
         let said = order.statement();
@@ -135,32 +156,12 @@ impl Road {
         let entry = Written::bare(Draft::of(applied.clone()));
         // Without an entry nothing was done that could be told.
         if self.ledger.owe(entry).await.is_ok() {
-            self.control.switches.write().lift(&order, &target);
+            self.control.commands.stops.write().lift(&order, &target);
             // What the gate itself suspended has no number; one that was signed long ago is not about it.
             if said.at.plus(FORGIVES_WITHIN) > self.clock.now() {
                 self.forgive(&target);
             }
-            self.reported(row.seq, reporting(&applied, unknown)).await;
-        }
-    }
-
-    /// An order that loosens and does not hold: somebody who can write the list is no operator.
-    async fn refuse_row(self: &Arc<Self>, row: &Row, signed: &Signed, why: &Refused) {
-        let Refused { detail, message } = why;
-        self.metrics.order_refused();
-        tracing::error!(order = row.seq, subject = %row.given.subject, %detail, %message, "REFUSED: an order to take back a stop");
-        let entry = Written::bare(Draft::of(ControlRefused {
-            auth: Text::clip(&row.given.auth, 64),
-            code: detail.as_str().into(),
-            message: Text::clip(message, 1024),
-            seq: row.seq.into(),
-            statement: Text::clip(&signed.statement, 4096),
-            subject: Text::clip(&row.given.subject, 256),
-        }));
-        let done =
-            [("error", Json::from(message.as_str())), ("detail", Json::from(detail.as_str()))];
-        if self.ledger.owe(entry).await.is_ok() {
-            self.reported(row.seq, Json::object(done)).await;
+            self.control.report(row.seq, reporting(&applied, unknown)).await;
         }
     }
 }

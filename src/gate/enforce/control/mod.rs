@@ -3,31 +3,35 @@
 //! Orders come from the numbered list (`watch`) and from one local file (`file`) that works with everything
 //! else down. `Switches` is what is stopped now; `obey` is what an order does to calls on the road.
 
-use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::Road;
 use super::amend::Amender;
+use super::canary::Trust;
+use super::posture::Postures;
 use super::run::Run;
-use crate::control::Target;
+use super::tasks::Tasks;
+use super::{Parts, Road};
+use crate::clock::Clock;
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::id::ToolName;
-use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
+use crate::ledger::Ledger;
+use crate::telemetry::metrics::Metrics;
 use crate::tool::Cancel;
 use file::SwitchFile;
 pub use glass::Breaker;
 use glass::Glass;
 use loosen::Release;
 pub use loosen::Releaser;
-use switches::{About, Switches};
+use switches::About;
+pub use switches::Stops;
 use watch::Progress;
-pub use watch::{Follow, Told};
+pub use watch::{Backlog, Follow, Told};
 
 mod file;
 mod glass;
@@ -42,65 +46,108 @@ const FRESH: Duration = Duration::from_secs(5);
 /// How old it may be before the gate says that it is not ready: who reads the list reads the ledger's storage.
 const HEARD: Duration = Duration::from_millis(1500);
 
-/// What this gate knows of its operators' will.
-pub(super) struct Control {
-    switches: RwLock<Switches>,
+/// How operators reach this gate, and what they may do here.
+#[derive(Clone, Debug, Default)]
+pub struct Commands {
+    /// What they have stopped: shared with those who check signatures.
+    pub stops: Arc<Stops>,
+    /// The list of orders that is followed, if one is.
+    pub follow: Option<Follow>,
+    /// Who checks break-glass statements. Without it nothing opens.
+    pub breaker: Option<Arc<dyn Breaker>>,
+    /// Who decides about amendments of the policy, where they are required.
+    pub amender: Option<Arc<dyn Amender>>,
+}
+
+/// What operators want of this gate, and what it knows of itself.
+pub struct Control {
+    commands: Commands,
     glass: Glass,
     release: Release,
     file: Option<SwitchFile>,
-    follow: OnceLock<Follow>,
-    /// When the last look at the list that was answered began, monotonic.
+    /// When the last look at the list that was answered began, monotonic. None before the first.
     read: Mutex<Option<Duration>>,
     progress: Mutex<Progress>,
     wake: Notify,
-    /// Who signed the bundle in force, and how many of them must have.
-    bundle: RwLock<(Vec<String>, usize)>,
-    /// Who decides about amendments of the policy.
-    pub(super) amender: OnceLock<Arc<dyn Amender>>,
+    /// Whether the gate passes its own test.
+    pub(super) canary: Trust,
+    /// What agents found of ways past the gate.
+    pub(super) posture: Postures,
+    ledger: Ledger,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    tasks: Tasks,
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Control").field("commands", &self.commands).finish_non_exhaustive()
+    }
 }
 
 impl Control {
-    pub fn new(switch_file: Option<PathBuf>) -> Self {
+    /// No order was read yet.
+    pub(super) fn new(parts: &Parts, tasks: &Tasks) -> Self {
+        let settings = &parts.settings;
         Self {
-            switches: RwLock::default(),
+            commands: parts.commands.clone(),
             glass: Glass::default(),
             release: Release::default(),
-            file: switch_file.map(SwitchFile::at),
-            follow: OnceLock::new(),
+            file: settings.switch_file.clone().map(SwitchFile::at),
             read: Mutex::new(None),
             progress: Mutex::default(),
             wake: Notify::new(),
-            bundle: RwLock::default(),
-            amender: OnceLock::new(),
+            canary: Trust::new(settings.self_test),
+            posture: Postures::new(settings.isolation.clone(), &parts.clock),
+            ledger: parts.ledger.clone(),
+            clock: Arc::clone(&parts.clock),
+            metrics: Arc::clone(&parts.metrics),
+            tasks: tasks.clone(),
         }
     }
 
-    /// Whether the bundle in force has too few signatures without this key.
-    fn bundle_falls_with(&self, target: &Target) -> bool {
-        let Target::Key(key) = target else { return false };
-        let bundle = self.bundle.read();
-        let (signers, needed) = &*bundle;
-        signers.contains(key) && signers.iter().filter(|signer| *signer != key).count() < *needed
-    }
-
-    /// Whether too few of those who signed the bundle in force are still trusted.
-    fn bundle_fell(&self, now: Timestamp) -> bool {
-        let bundle = self.bundle.read();
-        let (signers, needed) = &*bundle;
-        let switches = self.switches.read();
-        *needed > 0 && signers.iter().filter(|key| !switches.key(key, now)).count() < *needed
-    }
-
     /// How long the list was not read, if that is too long. A gate without a list never is.
-    pub(super) fn stale(&self, now: Duration) -> Option<Duration> {
-        self.unread(now).filter(|age| *age > FRESH)
+    pub(super) fn stale(&self) -> Option<Duration> {
+        self.unread().filter(|age| *age > FRESH)
     }
 
-    /// How long the list was not read. A gate without a list reads none.
-    fn unread(&self, now: Duration) -> Option<Duration> {
-        self.follow.get()?;
-        let read = (*self.read.lock()).unwrap_or_default();
-        Some(now.saturating_sub(read))
+    /// How long the list was not read. A gate that follows none, or has not read it once, reads none.
+    fn unread(&self) -> Option<Duration> {
+        let read = (*self.read.lock())?;
+        Some(self.clock.monotonic().saturating_sub(read))
+    }
+
+    /// Whether an order takes trust away from this key: of an approver, of who signs manifests or bundles.
+    #[must_use]
+    pub fn is_key_stopped(&self, key: &str) -> bool {
+        self.commands.stops.has_key(key, self.clock.now())
+    }
+
+    /// What keeps the gate from doing all its work, because of its operators.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<String> {
+        let silent = self.unread().filter(|age| *age > HEARD);
+        let told = silent.map(|age| {
+            let stale = if age > FRESH { ": T2 and T3 calls are not taken" } else { "" };
+            format!("control: operators' orders were not read for {} s{stale}", age.as_secs())
+        });
+        told.into_iter().collect()
+    }
+
+    /// What keeps the gate from being ready, because of its own test.
+    #[must_use]
+    pub fn self_test_reasons(&self) -> Vec<String> {
+        self.canary.reasons()
+    }
+
+    /// What operators have stopped, for people.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = self.commands.stops.read().notes(self.clock.now());
+        let file = self.file.as_ref();
+        notes.extend(file.and_then(|file| file.note(self.clock.monotonic())));
+        notes.extend(self.glass_notes());
+        notes
     }
 }
 
@@ -140,48 +187,18 @@ impl Road {
 
     fn standing(&self, about: &About<'_>) -> Option<Reason> {
         let needed = self.settings.manifest_threshold;
-        let found = self.control.switches.read().against(about, needed, self.clock.now());
+        let (stops, now) = (&self.control.commands.stops, self.clock.now());
+        let found = stops.read().against(about, needed, now);
         if let Some(stop) = found {
             return Some(refusal(stop.detail, stop.message(), stop.kind));
         }
-        if self.control.bundle_fell(self.clock.now()) {
+        let rules = self.in_force.now();
+        if rules.policy.as_ref().is_some_and(|policy| policy.has_fallen(stops, now)) {
             let message = "an operator has revoked a key that signed the policy in force";
             return Some(refusal("revoked", message.to_owned(), "key"));
         }
         let file = self.control.file.as_ref()?;
         let why = file.against(about, self.clock.monotonic())?;
         Some(refusal("switch_file", why, "switch_file"))
-    }
-
-    /// Notes who signed the bundle in force, and how many signatures it needs.
-    pub fn bundle_signed_by(&self, signers: Vec<String>, needed: usize) {
-        *self.control.bundle.write() = (signers, needed);
-    }
-
-    /// Whether an order takes trust away from this key: of an approver, of who signs manifests or bundles.
-    #[must_use]
-    pub fn is_key_stopped(&self, key: &str) -> bool {
-        self.control.switches.read().key(key, self.clock.now())
-    }
-
-    /// What keeps the gate from doing all its work, because of its operators.
-    #[must_use]
-    pub fn control_reasons(&self) -> Vec<String> {
-        let silent = self.control.unread(self.clock.monotonic()).filter(|age| *age > HEARD);
-        let told = silent.map(|age| {
-            let stale = if age > FRESH { ": T2 and T3 calls are not taken" } else { "" };
-            format!("control: operators' orders were not read for {} s{stale}", age.as_secs())
-        });
-        told.into_iter().collect()
-    }
-
-    /// What operators have stopped, for people.
-    #[must_use]
-    pub fn control_notes(&self) -> Vec<String> {
-        let mut notes = self.control.switches.read().notes(self.clock.now());
-        let file = self.control.file.as_ref();
-        notes.extend(file.and_then(|file| file.note(self.clock.monotonic())));
-        notes.extend(self.glass_notes());
-        notes
     }
 }

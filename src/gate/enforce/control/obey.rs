@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use super::Control;
 use super::switches::About;
 use crate::approval::Signed;
 use crate::control::{Action, Order, Report, Row, Target};
@@ -19,8 +20,8 @@ use crate::enforce::Road;
 use crate::enforce::answer::Answer;
 use crate::enforce::modify::Other;
 use crate::enforce::run::{Place, Run, Waiting};
+use crate::ledger;
 use crate::ledger::drafts::Written;
-use crate::ledger::{self, closing};
 use crate::record::control::{ControlApplied, How, LeftCall, StoppedCall};
 use crate::record::{Draft, TaggedDigest, Text};
 use crate::tool::{self, Cancel};
@@ -148,7 +149,7 @@ impl Road {
     pub(super) async fn obey(self: &Arc<Self>, row: Row) {
         self.control.release.saw(&row);
         if let Some(Order::Switch { action, target }) = &row.order {
-            self.control.switches.write().stop(&row, *action, target);
+            self.control.commands.stops.write().stop(&row, *action, target);
         }
         self.carry_out(row).await;
     }
@@ -160,7 +161,7 @@ impl Road {
         match &row.order {
             None => {
                 let done = error("this build does not know the order");
-                self.tasks.spawn(async move { road.reported(row.seq, done).await });
+                self.tasks.spawn(async move { road.control.report(row.seq, done).await });
             }
             Some(Order::Switch { action: Action::Reinstate, .. }) => {
                 // Nobody signed it.
@@ -181,7 +182,7 @@ impl Road {
                     let done = road.finish(Some(&row), (action, &target), reach).await;
                     // Without an entry nothing was done that could be told.
                     if let Ok(done) = done {
-                        road.reported(row.seq, reporting(&done, unknown)).await;
+                        road.control.report(row.seq, reporting(&done, unknown)).await;
                     }
                 });
             }
@@ -191,7 +192,7 @@ impl Road {
             Some(Order::Propose { .. } | Order::Publish { .. } | Order::Activate { .. }) => {
                 self.tasks.spawn(async move {
                     let done = road.amend(&row).await;
-                    road.reported(row.seq, done).await;
+                    road.control.report(row.seq, done).await;
                 });
             }
             Some(Order::Word { .. } | Order::Modify { .. }) => {
@@ -199,7 +200,7 @@ impl Road {
                     // A call of another gate is that gate's business.
                     let done = road.approval_row(&row).await;
                     let done = done.unwrap_or_else(|| Json::object::<&str>([]));
-                    road.reported(row.seq, done).await;
+                    road.control.report(row.seq, done).await;
                 });
             }
         }
@@ -244,7 +245,9 @@ impl Road {
         let needed = self.settings.manifest_threshold;
         let tool = if let Target::Tool(tool) = target { Some(tool) } else { None };
         // A tool, or the policy in force, is that of every run; only the calls are stopped then.
-        let of_all = tool.is_some() || self.control.bundle_falls_with(target);
+        let rules = self.in_force.now();
+        let falls = rules.policy.as_ref().is_some_and(|policy| policy.falls_with(target));
+        let of_all = tool.is_some() || falls;
         for run in self.runs.all() {
             let mine = About::run(&run).is(target, needed);
             if mine || of_all {
@@ -265,9 +268,8 @@ impl Road {
         let Reach { mut calls, held, runs, spared } = reach;
         let mut ending = Vec::new();
         for (run, call) in held {
-            let (road, id, of) = (Arc::clone(self), call.clone(), run.id);
-            let unheld = self.tasks.spawn(async move { road.unhold(&run, &id).await });
-            ending.push((of, call, unheld));
+            let unheld = self.holds.stop(&run, &call, tool::STOPPED);
+            ending.push((run.id, call, unheld));
         }
         let mut came = Came { spared, ..Came::default() };
         for caught in &mut calls {
@@ -290,7 +292,7 @@ impl Road {
                 came.sealed.saturating_add(usize::from(timeout_at(end, run).await.is_ok()));
         }
         // What was decided before the order stands before it in the books.
-        drop(timeout_at(end, self.turn.write()).await);
+        drop(timeout_at(end, self.in_force.replacing()).await);
         // The file has no number.
         let seq = row.map_or(0, |row| row.seq);
         let applied = named_by(row, came.applied(seq, action, target));
@@ -298,31 +300,34 @@ impl Road {
         self.ledger.owe(entry).await.map(|_| applied)
     }
 
-    /// Ends a held call; false if it ended otherwise in the same moment.
-    async fn unhold(&self, run: &Arc<Run>, call: &CallId) -> bool {
-        let ended = closing::held_ended(run.id, call, false, tool::STOPPED);
-        let ended = self.ledger.owe(ended).await.is_ok();
-        run.unheld(call);
-        ended
+    /// What became of a row that amends the policy.
+    async fn amend(self: &Arc<Self>, row: &Row) -> Json {
+        match &self.control.commands.amender {
+            Some(amender) => amender.amend(self, row).await,
+            None => Json::object([
+                ("error", Json::from("`policy.amendments` is off at this gate")),
+                ("code", Json::from("amendment.off")),
+            ]),
+        }
     }
+}
 
+impl Control {
     /// Tells the list what was done, for as long as it takes or until the gate stops.
-    pub(super) async fn reported(&self, seq: u64, done: Json) {
-        let Some(follow) = self.control.follow.get() else { return };
+    pub(super) async fn report(&self, seq: u64, done: Json) {
+        let Some(follow) = &self.commands.follow else { return };
         let (origin, at) = (follow.origin.clone(), self.clock.now());
         let report = Report { seq, origin, at, done };
         let mut pause = Duration::from_millis(50);
         while let Err(error) = follow.orders.report(&report).await {
             tracing::warn!(order = seq, %error, "what was done could not be reported yet");
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return,
-                () = tokio::time::sleep(pause) => {}
+            if !self.tasks.pause(pause).await {
+                return;
             }
             pause = pause.saturating_mul(2).min(Duration::from_secs(1));
         }
-        self.control.progress.lock().end(seq);
-        self.control.wake.notify_one();
+        self.progress.lock().end(seq);
+        self.wake.notify_one();
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
 use crate::approval::order::Loosening;
 use crate::control::{Action, Row, Target};
 use crate::domain::id::{RunId, ToolName};
@@ -99,7 +101,27 @@ impl Standing {
     }
 }
 
-/// What is stopped.
+/// What operators have stopped.
+#[derive(Debug, Default)]
+pub struct Stops(RwLock<Switches>);
+
+impl Stops {
+    /// Whether an order takes trust away from this key: of an approver, of who signs manifests or bundles.
+    #[must_use]
+    pub fn has_key(&self, key: &str, now: Timestamp) -> bool {
+        self.read().key(key, now)
+    }
+
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Switches> {
+        self.0.read()
+    }
+
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, Switches> {
+        self.0.write()
+    }
+}
+
+/// The stops themselves.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Switches {
     stops: BTreeMap<Target, Vec<Stop>>,

@@ -59,9 +59,12 @@ pub(super) struct Progress {
     seen: u64,
     /// Rows that were taken up and are not reported yet.
     open: BTreeSet<u64>,
-    /// Rows that came while this gate was away: their switches are set, their calls are not stopped yet.
-    owed: Vec<Row>,
 }
+
+/// Orders that came while this gate was away: what they stop is stopped, their calls are not yet.
+#[derive(Debug, Default)]
+#[must_use = "an order that is not obeyed"]
+pub struct Backlog(Vec<Row>);
 
 impl Progress {
     pub fn begin(&mut self, seq: u64) {
@@ -75,7 +78,12 @@ impl Progress {
 
     /// Every row up to this one is obeyed and reported.
     fn obeyed(&self) -> u64 {
-        let owed = self.owed.first().map(|row| row.seq);
+        self.obeyed_but(&[])
+    }
+
+    /// The same while these are still to be obeyed.
+    fn obeyed_but(&self, owed: &[Row]) -> u64 {
+        let owed = owed.first().map(|row| row.seq);
         let first = self.open.first().copied().into_iter().chain(owed).min();
         first.map_or(self.seen, |first| first.saturating_sub(1))
     }
@@ -110,41 +118,41 @@ impl Control {
     fn heard(&self, began: Duration) {
         *self.read.lock() = Some(began);
     }
-}
 
-impl Road {
     /// Reads the whole list from its first row, so that what was stopped stays stopped over a restart, and
-    /// shows that this gate is there. To be done before the gate takes any call.
+    /// shows that this gate is there. What has to be obeyed still is for [`Road::resume`], before the gate takes any
+    /// call.
     ///
     /// # Errors
     /// The list cannot be read: nothing is known, and nothing changed.
-    pub async fn rebuild(&self, follow: &Follow) -> Result<(), StoreError> {
+    pub async fn rebuild(&self) -> Result<Backlog, StoreError> {
+        let Some(follow) = &self.commands.follow else { return Ok(Backlog::default()) };
         let (began, orders) = (self.clock.monotonic(), &follow.orders);
         let shown = orders.shown().await?;
-        shown.iter().for_each(|gate| self.control.glass.saw(gate.at));
+        shown.iter().for_each(|gate| self.glass.saw(gate.at));
         let before = shown.into_iter().find(|gate| gate.origin == follow.origin);
         let (mut switches, mut recorded) = self.on_the_books().await?;
         self.compare(follow, &mut recorded).await?;
         let mut progress = Progress::default();
-        let (mut obeyed, mut last) = (Vec::new(), None);
+        let (mut obeyed, mut unseen, mut last) = (Vec::new(), Vec::new(), None);
         loop {
             let rows = orders.since(progress.seen, PAGE).await?;
             let full = rows.len() >= PAGE;
             for row in rows {
                 progress.seen = row.seq;
                 last = Some(row.clone());
-                self.control.glass.saw(row.at);
-                self.control.release.saw(&row);
+                self.glass.saw(row.at);
+                self.release.saw(&row);
                 if let Some(Order::Switch { action, target }) = &row.order
                     && !recorded.has(&row)
                 {
                     switches.stop(&row, *action, target);
                 }
-                self.control.glass.remember_stop(&row);
+                self.glass.remember_stop(&row);
                 // WHY: a gate that is new opens nothing either before that is on its own books.
                 let new = (before.is_none() && is_glass(&row)) || loosens(&row, &recorded);
                 if new || before.as_ref().is_some_and(|before| before.seq < row.seq) {
-                    progress.owed.push(row);
+                    unseen.push(row);
                 } else {
                     obeyed.push(row);
                 }
@@ -154,7 +162,7 @@ impl Road {
             }
         }
         let mut owed = Vec::new();
-        for row in std::mem::take(&mut progress.owed) {
+        for row in unseen {
             let reports = orders.reports(row.seq).await?;
             if reports.iter().any(|report| report.origin == follow.origin) {
                 obeyed.push(row);
@@ -162,23 +170,21 @@ impl Road {
                 owed.push(row);
             }
         }
-        progress.owed = owed;
         let presence = Presence {
             origin: follow.origin.clone(),
             writer: follow.writer.clone(),
             at: self.clock.now(),
-            seq: progress.obeyed(),
+            seq: progress.obeyed_but(&owed),
             state: Json::object([("ready", Json::from(false))]),
         };
         orders.show(&presence).await?;
         self.put_standing(last.as_ref(), &switches).await?;
-        *self.control.switches.write() = switches;
+        *self.commands.stops.write() = switches;
         obeyed.sort_by_key(|row| row.seq);
-        obeyed.iter().for_each(|row| self.control.glass.remember(row));
-        *self.control.progress.lock() = progress;
-        self.control.heard(began);
-        drop(self.control.follow.set(follow.clone()));
-        Ok(())
+        obeyed.iter().for_each(|row| self.glass.remember(row));
+        *self.progress.lock() = progress;
+        self.heard(began);
+        Ok(Backlog(owed))
     }
 
     /// What stands by this gate's own books, and which rows they speak of.
@@ -193,7 +199,7 @@ impl Road {
                 None => {}
             }
             let statement = applied.statement.as_deref();
-            statement.map(|statement| self.control.release.uses(statement, seq));
+            statement.map(|statement| self.release.uses(statement, seq));
             switches.take_up(&applied);
         }
         Ok((switches, recorded))
@@ -241,11 +247,19 @@ impl Road {
         }
     }
 
+    fn presence(&self, follow: &Follow, state: Json) -> Presence {
+        let (origin, writer) = (follow.origin.clone(), follow.writer.clone());
+        let seq = self.progress.lock().obeyed();
+        Presence { origin, writer, at: self.clock.now(), seq, state }
+    }
+}
+
+impl Road {
     /// Obeys what came while this gate was away. To be done once the runs of the last life are known, and
     /// before any call is taken.
-    pub async fn catch_up(self: &Arc<Self>) {
-        self.reopen_glass();
-        let owed = std::mem::take(&mut self.control.progress.lock().owed);
+    pub(in crate::enforce) async fn catch_up(self: &Arc<Self>, Backlog(owed): Backlog) {
+        self.control.reopen_glass();
+        self.release_held();
         // All at once, so that none of them counts as obeyed before it is.
         owed.iter().for_each(|row| self.control.progress.lock().begin(row.seq));
         for row in owed {
@@ -264,7 +278,7 @@ impl Road {
     }
 
     async fn follow_list(self: &Arc<Self>, until: &CancellationToken) {
-        let Some(follow) = self.control.follow.get() else { return };
+        let Some(follow) = &self.control.commands.follow else { return };
         let (mut failing, mut shown) = (false, None);
         loop {
             let looked = self.look(follow).await;
@@ -292,7 +306,7 @@ impl Road {
         let (_, in_flight) = self.load();
         if in_flight == 0 {
             let state = Json::object([(ENDED, Json::from(true))]);
-            drop(follow.orders.show(&self.presence(follow, state)).await);
+            drop(follow.orders.show(&self.control.presence(follow, state)).await);
         }
     }
 
@@ -320,7 +334,7 @@ impl Road {
             ("held", number(held)),
         ];
         state.extend((follow.told)());
-        let presence = self.presence(follow, Json::object(state));
+        let presence = self.control.presence(follow, Json::object(state));
         let now = self.clock.monotonic();
         let due = match last {
             None => true,
@@ -334,12 +348,6 @@ impl Road {
         if due && follow.orders.show(&presence).await.is_ok() {
             *last = Some((now, presence));
         }
-    }
-
-    fn presence(&self, follow: &Follow, state: Json) -> Presence {
-        let (origin, writer) = (follow.origin.clone(), follow.writer.clone());
-        let seq = self.control.progress.lock().obeyed();
-        Presence { origin, writer, at: self.clock.now(), seq, state }
     }
 
     /// Stops what is on the road when the file begins to stop it. Decisions ask the file themselves.

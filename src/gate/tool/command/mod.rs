@@ -22,7 +22,7 @@ use self::output::{Output, read};
 pub(super) use self::probe::probe;
 use super::ToolExecutor;
 use super::sandbox::{
-    self, Cgroups, Leaf, Levels, Places, Plan, Report, Scratch, WORKSPACE, Workspaces,
+    self, Cgroups, Leaf, LevelError, Levels, Places, Plan, Report, Scratch, WORKSPACE, Workspaces,
 };
 use crate::catalog::command::{Command as Binding, Program, Workspace, argv};
 use crate::domain::call::ToolCall;
@@ -99,7 +99,7 @@ impl Command {
         bytes_max: u64,
         levels: &Levels,
         (workspaces, places): (&Arc<Workspaces>, &Arc<Places>),
-    ) -> Result<Self, String> {
+    ) -> Result<Self, LevelError> {
         levels.meet(binding.demand())?;
         let cgroups = levels.cgroups().ok();
         let name = binding.program.path.to_string_lossy().into_owned();

@@ -38,7 +38,7 @@ fn sandbox(level: Level, levels: &Levels) -> Point {
                     "let the gate's user make user namespaces, or demand `sandbox: S1` of the command"
                 }
             };
-            Point::wrong(what, State::Unavailable, why, todo)
+            Point::wrong(what, State::Unavailable, why.to_string(), todo)
         }
     }
 }
@@ -53,7 +53,7 @@ fn cgroups(demanded: bool, levels: &Levels) -> Point {
         Err(why) if demanded => {
             let todo =
                 "give the gate a group it may make groups in, or take `cgroup: required` out";
-            Point::wrong(what, State::Unavailable, why, todo)
+            Point::wrong(what, State::Unavailable, why.to_string(), todo)
         }
         Err(why) => {
             let found = format!("{why}; limits hold for each process");

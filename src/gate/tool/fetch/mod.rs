@@ -5,6 +5,7 @@
 //! decision and its own entry. Nothing of the gate's goes along: no run, no trace, no proxy, and a
 //! credential only to the one origin it was pinned to.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +13,14 @@ use async_trait::async_trait;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use serde::Deserialize;
 
-use super::http::{failed, headers_of, not_connected, sources};
-use super::net::{Client, Clients, Pace, Resolve, SendError, Trust, Unread, is_encoded, whole};
+use super::http::{RequestError, failed, headers_of, not_connected, sources};
+use super::net::{
+    self, Client, Clients, Pace, Resolve, SendError, Trust, Unread, is_encoded, whole,
+};
 use super::probe::{self, Point, State};
+use super::shape::{self, Value, lenient};
 use super::{ToolExecutor, content};
 use crate::catalog::binding::{self, Credential};
 use crate::catalog::fetch::{Denied, HostPattern};
@@ -56,6 +61,27 @@ struct Ready {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
+#[derive(Default, Deserialize)]
+struct Args {
+    #[serde(default, deserialize_with = "lenient")]
+    url: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    method: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    headers: Option<BTreeMap<String, Value>>,
+}
+
+/// Why this tool may not be asked for what an answer redirects to.
+#[derive(Debug, thiserror::Error)]
+enum Redirect {
+    #[error("the answer redirects to no url")]
+    NoText,
+    #[error("the answer redirects to `{place}`, which is refused: {why}")]
+    NoUrl { place: String, why: web_url::Fault },
+    #[error("the answer redirects to `{place}`, which is refused: {}", why.message)]
+    Denied { place: String, why: Denied },
+}
+
 impl Fetch {
     /// Connects to nothing.
     ///
@@ -65,7 +91,7 @@ impl Fetch {
         mut rule: binding::Fetch,
         result_bytes_max: u64,
         resolve: Arc<dyn Resolve>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, net::Error> {
         let trust = Trust::of(rule.ca.as_deref())?;
         rule.ca = None;
         let entrusted = rule.credentials.iter().map(|(origin, _)| origin.clone()).collect();
@@ -75,7 +101,8 @@ impl Fetch {
 
     /// The request these arguments ask for, or everything that stands against it.
     fn read(&self, args: &Json) -> Result<Ready, Vec<Denied>> {
-        let text = args.get("url").and_then(Json::as_str).unwrap_or_default();
+        let args = shape::read::<Args>(args).unwrap_or_default();
+        let text = args.url.as_deref().unwrap_or_default();
         let (mut denied, url) = match WebUrl::parse(text) {
             Ok(url) => (self.rule.denials(&url), Some(url)),
             Err(fault) => {
@@ -86,8 +113,8 @@ impl Fetch {
                 ([said].into_iter().chain(inside).collect(), None)
             }
         };
-        let method = self.method(args).map_err(|why| denied.push(why)).ok();
-        let headers = self.headers(args).map_err(|why| denied.push(why)).ok();
+        let method = self.method(&args).map_err(|why| denied.push(why)).ok();
+        let headers = self.headers(&args).map_err(|why| denied.push(why)).ok();
         match (url, method, headers) {
             (Some(url), Some(method), Some(headers)) if denied.is_empty() => {
                 Ok(Ready { url, method, headers })
@@ -96,8 +123,8 @@ impl Fetch {
         }
     }
 
-    fn method(&self, args: &Json) -> Result<Method, Denied> {
-        let asked = args.get("method").and_then(Json::as_str).unwrap_or("GET");
+    fn method(&self, args: &Args) -> Result<Method, Denied> {
+        let asked = args.method.as_deref().unwrap_or("GET");
         let found = self.rule.methods.iter().find(|method| method.as_str() == asked);
         found.cloned().ok_or_else(|| Denied {
             detail: "fetch.method",
@@ -105,13 +132,10 @@ impl Fetch {
         })
     }
 
-    fn headers(&self, args: &Json) -> Result<Vec<(HeaderName, HeaderValue)>, Denied> {
+    fn headers(&self, args: &Args) -> Result<Vec<(HeaderName, HeaderValue)>, Denied> {
         let denied = |message: String| Denied { detail: "fetch.header", message };
-        let Some(given) = args.get("headers").and_then(Json::as_object) else {
-            return Ok(Vec::new());
-        };
         let mut out: Vec<(HeaderName, HeaderValue)> = Vec::new();
-        for (name, value) in given {
+        for (name, Value(value)) in args.headers.iter().flatten() {
             let known = HeaderName::from_bytes(name.as_bytes())
                 .ok()
                 .filter(|name| self.rule.headers_allowed.contains(name));
@@ -134,10 +158,10 @@ impl Fetch {
         Ok(out)
     }
 
-    fn request(&self, ready: &Ready) -> Result<http::Request<Full<Bytes>>, String> {
+    fn request(&self, ready: &Ready) -> Result<http::Request<Full<Bytes>>, RequestError> {
         let mut request = http::Request::new(Full::new(Bytes::new()));
         *request.method_mut() = ready.method.clone();
-        *request.uri_mut() = ready.url.to_string().parse().map_err(|_| "no uri".to_owned())?;
+        *request.uri_mut() = ready.url.to_string().parse().map_err(|_| RequestError::Uri)?;
         let headers = request.headers_mut();
         headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(header::USER_AGENT, HeaderValue::from_static(AGENT));
@@ -160,7 +184,7 @@ impl Fetch {
         };
         let request = match self.request(ready) {
             Ok(request) => request,
-            Err(why) => return failed(FailureClass::Protocol, false, &why),
+            Err(why) => return failed(FailureClass::Protocol, false, &why.to_string()),
         };
         let client = self.clients.of(&ready.url.origin);
         let sent = tokio::time::timeout(PACE.head, client.send(request, fuse)).await;
@@ -183,7 +207,7 @@ impl Fetch {
                     let place = ("redirect", Json::from(url));
                     completed(head.status, [place, self.headers_of(&head.headers)])
                 }
-                Err(why) => failed(FailureClass::Protocol, true, &why),
+                Err(why) => failed(FailureClass::Protocol, true, &why.to_string()),
             };
         }
         if is_encoded(&head.headers) {
@@ -211,15 +235,16 @@ impl Fetch {
     }
 
     /// Where a redirect leads, if this tool may be asked for it.
-    fn leads(&self, from: &WebUrl, location: &HeaderValue) -> Result<String, String> {
-        let text = location.to_str().map_err(|_| "the answer redirects to no url".to_owned())?;
+    fn leads(&self, from: &WebUrl, location: &HeaderValue) -> Result<String, Redirect> {
+        let text = location.to_str().map_err(|_| Redirect::NoText)?;
         let place = from.join(text).unwrap_or_else(|| text.to_owned());
-        let refused =
-            |why: &str| format!("the answer redirects to `{place}`, which is refused: {why}");
-        let url = WebUrl::parse(&place).map_err(|fault| refused(&fault.to_string()))?;
-        match self.rule.denials(&url).first() {
+        let url = match WebUrl::parse(&place) {
+            Ok(url) => url,
+            Err(why) => return Err(Redirect::NoUrl { place, why }),
+        };
+        match self.rule.denials(&url).into_iter().next() {
             None => Ok(url.to_string()),
-            Some(denied) => Err(refused(&denied.message)),
+            Some(why) => Err(Redirect::Denied { place, why }),
         }
     }
 
@@ -274,10 +299,8 @@ pub(super) async fn probe(rule: &binding::Fetch, resolve: &Arc<dyn Resolve>) -> 
     let trust = Trust::of(rule.ca.as_deref());
     for origin in &origins {
         let open = &rule.private_addresses;
-        let client = trust
-            .as_ref()
-            .map(|trust| Client::trusting(origin, open, trust, Arc::clone(resolve)))
-            .map_err(Clone::clone);
+        let client =
+            trust.as_ref().map(|trust| Client::trusting(origin, open, trust, Arc::clone(resolve)));
         points.push(probe::connect(origin, client, None).await);
     }
     let place = |origin: &Origin| format!("{}://{}:{}", origin.scheme(), origin.host, origin.port);

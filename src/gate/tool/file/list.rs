@@ -9,8 +9,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
+use serde::Deserialize;
 
-use super::{Beneath, DIRECTORY, Seen, Use, failed, reason, refused, walk};
+use super::{Beneath, DIRECTORY, Error, Seen, Use, failed, reason, refused, walk};
 use crate::catalog::binding::Listing;
 use crate::catalog::hidden::is_hidden;
 use crate::domain::call::ToolCall;
@@ -22,6 +23,7 @@ use crate::domain::outcome::{Content, FailureClass, Unmasked};
 use crate::judge::prepared::Hold;
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
+use crate::tool::shape::{self, lenient};
 
 /// Names that are looked at for one answer, whatever it may hold.
 const SCANNED_MAX: usize = 65_536;
@@ -66,12 +68,24 @@ enum Stop {
     Unreadable,
 }
 
+#[derive(Deserialize)]
+struct Args {
+    #[serde(default, deserialize_with = "lenient")]
+    path: Option<String>,
+    #[serde(default = "one_level", deserialize_with = "lenient")]
+    depth: Option<u64>,
+}
+
+const fn one_level() -> Option<u64> {
+    Some(1)
+}
+
 impl FileList {
     /// Opens the root. `bytes_max`: of an answer.
     ///
     /// # Errors
     /// A root that cannot be opened, or a kernel without `openat2`.
-    pub fn new(listing: &Listing, bytes_max: u64) -> Result<Self, String> {
+    pub fn new(listing: &Listing, bytes_max: u64) -> Result<Self, Error> {
         let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         Ok(Self {
             beneath: Arc::new(Beneath::open(&listing.root)?),
@@ -82,12 +96,12 @@ impl FileList {
     }
 
     fn look(&self, args: &Json) -> Result<(Effect, Opened), Reason> {
-        let path = args.get("path").and_then(Json::as_str).unwrap_or(".");
-        let path = if path.is_empty() { "." } else { path };
+        let Args { path, depth } = shape::read(args)
+            .map_err(|why| reason("file.depth", format!("the arguments: {why}")))?;
+        let path = path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".");
         if path != "." {
             self.beneath.check(path, Use::Look)?;
         }
-        let depth = args.get("depth").map_or(Some(1), Json::as_u64);
         let depth = depth
             .filter(|depth| (1..=self.depth_max).contains(depth))
             .ok_or_else(|| reason("file.depth", format!("`depth` is 1 to {}", self.depth_max)))?;

@@ -6,7 +6,7 @@
 //! descriptors. There is no second walk that decides anything and no fallback.
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
@@ -41,6 +41,22 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW);
 // Without NOFOLLOW, which answers a link with "no directory": NO_SYMLINKS refuses it as what it is.
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Why nothing beneath a root can be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The root cannot be opened, or the kernel has no `openat2`.
+    #[error("cannot open root `{}`: {source}", path.display())]
+    Root {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: Errno,
+    },
+    /// No tool may look at the path, or it is no plain file.
+    #[error("{}", .0.message)]
+    Refused(Reason),
+}
 
 /// A directory that was opened at start, and what nobody is given beneath it.
 #[derive(Debug)]
@@ -88,9 +104,9 @@ impl Beneath {
     ///
     /// # Errors
     /// A root that cannot be opened, or a kernel without `openat2`.
-    fn open(root: &Root) -> Result<Self, String> {
+    fn open(root: &Root) -> Result<Self, Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let failed = |error: Errno| format!("cannot open root `{}`: {error}", root.path.display());
+        let failed = |source| Error::Root { path: root.path.clone(), source };
         let fd = rustix::fs::open(&root.path, flags, Mode::empty()).map_err(failed)?;
         // Better to refuse to start than to refuse every call.
         rustix::fs::openat2(&fd, ".", flags, Mode::empty(), RESOLVE).map_err(failed)?;
@@ -141,14 +157,11 @@ fn walk(from: &OwnedFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
 ///
 /// # Errors
 /// It is no plain file, is protected, or cannot be read.
-pub fn digest(root: &Root, path: &str) -> Result<Option<Digest>, String> {
+pub fn digest(root: &Root, path: &str) -> Result<Option<Digest>, Error> {
     let beneath = Beneath::open(root)?;
-    let said = |reason: Reason| reason.message;
-    beneath.check(path, Use::Look).map_err(said)?;
-    match write::Before::of(&beneath, &beneath.root, path).map_err(said)? {
-        Some(before) => Ok(Some(before.digest)),
-        None => Ok(None),
-    }
+    beneath.check(path, Use::Look).map_err(Error::Refused)?;
+    let before = write::Before::of(&beneath, &beneath.root, path).map_err(Error::Refused)?;
+    Ok(before.map(|before| before.digest))
 }
 
 /// For an operator: whether the root opens, and whether this process may do there what the tool does.
@@ -159,7 +172,7 @@ pub(super) fn probe(root: &Root, writes: bool) -> Vec<Point> {
         Ok(beneath) => beneath,
         Err(why) => {
             let todo = "make the directory, or name another root";
-            return vec![Point::wrong(what, State::Missing, why, todo)];
+            return vec![Point::wrong(what, State::Missing, why.to_string(), todo)];
         }
     };
     let (wanted, word) = if writes {

@@ -6,8 +6,9 @@ use std::os::fd::OwnedFd;
 
 use async_trait::async_trait;
 use base64::Engine as _;
+use serde::Deserialize;
 
-use super::{Beneath, READ, Seen, Use, failed, is_regular, reason, refused, two_names};
+use super::{Beneath, Error, READ, Seen, Use, failed, is_regular, reason, refused, two_names};
 use crate::catalog::binding::Root;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
@@ -18,6 +19,7 @@ use crate::domain::outcome::{Content, FailureClass, Opaque, Unmasked};
 use crate::judge::prepared::{Hold, Prepared};
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
+use crate::tool::shape::{self, lenient};
 
 /// Bytes of the largest file of which a part may be read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -27,6 +29,14 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 pub struct FileRead {
     beneath: Beneath,
     bytes_max: u64,
+}
+
+#[derive(Deserialize)]
+struct Args {
+    #[serde(default, deserialize_with = "lenient")]
+    path: Option<String>,
+    offset: Option<u64>,
+    length: Option<u64>,
 }
 
 /// An open file as it was judged.
@@ -44,7 +54,7 @@ impl FileRead {
     ///
     /// # Errors
     /// A root that cannot be opened, or a kernel without `openat2`.
-    pub fn new(root: &Root, bytes_max: u64) -> Result<Self, String> {
+    pub fn new(root: &Root, bytes_max: u64) -> Result<Self, Error> {
         Ok(Self { beneath: Beneath::open(root)?, bytes_max })
     }
 
@@ -91,18 +101,12 @@ impl FileRead {
 #[async_trait]
 impl ToolExecutor for FileRead {
     fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
-        let args = call.args();
-        let path = args.get("path").and_then(Json::as_str);
+        let Args { path, offset, length } = shape::read(call.args()).map_err(|why| {
+            vec![reason("file.span", format!("`offset` and `length` are numbers of bytes: {why}"))]
+        })?;
         let path = path.ok_or_else(|| vec![reason("file.path", "`path` is missing")])?;
-        let number = |name: &str| match args.get(name) {
-            None | Some(Json::Null) => Ok(None),
-            Some(value) => value
-                .as_u64()
-                .map(Some)
-                .ok_or_else(|| vec![reason("file.span", format!("`{name}` is a number of bytes"))]),
-        };
-        let span = (number("offset")?.unwrap_or(0), number("length")?);
-        let (effect, opened) = self.look(path, span).map_err(|reason| vec![reason])?;
+        let span = (offset.unwrap_or(0), length);
+        let (effect, opened) = self.look(&path, span).map_err(|reason| vec![reason])?;
         Ok((effect, Box::new(opened)))
     }
 

@@ -41,7 +41,7 @@ impl Fixture {
         self.dir.path().join("root").join(name)
     }
 
-    fn prepare(&self, args: &str) -> Result<Prepared, String> {
+    fn prepare(&self, args: &str) -> Result<Prepared, Reason> {
         let asking = Asking {
             run: RunId::from_random([7; 16]),
             id: CallId::parse("c1").unwrap(),
@@ -63,12 +63,14 @@ impl Fixture {
             cost_micro_usd: None,
             dedupe: None,
         };
-        let (effect, hold) = self.tool.prepare(&call).map_err(|r| r[0].detail.clone())?;
+        let (effect, hold) = self.tool.prepare(&call).map_err(|mut all| all.remove(0))?;
         Ok(Prepared::ready(call, Arc::new(facts), effect, Vec::new(), hold))
     }
 
     fn refusal(&self, path: &str) -> String {
-        self.prepare(&canonical::text(&Json::object([("path", Json::from(path))]))).unwrap_err()
+        self.prepare(&canonical::text(&Json::object([("path", Json::from(path))])))
+            .unwrap_err()
+            .detail
     }
 }
 
@@ -158,8 +160,14 @@ fn what_is_no_plain_file_beneath_the_root_is_refused() {
         assert_eq!(fixture.refusal(path), detail, "{path}");
     }
     assert!(fixture.prepare(r#"{"path":"large","length":10}"#).is_ok());
-    assert_eq!(fixture.prepare(r#"{"path":"sparse","length":10}"#).unwrap_err(), "file.too_large");
-    assert_eq!(fixture.prepare(r#"{"path":"ok.txt","offset":-1}"#).unwrap_err(), "file.span");
+    assert_eq!(
+        fixture.prepare(r#"{"path":"sparse","length":10}"#).unwrap_err().detail,
+        "file.too_large"
+    );
+    assert_eq!(
+        fixture.prepare(r#"{"path":"ok.txt","offset":-1}"#).unwrap_err().detail,
+        "file.span"
+    );
 }
 
 #[tokio::test]

@@ -14,7 +14,9 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::{Beneath, DIRECTORY, READ, Seen, Use, change, failed, is_regular, reason, refused};
+use super::{
+    Beneath, DIRECTORY, Error, READ, Seen, Use, change, failed, is_regular, reason, refused,
+};
 use super::{two_names, walk};
 use crate::catalog::binding::Writing;
 use crate::domain::call::ToolCall;
@@ -113,7 +115,7 @@ impl FileWrite {
     ///
     /// # Errors
     /// A root that cannot be opened, or a kernel without `openat2`.
-    pub fn new(writing: &Writing) -> Result<Self, String> {
+    pub fn new(writing: &Writing) -> Result<Self, Error> {
         let beneath = Arc::new(Beneath::open(&writing.root)?);
         change::sweep(&beneath);
         Ok(Self { beneath, create_parents: writing.create_parents })

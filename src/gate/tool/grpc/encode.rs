@@ -22,14 +22,61 @@ pub(super) const TYPE_URL: &str = "type.googleapis.com/";
 pub(super) struct Unfit {
     /// Where, as a JSON pointer.
     path: String,
-    why: String,
+    why: Misfit,
+}
+
+/// What a value is not, or does not have.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+enum Misfit {
+    #[error("is not a `{0}` in JSON")]
+    Message(String),
+    #[error("is not what the descriptor set calls it")]
+    Wrapper,
+    #[error("is not an object")]
+    Object,
+    #[error("is not a list")]
+    List,
+    #[error("is not a field of `{0}`")]
+    Field(String),
+    #[error("is required")]
+    Required,
+    #[error("excludes `{0}`: give one of them")]
+    OneOf(String),
+    #[error("cannot be the key of a map")]
+    Key,
+    #[error("is out of range, or written in another way")]
+    Spelling,
+    #[error("is not a text")]
+    Text,
+    #[error("is not an integer of 32 bits")]
+    Int32,
+    #[error("is not an integer of 32 bits without a sign")]
+    Uint32,
+    #[error("is not a number in range, `NaN`, `Infinity` or `-Infinity`")]
+    Float,
+    #[error("is not true or false")]
+    Bool,
+    #[error("is not base64 with padding")]
+    Bytes,
+    #[error("is not null")]
+    Null,
+    #[error("is not a name of `{0}`")]
+    Enum(String),
+    #[error("is not `{TYPE_URL}` and a name")]
+    TypeUrl,
+    #[error("is not a type of the descriptor set")]
+    Type,
+    #[error("has other members than `@type` and `value`")]
+    Any,
+}
+
+impl From<Misfit> for Unfit {
+    fn from(why: Misfit) -> Self {
+        Self { path: String::new(), why }
+    }
 }
 
 impl Unfit {
-    fn new(why: impl Into<String>) -> Self {
-        Self { path: String::new(), why: why.into() }
-    }
-
     /// The same, seen from one level above.
     fn below(self, name: &str) -> Self {
         let name: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
@@ -48,7 +95,7 @@ pub(super) fn message(of: &MessageDescriptor, json: &Json) -> Result<DynamicMess
 
 fn read(of: &MessageDescriptor, json: &Json) -> Result<DynamicMessage, Unfit> {
     // The library's error quotes the value, which may be a secret.
-    let unfit = |_error| Unfit::new(format!("is not a `{}` in JSON", of.full_name()));
+    let unfit = |_error| Misfit::Message(of.full_name().to_owned()).into();
     DynamicMessage::deserialize(of.clone(), json.to_serde()).map_err(unfit)
 }
 
@@ -58,7 +105,7 @@ fn check(of: &MessageDescriptor, json: &Json) -> Result<(), Unfit> {
         Some(Known::Any) => any(of, object(json)?),
         Some(Known::Wrapper) => match of.get_field_by_name("value") {
             Some(field) => one(&field.kind(), json),
-            None => Err(Unfit::new("is not what the descriptor set calls it")),
+            None => Err(Misfit::Wrapper.into()),
         },
         // Read here too, so that a refusal names the place.
         Some(
@@ -74,27 +121,26 @@ fn check(of: &MessageDescriptor, json: &Json) -> Result<(), Unfit> {
 }
 
 fn object(json: &Json) -> Result<&BTreeMap<String, Json>, Unfit> {
-    json.as_object().ok_or_else(|| Unfit::new("is not an object"))
+    json.as_object().ok_or_else(|| Misfit::Object.into())
 }
 
 fn fields(of: &MessageDescriptor, members: &BTreeMap<String, Json>) -> Result<(), Unfit> {
     let mut chosen = BTreeMap::new();
     for (name, json) in members {
-        let unknown = || Unfit::new(format!("is not a field of `{}`", of.full_name())).below(name);
+        let unknown = || Unfit::from(Misfit::Field(of.full_name().to_owned())).below(name);
         // The library reads the name in the proto file too.
         let field = of.get_field_by_json_name(name).ok_or_else(unknown)?;
         let oneof = field.containing_oneof();
         if let Some(other) =
             oneof.and_then(|oneof| chosen.insert(oneof.full_name().to_owned(), name))
         {
-            let why = format!("excludes `{other}`: give one of them");
-            return Err(Unfit::new(why).below(name));
+            return Err(Unfit::from(Misfit::OneOf(other.clone())).below(name));
         }
         in_field(&field, json).map_err(|unfit| unfit.below(name))?;
     }
     let absent = |field: &FieldDescriptor| !members.contains_key(field.json_name());
     match of.fields().find(|field| field.is_required() && absent(field)) {
-        Some(missing) => Err(Unfit::new("is required").below(missing.json_name())),
+        Some(missing) => Err(Unfit::from(Misfit::Required).below(missing.json_name())),
         None => Ok(()),
     }
 }
@@ -113,7 +159,7 @@ fn in_field(field: &FieldDescriptor, json: &Json) -> Result<(), Unfit> {
     if !field.is_list() {
         return one(&kind, json);
     }
-    let items = json.as_array().ok_or_else(|| Unfit::new("is not a list"))?;
+    let items = json.as_array().ok_or(Misfit::List)?;
     let mut items = items.iter().enumerate();
     items.try_for_each(|(i, item)| one(&kind, item).map_err(|unfit| unfit.below(&i.to_string())))
 }
@@ -127,7 +173,7 @@ fn key(kind: &Kind, name: &str) -> Result<(), Unfit> {
         Kind::Bool => exact::<bool>(name),
         Kind::String => Ok(()),
         Kind::Double | Kind::Float | Kind::Bytes | Kind::Message(_) | Kind::Enum(_) => {
-            Err(Unfit::new("cannot be the key of a map"))
+            Err(Misfit::Key.into())
         }
     }
 }
@@ -135,24 +181,24 @@ fn key(kind: &Kind, name: &str) -> Result<(), Unfit> {
 /// A text that is a value as that is always written.
 fn exact<T: std::str::FromStr + ToString>(text: &str) -> Result<(), Unfit> {
     let same = text.parse::<T>().is_ok_and(|value| value.to_string() == text);
-    if same { Ok(()) } else { Err(Unfit::new("is out of range, or written in another way")) }
+    if same { Ok(()) } else { Err(Misfit::Spelling.into()) }
 }
 
 /// One value of this kind, in its one spelling.
 fn one(kind: &Kind, json: &Json) -> Result<(), Unfit> {
-    let text = || json.as_str().ok_or_else(|| Unfit::new("is not a text"));
-    let unless = |fits: bool, why: &str| if fits { Ok(()) } else { Err(Unfit::new(why)) };
+    let text = || json.as_str().ok_or(Misfit::Text);
+    let unless = |fits: bool, why: Misfit| if fits { Ok(()) } else { Err(why.into()) };
     match kind {
         Kind::Message(of) => check(of, json),
         Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => exact::<i64>(text()?),
         Kind::Uint64 | Kind::Fixed64 => exact::<u64>(text()?),
         Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => {
             let fits = json.as_int().is_some_and(|number| i32::try_from(number).is_ok());
-            unless(fits, "is not an integer of 32 bits")
+            unless(fits, Misfit::Int32)
         }
         Kind::Uint32 | Kind::Fixed32 => {
             let fits = json.as_int().is_some_and(|number| u32::try_from(number).is_ok());
-            unless(fits, "is not an integer of 32 bits without a sign")
+            unless(fits, Misfit::Uint32)
         }
         Kind::Double | Kind::Float => {
             let fits = match json {
@@ -161,27 +207,27 @@ fn one(kind: &Kind, json: &Json) -> Result<(), Unfit> {
                 Json::String(text) => ["NaN", "Infinity", "-Infinity"].contains(&text.as_str()),
                 Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => false,
             };
-            unless(fits, "is not a number in range, `NaN`, `Infinity` or `-Infinity`")
+            unless(fits, Misfit::Float)
         }
-        Kind::Bool => unless(json.as_bool().is_some(), "is not true or false"),
-        Kind::String => text().map(drop),
-        Kind::Bytes => unless(STANDARD.decode(text()?).is_ok(), "is not base64 with padding"),
+        Kind::Bool => unless(json.as_bool().is_some(), Misfit::Bool),
+        Kind::String => Ok(text().map(drop)?),
+        Kind::Bytes => unless(STANDARD.decode(text()?).is_ok(), Misfit::Bytes),
         Kind::Enum(of) if of.full_name() == "google.protobuf.NullValue" => {
-            unless(*json == Json::Null, "is not null")
+            unless(*json == Json::Null, Misfit::Null)
         }
         Kind::Enum(of) => {
             let fits = of.get_value_by_name(text()?).is_some();
-            unless(fits, &format!("is not a name of `{}`", of.full_name()))
+            unless(fits, Misfit::Enum(of.full_name().to_owned()))
         }
     }
 }
 
 /// A `google.protobuf.Any`: its type must be one that the descriptor set has.
 fn any(of: &MessageDescriptor, members: &BTreeMap<String, Json>) -> Result<(), Unfit> {
-    let wrong = || Unfit::new(format!("is not `{TYPE_URL}` and a name")).below("@type");
+    let wrong = || Unfit::from(Misfit::TypeUrl).below("@type");
     let url = members.get("@type").and_then(Json::as_str).ok_or_else(wrong)?;
     let name = url.strip_prefix(TYPE_URL).ok_or_else(wrong)?;
-    let unknown = || Unfit::new("is not a type of the descriptor set").below("@type");
+    let unknown = || Unfit::from(Misfit::Type).below("@type");
     let inner = of.parent_pool().get_message_by_name(name).ok_or_else(unknown)?;
     let mut rest = members.clone();
     rest.remove("@type");
@@ -192,6 +238,6 @@ fn any(of: &MessageDescriptor, members: &BTreeMap<String, Json>) -> Result<(), U
         Some(value) if rest.len() == 1 => {
             check(&inner, value).map_err(|unfit| unfit.below("value"))
         }
-        Some(_) | None => Err(Unfit::new("has other members than `@type` and `value`")),
+        Some(_) | None => Err(Misfit::Any.into()),
     }
 }

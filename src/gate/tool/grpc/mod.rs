@@ -22,8 +22,8 @@ use prost_reflect::{DynamicMessage, MethodDescriptor};
 
 use self::status::Status;
 use super::ToolExecutor;
-use super::http::{failed, headers_of, not_connected, of_call};
-use super::net::{Client, Resolve, SendError, Trust};
+use super::http::{RequestError, failed, headers_of, not_connected, of_call};
+use super::net::{self, Client, Resolve, SendError, Trust};
 use super::probe::{self, Point};
 use crate::catalog::address::Cidr;
 use crate::catalog::binding::Credential;
@@ -39,6 +39,8 @@ use crate::judge::prepared::{Hold, Prepared};
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 
+/// The header that says how messages are compressed.
+const ENCODING: &str = "grpc-encoding";
 /// Bytes before a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 
@@ -68,7 +70,7 @@ impl Grpc {
         grpc: grpc::Grpc,
         facts: &ToolFacts,
         resolve: Arc<dyn Resolve>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, net::Error> {
         let trust = Trust::of_http2(grpc.ca.as_deref())?;
         Ok(Self {
             connection: Connection::new(grpc.origin, grpc.private_addresses, trust, resolve),
@@ -99,7 +101,7 @@ impl Grpc {
         ready: &Ready,
         call: &ToolCall,
         timeout: Duration,
-    ) -> Result<http::Request<Full<Bytes>>, String> {
+    ) -> Result<http::Request<Full<Bytes>>, RequestError> {
         let origin = &self.connection.origin;
         let (service, method) = (self.method.parent_service(), self.method.name());
         let (scheme, authority) = (origin.scheme(), origin.authority());
@@ -118,7 +120,7 @@ impl Grpc {
         for (name, value) in headers_of(&self.credentials)? {
             request = request.header(name, value);
         }
-        request.body(Full::new(ready.0.clone())).map_err(|error| error.to_string())
+        Ok(request.body(Full::new(ready.0.clone()))?)
     }
 
     /// Sends the message its `prepare` made. Only `execute` calls this, with a permitted call.
@@ -155,7 +157,7 @@ impl Grpc {
         if !is_grpc(&head.headers) {
             return protocol("the service's answer is not gRPC");
         }
-        if head.headers.get("grpc-encoding").is_some_and(|coding| coding != "identity") {
+        if head.headers.get(ENCODING).is_some_and(|coding| coding != "identity") {
             return protocol("the service's answer is compressed");
         }
         if let Some(status) = Status::of(&head.headers) {

@@ -20,7 +20,7 @@ use super::{PREFIX, Unread, Whole, framed, is_grpc, whole};
 use crate::catalog::address::Cidr;
 use crate::catalog::host::Origin;
 use crate::ledger::fuse::Fuse;
-use crate::tool::net::{Client, Resolve, Trust};
+use crate::tool::net::{self, Client, Resolve, Trust};
 
 /// The newer one first.
 const PATHS: [&str; 2] = [
@@ -50,12 +50,63 @@ pub struct Described {
     pub services: Vec<String>,
 }
 
-/// Why a question has no answer.
-enum Failed {
-    /// The server does not speak this version.
+/// Why there is no description.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server does not speak this version of reflection, or none.
+    #[error("the server offers no reflection")]
     Unimplemented,
-    /// Anything else, for the operator.
-    Other(String),
+    /// The server answers with an error, in its own words, without control characters.
+    #[error("the server says: {0}")]
+    Words(String),
+    /// The question ended with this status.
+    #[error("{}", .0.said())]
+    Status(Status),
+    /// More names than fit a message.
+    #[error("a question is too long")]
+    Question,
+    /// The question makes no request.
+    #[error(transparent)]
+    Request(#[from] http::Error),
+    /// No connection was made.
+    #[error(transparent)]
+    Refused(#[from] net::Refused),
+    /// The connection was made, and not the exchange.
+    #[error("the connection failed")]
+    Connection,
+    /// What answers is no gRPC.
+    #[error("it does not speak gRPC here")]
+    NoGrpc,
+    /// The answer ended before its status.
+    #[error("the connection was lost")]
+    Lost,
+    /// The answer has more bytes than the gate reads.
+    #[error("its answer is too large")]
+    Size,
+    /// Nothing comes in time.
+    #[error("it does not answer")]
+    Late,
+    /// The answer is no stream of reflection.
+    #[error("its answer is not of this protocol")]
+    Protocol,
+    /// A file of the answer is no descriptor.
+    #[error("a file of the answer is no descriptor")]
+    NoDescriptor,
+    /// The description has more files than the gate takes.
+    #[error("the description has more than {FILES_MAX} files")]
+    Files,
+    /// The description has more bytes than the gate takes.
+    #[error("the description has more than {BYTES_MAX} bytes")]
+    Bytes,
+    /// A file imports what the server does not show.
+    #[error("the server does not describe all that `{0}` imports")]
+    Import(String),
+    /// The files contradict each other.
+    #[error(transparent)]
+    Pool(#[from] prost_reflect::DescriptorError),
+    /// The description lacks a service that was asked for.
+    #[error("the server does not describe `{0}`")]
+    NoService(String),
 }
 
 impl Server {
@@ -69,7 +120,7 @@ impl Server {
         open: &[Cidr],
         ca: Option<&[u8]>,
         resolve: Arc<dyn Resolve>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, net::Error> {
         let client = Client::http2(&origin, open, &Trust::of_http2(ca)?, resolve);
         Ok(Self { client, origin })
     }
@@ -78,7 +129,7 @@ impl Server {
     ///
     /// # Errors
     /// A server that does not answer, does not know a service, or describes it incompletely.
-    pub async fn describe(&self, services: &[String]) -> Result<Described, String> {
+    pub async fn describe(&self, services: &[String]) -> Result<Described, Error> {
         let (path, all) = self.services().await?;
         let wanted = if services.is_empty() { all } else { services.to_vec() };
         let mut files = BTreeMap::new();
@@ -86,7 +137,7 @@ impl Server {
         let mut questions: Vec<MessageRequest> = questions.collect();
         let mut asked = BTreeSet::new();
         while !questions.is_empty() {
-            let answers = self.ask(path, &questions).await.map_err(Failed::said)?;
+            let answers = self.ask(path, &questions).await?;
             for answer in answers {
                 take(answer, &mut files)?;
             }
@@ -101,13 +152,13 @@ impl Server {
     }
 
     /// The path the server answers at, and its services.
-    async fn services(&self) -> Result<(&'static str, Vec<String>), String> {
+    async fn services(&self) -> Result<(&'static str, Vec<String>), Error> {
         let question = [MessageRequest::ListServices(String::new())];
         for path in PATHS {
             let answers = match self.ask(path, &question).await {
                 Ok(answers) => answers,
-                Err(Failed::Unimplemented) => continue,
-                Err(other @ Failed::Other(_)) => return Err(other.said()),
+                Err(Error::Unimplemented) => continue,
+                Err(other) => return Err(other),
             };
             let mut names = Vec::new();
             for answer in answers {
@@ -116,7 +167,7 @@ impl Server {
                         names.extend(list.service.into_iter().map(|service| service.name));
                     }
                     MessageResponse::ErrorResponse(error) => {
-                        return Err(said(&error.error_message));
+                        return Err(words(&error.error_message));
                     }
                     MessageResponse::FileDescriptorResponse(_)
                     | MessageResponse::AllExtensionNumbersResponse(_) => {}
@@ -125,7 +176,7 @@ impl Server {
             names.retain(|name| !name.starts_with("grpc.reflection."));
             return Ok((path, names));
         }
-        Err(Failed::Unimplemented.said())
+        Err(Error::Unimplemented)
     }
 
     /// Puts all questions at once and reads all answers.
@@ -133,89 +184,74 @@ impl Server {
         &self,
         path: &str,
         questions: &[MessageRequest],
-    ) -> Result<Vec<MessageResponse>, Failed> {
+    ) -> Result<Vec<MessageResponse>, Error> {
         let mut body = Vec::new();
         for question in questions {
             let request = ServerReflectionRequest {
                 host: String::new(),
                 message_request: Some(question.clone()),
             };
-            let framed = framed(&request).ok_or_else(|| other("a question is too long"))?;
+            let framed = framed(&request).ok_or(Error::Question)?;
             body.extend_from_slice(&framed);
         }
         let uri = format!("{}://{}/{path}", self.origin.scheme(), self.origin.authority());
         let request = http::Request::post(uri)
             .header(header::TE, "trailers")
             .header(header::CONTENT_TYPE, "application/grpc+proto")
-            .body(Full::new(Bytes::from(body)))
-            .map_err(|error| Failed::Other(error.to_string()))?;
+            .body(Full::new(Bytes::from(body)))?;
         let answering = async {
             let sent = self.client.send(request, &Fuse::never()).await;
-            let (head, body) = sent.map_err(|error| Failed::Other(refused(&error)))?.into_parts();
+            let (head, body) = sent.map_err(|error| refused(&error))?.into_parts();
             if head.status != StatusCode::OK || !is_grpc(&head.headers) {
-                return Err(other("it does not speak gRPC here"));
+                return Err(Error::NoGrpc);
             }
             if let Some(status) = Status::of(&head.headers) {
-                return Err(failed(&status));
+                return Err(status.into());
             }
             match whole(body, BYTES_MAX).await {
                 Ok(Whole { message, status: Some(status) }) if status.is_ok() => Ok(message),
-                Ok(Whole { status: Some(status), .. }) => Err(failed(&status)),
-                Ok(Whole { status: None, .. }) | Err(Unread::Broken) => {
-                    Err(other("the connection was lost"))
-                }
-                Err(Unread::TooLarge) => Err(other("its answer is too large")),
+                Ok(Whole { status: Some(status), .. }) => Err(status.into()),
+                Ok(Whole { status: None, .. }) | Err(Unread::Broken) => Err(Error::Lost),
+                Err(Unread::TooLarge) => Err(Error::Size),
             }
         };
         let answered = tokio::time::timeout(ANSWER, answering).await;
-        answers(&answered.map_err(|_elapsed| other("it does not answer"))??)
+        answers(&answered.map_err(|_elapsed| Error::Late)??)
     }
 }
 
-impl Failed {
-    fn said(self) -> String {
-        match self {
-            Self::Unimplemented => "the server offers no reflection".to_owned(),
-            Self::Other(why) => why,
-        }
+impl From<Status> for Error {
+    fn from(status: Status) -> Self {
+        if status.is_unimplemented() { Self::Unimplemented } else { Self::Status(status) }
     }
-}
-
-fn other(why: &str) -> Failed {
-    Failed::Other(why.to_owned())
 }
 
 /// The server's own words, for a terminal; `Scrub` masks them first and cuts then.
-fn said(words: &str) -> String {
+fn words(words: &str) -> Error {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let words: String = words.chars().map(plain).collect();
-    format!("the server says: {words}")
+    Error::Words(words.chars().map(plain).collect())
 }
 
-fn failed(status: &Status) -> Failed {
-    if status.is_unimplemented() { Failed::Unimplemented } else { Failed::Other(status.said()) }
-}
-
-fn refused(error: &(dyn std::error::Error + 'static)) -> String {
-    let refusal = crate::tool::http::refusal(error);
-    refusal.map_or_else(|| "the connection failed".to_owned(), ToString::to_string)
+fn refused(error: &(dyn std::error::Error + 'static)) -> Error {
+    let refusal = crate::tool::http::refusal(error).cloned();
+    refusal.map_or(Error::Connection, Error::Refused)
 }
 
 /// The messages of a stream.
-fn answers(mut body: &[u8]) -> Result<Vec<MessageResponse>, Failed> {
-    let wrong = || other("its answer is not of this protocol");
+fn answers(mut body: &[u8]) -> Result<Vec<MessageResponse>, Error> {
     let mut out = Vec::new();
     while !body.is_empty() {
-        let (prefix, rest) = body.split_at_checked(PREFIX).ok_or_else(wrong)?;
-        let (compressed, length) = prefix.split_first().ok_or_else(wrong)?;
-        let length = u32::from_be_bytes(length.try_into().map_err(|_error| wrong())?);
-        let length = usize::try_from(length).map_err(|_error| wrong())?;
-        let (message, rest) = rest.split_at_checked(length).ok_or_else(wrong)?;
+        let (prefix, rest) = body.split_at_checked(PREFIX).ok_or(Error::Protocol)?;
+        let (compressed, length) = prefix.split_first().ok_or(Error::Protocol)?;
+        let length = u32::from_be_bytes(length.try_into().map_err(|_error| Error::Protocol)?);
+        let length = usize::try_from(length).map_err(|_error| Error::Protocol)?;
+        let (message, rest) = rest.split_at_checked(length).ok_or(Error::Protocol)?;
         if *compressed != 0 {
-            return Err(wrong());
+            return Err(Error::Protocol);
         }
-        let message = ServerReflectionResponse::decode(message).map_err(|_error| wrong())?;
-        out.push(message.message_response.ok_or_else(wrong)?);
+        let message =
+            ServerReflectionResponse::decode(message).map_err(|_error| Error::Protocol)?;
+        out.push(message.message_response.ok_or(Error::Protocol)?);
         body = rest;
     }
     Ok(out)
@@ -225,20 +261,20 @@ fn answers(mut body: &[u8]) -> Result<Vec<MessageResponse>, Failed> {
 fn take(
     answer: MessageResponse,
     files: &mut BTreeMap<String, FileDescriptorProto>,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     match answer {
         MessageResponse::FileDescriptorResponse(all) => {
             for bytes in all.file_descriptor_proto {
                 let file = FileDescriptorProto::decode(bytes.as_slice());
-                let file = file.map_err(|_error| "a file of the answer is no descriptor")?;
+                let file = file.map_err(|_error| Error::NoDescriptor)?;
                 files.insert(file.name().to_owned(), file);
             }
             if files.len() > FILES_MAX {
-                return Err(format!("the description has more than {FILES_MAX} files"));
+                return Err(Error::Files);
             }
             Ok(())
         }
-        MessageResponse::ErrorResponse(error) => Err(said(&error.error_message)),
+        MessageResponse::ErrorResponse(error) => Err(words(&error.error_message)),
         MessageResponse::ListServicesResponse(_)
         | MessageResponse::AllExtensionNumbersResponse(_) => Ok(()),
     }
@@ -248,7 +284,7 @@ fn take(
 fn complete(
     files: &BTreeMap<String, FileDescriptorProto>,
     wanted: &[String],
-) -> Result<Described, String> {
+) -> Result<Described, Error> {
     let mut set = FileDescriptorSet::default();
     let mut placed = BTreeSet::new();
     // Every round places the files whose imports are there; what is left in the end imports itself or
@@ -268,15 +304,15 @@ fn complete(
         }
     }
     if let Some(left) = files.keys().find(|name| !placed.contains(name.as_str())) {
-        return Err(format!("the server does not describe all that `{left}` imports"));
+        return Err(Error::Import(left.clone()));
     }
     let bytes = set.encode_to_vec();
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > BYTES_MAX {
-        return Err(format!("the description has more than {BYTES_MAX} bytes"));
+        return Err(Error::Bytes);
     }
-    let pool = DescriptorPool::decode(bytes.as_slice()).map_err(|error| error.to_string())?;
+    let pool = DescriptorPool::decode(bytes.as_slice())?;
     if let Some(missing) = wanted.iter().find(|name| pool.get_service_by_name(name).is_none()) {
-        return Err(format!("the server does not describe `{missing}`"));
+        return Err(Error::NoService(missing.clone()));
     }
     let services = pool.services().map(|service| service.full_name().to_owned()).collect();
     Ok(Described { bytes, services })

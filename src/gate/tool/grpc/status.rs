@@ -2,6 +2,11 @@
 
 use http::HeaderMap;
 
+/// The header or trailer with the number of a status.
+const STATUS: &str = "grpc-status";
+/// The header or trailer with its words.
+const MESSAGE: &str = "grpc-message";
+
 const NAMES: [&str; 17] = [
     "OK",
     "CANCELLED",
@@ -24,7 +29,7 @@ const NAMES: [&str; 17] = [
 
 /// A status, from the trailers of an answer or from its head.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Status {
+pub struct Status {
     name: &'static str,
     message: String,
 }
@@ -33,10 +38,10 @@ impl Status {
     /// The status among these headers, if there is one. One that is no number of the protocol's is `UNKNOWN`;
     /// details are not read.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
-        let code = headers.get("grpc-status")?.to_str().unwrap_or_default();
+        let code = headers.get(STATUS)?.to_str().unwrap_or_default();
         let number = code.parse::<usize>().ok().filter(|number| number.to_string() == code);
         let name = number.and_then(|number| NAMES.get(number)).copied().unwrap_or("UNKNOWN");
-        let message = headers.get("grpc-message").map(|text| unescaped(text.as_bytes()));
+        let message = headers.get(MESSAGE).map(|text| unescaped(text.as_bytes()));
         Some(Self { name, message: message.unwrap_or_default() })
     }
 
@@ -102,8 +107,8 @@ mod tests {
 
     #[test]
     fn a_status_is_read_however_odd_it_is() {
-        const S: &str = "grpc-status";
-        const M: &str = "grpc-message";
+        const S: &str = STATUS;
+        const M: &str = MESSAGE;
         assert_eq!(of(&[(M, b"x")]), None);
         assert_eq!(of(&[(S, b"5")]).unwrap(), "the service answered `NOT_FOUND`");
         let said = of(&[(S, b"9"), (M, b"a%20b%C3%A9%0a100%")]).unwrap();

@@ -7,15 +7,16 @@ use super::decode::{self, Unread};
 use super::{encode, one_message};
 use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
+use crate::tool::grpc::encode::Unfit;
 
 fn of(name: &str) -> MessageDescriptor {
     let name = format!("google.protobuf.{name}");
     DescriptorPool::global().get_message_by_name(&name).unwrap()
 }
 
-fn there(name: &str, text: &str) -> Result<DynamicMessage, String> {
+fn there(name: &str, text: &str) -> Result<DynamicMessage, Unfit> {
     let json = Json::parse(text.as_bytes(), &Limits::ARGUMENTS).unwrap();
-    encode::message(&of(name), &json).map_err(|unfit| unfit.to_string())
+    encode::message(&of(name), &json)
 }
 
 fn back(message: &DynamicMessage) -> String {
@@ -62,7 +63,7 @@ fn what_is_no_such_value_is_said_by_its_place() {
         assert!(there(name, text).is_err(), "{name} {text}");
     }
     let nested = r#"{"@type":"type.googleapis.com/google.protobuf.Any","value":{"@type":"type.googleapis.com/google.protobuf.Empty","value":{"a":1}}}"#;
-    assert!(there("Any", nested).unwrap_err().starts_with("`/value/value`: "));
+    assert!(there("Any", nested).unwrap_err().to_string().starts_with("`/value/value`: "));
 }
 
 #[test]

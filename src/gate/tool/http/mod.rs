@@ -9,7 +9,7 @@ use hyper::body::{Bytes, Incoming};
 
 use super::ToolExecutor;
 use super::content;
-use super::net::{Client, Refused, Resolve, SendError, Unread, is_encoded, whole};
+use super::net::{self, Client, Refused, Resolve, SendError, Unread, is_encoded, whole};
 use super::probe::{self, Point};
 use crate::catalog::binding::{self, Credential, Place};
 use crate::catalog::host::Origin;
@@ -43,6 +43,20 @@ pub struct Http {
     result_bytes_max: u64,
 }
 
+/// Why a request cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// A secret has characters that no header holds.
+    #[error("the secret for `{0}` fits no header")]
+    Secret(HeaderName),
+    /// Its URL is no URI.
+    #[error("no uri")]
+    Uri,
+    /// Its parts make no request.
+    #[error(transparent)]
+    Form(#[from] http::Error),
+}
+
 /// A request that is filled and waits for its permit. Secrets are not in it.
 struct Ready {
     target: String,
@@ -59,7 +73,7 @@ impl Http {
         read_only: bool,
         result_bytes_max: u64,
         resolve: Arc<dyn Resolve>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, net::Error> {
         let client =
             Client::new(&http.origin, &http.private_addresses, http.ca.as_deref(), resolve)?;
         Ok(Self {
@@ -109,7 +123,7 @@ impl Http {
         &self,
         ready: &Ready,
         call: &ToolCall,
-    ) -> Result<http::Request<Full<Bytes>>, String> {
+    ) -> Result<http::Request<Full<Bytes>>, RequestError> {
         let mut target = ready.target.clone();
         for (name, secret) in self.credentials.iter().filter_map(in_query) {
             push_pair(&mut target, name, &secret.latest());
@@ -126,7 +140,7 @@ impl Http {
         for (name, value) in headers_of(&self.credentials)? {
             request = request.header(name, value);
         }
-        request.body(Full::new(ready.body.clone())).map_err(|error| error.to_string())
+        Ok(request.body(Full::new(ready.body.clone()))?)
     }
 
     /// Sends the request its `prepare` filled. Only `execute` calls this, with a permitted call.
@@ -259,13 +273,13 @@ fn in_query(credential: &Credential) -> Option<(&str, &Secret)> {
 /// A secret that fits no header.
 pub(super) fn headers_of(
     credentials: &[Credential],
-) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+) -> Result<Vec<(HeaderName, HeaderValue)>, RequestError> {
     let mut out = Vec::new();
     for credential in credentials {
         let Place::Header(name) = &credential.place else { continue };
         let text = format!("{}{}", credential.prefix, &*credential.secret.latest());
-        let mut value = HeaderValue::from_str(&text)
-            .map_err(|_| format!("the secret for `{name}` fits no header"))?;
+        let mut value =
+            HeaderValue::from_str(&text).map_err(|_| RequestError::Secret(name.clone()))?;
         value.set_sensitive(true);
         out.push((name.clone(), value));
     }

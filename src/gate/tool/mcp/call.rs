@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use ::http::{HeaderName, HeaderValue};
 use async_trait::async_trait;
+use serde::Deserialize;
 
-use super::Upstream;
 use super::link::Link;
 use super::pin::Pin;
 use super::result;
 use super::traffic::{Ask, Broken};
+use super::{Error, Upstream};
 use crate::catalog::drift::Drift;
 use crate::catalog::server::{Mcp, Target};
 use crate::domain::call::ToolCall;
@@ -27,6 +28,7 @@ use crate::ledger::permit::Permit;
 use crate::mcp::http;
 use crate::mcp::raw::quoted;
 use crate::tool::ToolExecutor;
+use crate::tool::shape::{self, lenient};
 
 /// How long before its deadline a call gives up waiting for a connection, so that what is known then
 /// (nothing was sent) is also what is written.
@@ -59,7 +61,7 @@ impl McpTool {
         mcp: Mcp,
         read_only: bool,
         result_bytes_max: u64,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let pin = match &mcp.target {
             Target::Tool(name) => Some(upstream.pin(name, &mcp.pinned)?),
             Target::Method(_) => None,
@@ -185,7 +187,7 @@ impl ToolExecutor for McpTool {
         let waited = tokio::time::timeout(patience, self.upstream.keeper.ready()).await;
         let link = match waited {
             Ok(Ok(link)) => link,
-            Ok(Err(message)) => return failed(FailureClass::Connect, false, message),
+            Ok(Err(why)) => return failed(FailureClass::Connect, false, why.to_string()),
             Err(_elapsed) => {
                 let message = format!("server `{}` does not answer", self.mcp.server.name);
                 return failed(FailureClass::Connect, false, message);
@@ -207,14 +209,28 @@ impl ToolExecutor for McpTool {
     }
 }
 
+/// What a completion is asked for of: a prompt by its name, or a resource by its URI.
+#[derive(Deserialize)]
+struct CompletionParams {
+    #[serde(rename = "ref")]
+    reference: Reference,
+}
+
+#[derive(Deserialize)]
+struct Reference {
+    #[serde(default, deserialize_with = "lenient")]
+    name: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    uri: Option<String>,
+}
+
 /// What a policy reads as the name of what is asked for.
 fn named(method: &str, args: &Json) -> Option<String> {
-    let text = |value: Option<&Json>| value.and_then(Json::as_str).map(str::to_owned);
     if method == "completion/complete" {
-        let asked = args.get("ref")?;
-        return text(asked.get("name")).or_else(|| text(asked.get("uri")));
+        let CompletionParams { reference } = shape::read(args).ok()?;
+        return reference.name.or(reference.uri);
     }
-    text(args.get(http::name_of(method)?))
+    args.get(http::name_of(method)?).and_then(Json::as_str).map(str::to_owned)
 }
 
 fn failed(class: FailureClass, started: bool, message: String) -> Unmasked {

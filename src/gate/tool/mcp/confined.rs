@@ -16,7 +16,7 @@ use tokio::net::unix::pipe;
 use tokio::process::Child;
 use tokio::task::JoinSet;
 
-use super::tunnel;
+use super::{Error, tunnel};
 use crate::catalog::command::{Level, inspect};
 use crate::catalog::server::{Network, Sandbox, Stdio};
 use crate::tool::sandbox::{self, Cgroups, Leaf, Plan, Scratch, host, loopback};
@@ -50,9 +50,9 @@ pub(super) fn start(
     stdio: &Stdio,
     sandbox: &Sandbox,
     cgroups: Option<Arc<Cgroups>>,
-) -> Result<Started, String> {
+) -> Result<Started, Error> {
     let found = find(stdio)?;
-    let failed = |e: std::io::Error| format!("`{}` cannot be started: {e}", stdio.program);
+    let failed = |source| Error::Start { program: stdio.program.clone(), source };
     let (reads, writes) = std::io::pipe().map_err(failed)?;
     let program = found.file.try_clone().map_err(failed)?;
     let plan = plan(stdio, sandbox, found);
@@ -124,18 +124,17 @@ fn plan(stdio: &Stdio, confined: &Sandbox, found: Found) -> Plan {
 }
 
 /// The program of this command line.
-fn find(stdio: &Stdio) -> Result<Found, String> {
+fn find(stdio: &Stdio) -> Result<Found, Error> {
     let mut name = locate(&stdio.program, stdio)?;
     let mut argv: Vec<String> = Vec::new();
     let mut scripts = Vec::new();
     for _ in 0..=SCRIPTS_MAX {
-        let shown = name.display().to_string();
-        let failed = |e: std::io::Error| format!("cannot open `{shown}`: {e}");
+        let failed = |source| Error::Open { path: name.clone(), source };
         let real = name.canonicalize().map_err(failed)?;
         let file = File::open(&real).map_err(failed)?;
         let facts = file.metadata().map_err(failed)?;
         if !facts.is_file() || facts.permissions().mode() & 0o111 == 0 {
-            return Err(format!("`{shown}` is no executable file"));
+            return Err(Error::NotExecutable(name));
         }
         let mut head = Vec::new();
         file.try_clone()
@@ -144,18 +143,23 @@ fn find(stdio: &Stdio) -> Result<Found, String> {
             .read_to_end(&mut head)
             .map_err(failed)?;
         let Some(first) = head.strip_prefix(b"#!") else {
-            let loader = inspect(&head).map_err(|why| format!("`{shown}` {why}"))?.interpreter;
+            let loader = match inspect(&head) {
+                Ok(elf) => elf.interpreter,
+                Err(why) => return Err(Error::Format { path: name, why }),
+            };
             // As it was named: some runtimes find what belongs to them by that.
-            argv.insert(0, shown);
+            argv.insert(0, name.display().to_string());
             return Ok(Found { file, loader, argv, scripts });
         };
-        let (next, argument) = interpreter(first).ok_or_else(|| format!("`{shown}` names none"))?;
+        let Some((next, argument)) = interpreter(first) else {
+            return Err(Error::NoInterpreter(name));
+        };
         let words = argument.into_iter().chain([real.display().to_string()]);
         argv.splice(0..0, words);
         scripts.push(real);
         name = locate(&next, stdio)?;
     }
-    Err(format!("`{}` is a script of a script of a script", stdio.program))
+    Err(Error::Scripts(stdio.program.clone()))
 }
 
 /// What a first line names, and its one argument; behind `env`, the program that would be looked for.
@@ -179,7 +183,7 @@ pub(super) fn interpreter(line: &[u8]) -> Option<(String, Option<String>)> {
 ///
 /// # Errors
 /// There is none.
-pub fn locate(name: &str, stdio: &Stdio) -> Result<PathBuf, String> {
+pub fn locate(name: &str, stdio: &Stdio) -> Result<PathBuf, Error> {
     if name.contains('/') {
         return Ok(PathBuf::from(name));
     }
@@ -190,7 +194,7 @@ pub fn locate(name: &str, stdio: &Stdio) -> Result<PathBuf, String> {
     };
     let dirs = path.split(':').filter(|dir| dir.starts_with('/'));
     let mut files = dirs.map(|dir| Path::new(dir).join(name));
-    files.find(runs).ok_or_else(|| format!("`{name}` is not found in the PATH"))
+    files.find(runs).ok_or_else(|| Error::NoProgram(name.to_owned()))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use super::Error;
 use super::confined::{interpreter, locate};
 use crate::catalog::server::{Server, Stdio, Transport};
 use crate::domain::digest::Digest;
@@ -27,7 +28,7 @@ const CODE: [&str; 18] = [
 ///
 /// # Errors
 /// One that cannot be read.
-pub fn files(stdio: &Stdio) -> Result<BTreeMap<String, Digest>, String> {
+pub fn files(stdio: &Stdio) -> Result<BTreeMap<String, Digest>, Error> {
     let mut found = BTreeMap::new();
     let mut program = stdio.program.clone();
     for _ in 0..=SCRIPTS_MAX {
@@ -54,7 +55,7 @@ pub fn files(stdio: &Stdio) -> Result<BTreeMap<String, Digest>, String> {
 ///
 /// # Errors
 /// As `files`.
-pub fn of_server(server: &Server) -> Result<BTreeMap<String, Digest>, String> {
+pub fn of_server(server: &Server) -> Result<BTreeMap<String, Digest>, Error> {
     match &server.transport {
         Transport::Stdio(stdio) => files(stdio),
         Transport::Http(_) => Ok(BTreeMap::new()),
@@ -65,7 +66,7 @@ pub fn of_server(server: &Server) -> Result<BTreeMap<String, Digest>, String> {
 ///
 /// # Errors
 /// The first that is another one, and what to do.
-pub(super) fn unchanged(server: &Server) -> Result<(), String> {
+pub(super) fn unchanged(server: &Server) -> Result<(), Error> {
     let Some(pinned) = server.files.get().filter(|pinned| !pinned.is_empty()) else {
         return Ok(());
     };
@@ -73,15 +74,12 @@ pub(super) fn unchanged(server: &Server) -> Result<(), String> {
     let other = pinned.iter().find(|(path, digest)| now.get(*path) != Some(*digest));
     let new = now.keys().find(|path| !pinned.contains_key(*path));
     let Some(path) = other.map(|(path, _)| path).or(new) else { return Ok(()) };
-    Err(format!(
-        "`{path}` is not the file that the lock pins, so the server is not started: find out what changed it, \
-         then sign a new lock (`wicketgate tools lock`, or `--relock` of `mcp wrap`)"
-    ))
+    Err(Error::Changed(path.clone()))
 }
 
 /// Adds this file; its first bytes come back.
-fn add(path: &Path, found: &mut BTreeMap<String, Digest>) -> Result<Vec<u8>, String> {
-    let failed = |e: std::io::Error| format!("cannot read `{}`: {e}", path.display());
+fn add(path: &Path, found: &mut BTreeMap<String, Digest>) -> Result<Vec<u8>, Error> {
+    let failed = |source| Error::Read { path: path.to_owned(), source };
     let real: PathBuf = path.canonicalize().map_err(failed)?;
     let digest = Digest::of_reader(File::open(&real).map_err(failed)?).map_err(failed)?;
     let mut head = Vec::new();

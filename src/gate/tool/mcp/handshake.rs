@@ -6,12 +6,18 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::capabilities::Capabilities;
 use super::link::Wire;
 use super::traffic::{Ask, Broken, Traffic, client};
+use super::{DiscoverError, Error, strict};
 use crate::domain::json::{Json, Limits};
 use crate::mcp::Version;
-use crate::mcp::raw::{Members, quoted};
+use crate::mcp::raw::quoted;
 use crate::mcp::rpc::{self, UNSUPPORTED_VERSION};
+use crate::tool::shape::lenient;
 
 /// How long a server may take to say that it does not know `server/discover`.
 const DISCOVER: Duration = Duration::from_secs(5);
@@ -25,66 +31,105 @@ pub(super) struct Spoken {
     pub version: Version,
     /// `serverInfo`, as the server gave it.
     pub server_info: Json,
-    /// `capabilities`, as the server gave them.
-    pub capabilities: Json,
+    /// `capabilities`.
+    pub capabilities: Capabilities,
 }
 
 impl Spoken {
     /// Whether the server says when its tools change.
     pub fn says_changes(&self) -> bool {
-        let tools = self.capabilities.get("tools");
-        tools.and_then(|tools| tools.get("listChanged")) == Some(&Json::Bool(true))
+        self.capabilities.tools.as_ref().and_then(|tools| tools.list_changed) == Some(true)
     }
+}
+
+/// What `initialize` is answered with.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InitializeResult<'a> {
+    #[serde(default, deserialize_with = "lenient")]
+    protocol_version: Option<String>,
+    #[serde(borrow)]
+    server_info: Option<&'a RawValue>,
+    #[serde(borrow)]
+    capabilities: Option<&'a RawValue>,
+}
+
+/// What `server/discover` is answered with.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DiscoverResult<'a> {
+    #[serde(default, deserialize_with = "lenient")]
+    supported_versions: Option<Vec<String>>,
+    #[serde(borrow)]
+    capabilities: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct DiscoverMeta<'a> {
+    #[serde(borrow, rename = "io.modelcontextprotocol/serverInfo")]
+    server_info: Option<&'a RawValue>,
+}
+
+/// What an error about a version carries.
+#[derive(Deserialize)]
+struct VersionDetail {
+    #[serde(default, deserialize_with = "lenient")]
+    supported: Option<Vec<String>>,
 }
 
 /// Why two sides do not agree.
 #[derive(Debug)]
 enum Apart {
     /// The other era may do.
-    Try(String),
+    Try(Error),
     /// Nothing will.
-    Give(String),
+    Give(Error),
 }
 
 /// Agrees on a version.
 ///
 /// # Errors
 /// Why there is none, for the operator.
-pub(super) async fn shake(wire: &Wire, traffic: &Traffic) -> Result<Spoken, String> {
+pub(super) async fn shake(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Error> {
     let agreed = match wire {
         Wire::Pipe(_) => match initialize(wire, traffic).await {
-            Err(Apart::Try(first)) => discover(wire, traffic).await.map_err(|e| both(&first, e)),
-            other => other.map_err(text),
+            Err(Apart::Try(first)) => discover(wire, traffic).await.map_err(|e| both(first, e)),
+            other => other.map_err(Apart::error),
         },
         Wire::Remote(_) => match discover(wire, traffic).await {
-            Err(Apart::Try(first)) => initialize(wire, traffic).await.map_err(|e| both(&first, e)),
-            other => other.map_err(text),
+            Err(Apart::Try(first)) => initialize(wire, traffic).await.map_err(|e| both(first, e)),
+            other => other.map_err(Apart::error),
         },
     };
     if let Ok(spoken) = &agreed
-        && spoken.capabilities.get("logging").is_some()
+        && spoken.capabilities.logging
     {
         traffic.ask_for_logs();
     }
     agreed
 }
 
-fn text(apart: Apart) -> String {
-    match apart {
-        Apart::Try(text) | Apart::Give(text) => text,
+impl Apart {
+    fn error(self) -> Error {
+        match self {
+            Self::Try(why) | Self::Give(why) => why,
+        }
     }
 }
 
-fn both(first: &str, second: Apart) -> String {
-    format!("{first}; {}", text(second))
+fn both(first: Error, second: Apart) -> Error {
+    Error::Both { first: Box::new(first), second: Box::new(second.error()) }
 }
 
 async fn initialize(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
     traffic.speak(None);
+    let method = "initialize";
     let newest = quoted(Version::NEWEST_WITH_HANDSHAKE.as_str());
     let us = client();
     let ask = Ask {
-        method: "initialize",
+        method,
         params: vec![
             ("protocolVersion", newest.as_bytes()),
             ("capabilities", b"{}"),
@@ -93,26 +138,25 @@ async fn initialize(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
         bytes_max: BYTES_MAX,
         ..Ask::default()
     };
-    let answer = wire.request(&ask).await.map_err(|e| Apart::Give(format!("`initialize`: {e}")))?;
-    let result = answer.outcome.map_err(|error| {
-        Apart::Try(format!("`initialize` was answered with error {}", error.code))
-    })?;
-    let give = |what: &str| Apart::Give(format!("`initialize` was answered {what}"));
-    let members =
-        Members::parse(result.get().as_bytes()).map_err(|_error| give("with no object"))?;
-    let named = members.text("protocolVersion").unwrap_or_default();
+    let answer = wire.request(&ask).await;
+    let answer = answer.map_err(|why| Apart::Give(Error::Request { method, why }))?;
+    let result =
+        answer.outcome.map_err(|error| Apart::Try(Error::Code { method, code: error.code }))?;
+    let result: InitializeResult<'_> =
+        strict(result.get()).map_err(|_error| Apart::Give(Error::Initialize))?;
+    let named = result.protocol_version.unwrap_or_default();
     let version = Version::parse(&named)
         .filter(|version| !version.is_stateless())
-        .ok_or_else(|| give(&format!("with version `{}`", short(&named))))?;
+        .ok_or_else(|| Apart::Give(Error::Version(short(&named))))?;
     let spoken = Spoken {
         version,
-        server_info: member(&members, "serverInfo"),
-        capabilities: member(&members, "capabilities"),
+        server_info: object(result.server_info),
+        capabilities: Capabilities::of(&object(result.capabilities)),
     };
     traffic.speak(Some(version));
-    wire.notify(rpc::notification("notifications/initialized", None))
-        .await
-        .map_err(|e| Apart::Give(format!("`notifications/initialized`: {e}")))?;
+    let method = "notifications/initialized";
+    let sent = wire.notify(rpc::notification(method, None)).await;
+    sent.map_err(|why| Apart::Give(Error::Request { method, why }))?;
     Ok(spoken)
 }
 
@@ -120,57 +164,48 @@ async fn discover(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
     let version = Version::V2026_07_28;
     traffic.speak(Some(version));
     let ask = Ask { method: "server/discover", bytes_max: BYTES_MAX, ..Ask::default() };
-    let attempt = |what: String| Apart::Try(format!("`server/discover`: {what}"));
+    let attempt = |why: DiscoverError| Apart::Try(Error::Discover(why));
     let answer = tokio::time::timeout(DISCOVER, wire.request(&ask))
         .await
-        .map_err(|_elapsed| attempt("no answer".to_owned()))?
+        .map_err(|_elapsed| attempt(DiscoverError::Late))?
         .map_err(|broken| match broken {
             // A redirect or a wish for other credentials is the same in every version.
             Broken::NotSent(_) | Broken::Late(_) | Broken::Status(300..=399 | 401 | 403) => {
-                Apart::Give(format!("`server/discover`: {broken}"))
+                Apart::Give(Error::Discover(broken.into()))
             }
             Broken::Lost | Broken::Status(_) | Broken::Protocol(_) | Broken::TooLarge(_) => {
-                attempt(broken.to_string())
+                attempt(broken.into())
             }
         })?;
     let result = match answer.outcome {
         Ok(result) => result,
         Err(error) if error.code == UNSUPPORTED_VERSION && !names_handshake(&error) => {
-            return Err(Apart::Give("the server speaks no version this gate knows".to_owned()));
+            return Err(Apart::Give(Error::NoVersion));
         }
-        Err(error) => return Err(attempt(format!("error {}", error.code))),
+        Err(error) => return Err(attempt(DiscoverError::Code(error.code))),
     };
-    let members = Members::parse(result.get().as_bytes())
-        .map_err(|_error| attempt("the answer is no object".to_owned()))?;
-    let supported: Vec<String> = members
-        .get("supportedVersions")
-        .and_then(|raw| serde_json::from_str(raw.get()).ok())
-        .ok_or_else(|| attempt("the answer names no versions".to_owned()))?;
+    let result: DiscoverResult<'_> =
+        strict(result.get()).map_err(|_error| attempt(DiscoverError::NoObject))?;
+    let supported = result.supported_versions.ok_or_else(|| attempt(DiscoverError::NoVersions))?;
     if !supported.iter().any(|named| named == version.as_str()) {
-        return Err(attempt("the server does not speak 2026-07-28".to_owned()));
+        return Err(attempt(DiscoverError::Version));
     }
-    let meta = members.get("_meta").and_then(|meta| Members::parse(meta.get().as_bytes()).ok());
-    let server_info = meta.as_ref().map_or(Json::object::<String>([]), |meta| {
-        member(meta, "io.modelcontextprotocol/serverInfo")
-    });
-    Ok(Spoken { version, server_info, capabilities: member(&members, "capabilities") })
+    let meta = result.meta.and_then(|meta| strict::<DiscoverMeta<'_>>(meta.get()).ok());
+    let server_info = object(meta.and_then(|meta| meta.server_info));
+    let capabilities = Capabilities::of(&object(result.capabilities));
+    Ok(Spoken { version, server_info, capabilities })
 }
 
 /// Whether the error's list of versions has one that begins with `initialize`.
 fn names_handshake(error: &rpc::Error) -> bool {
-    let data = error.data.as_deref().unwrap_or_default();
-    let supported: Vec<String> = Members::parse(data.as_bytes())
-        .ok()
-        .and_then(|members| members.get("supported"))
-        .and_then(|raw| serde_json::from_str(raw.get()).ok())
-        .unwrap_or_default();
+    let data = strict::<VersionDetail>(error.data.as_deref().unwrap_or_default()).ok();
+    let supported = data.and_then(|data| data.supported).unwrap_or_default();
     supported.iter().filter_map(|text| Version::parse(text)).any(|v| !v.is_stateless())
 }
 
 /// A member that is an object of strict JSON, or an empty object.
-fn member(members: &Members<'_>, name: &str) -> Json {
-    members
-        .get(name)
+fn object(member: Option<&RawValue>) -> Json {
+    member
         .and_then(|raw| Json::parse(raw.get().as_bytes(), &Limits::ARGUMENTS).ok())
         .filter(|value| value.as_object().is_some())
         .unwrap_or_else(|| Json::object::<String>([]))

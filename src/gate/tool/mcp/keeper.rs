@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::Error;
 use super::files;
 use super::handshake::shake;
 use super::link::{Link, Wire};
@@ -107,7 +108,7 @@ enum Ended {
     /// It is of no more use. `steady` if it had worked.
     Lost { steady: bool },
     /// Its tools cannot be compared.
-    Useless(String),
+    Useless(Error),
 }
 
 impl Keeper {
@@ -143,7 +144,7 @@ impl Keeper {
     ///
     /// # Errors
     /// An attempt failed that ended after this began; nothing was sent.
-    pub async fn ready(self: &Arc<Self>) -> Result<Arc<Link>, String> {
+    pub async fn ready(self: &Arc<Self>) -> Result<Arc<Link>, Error> {
         self.start();
         let before = self.trouble.lock().failures;
         let mut state = self.state.subscribe();
@@ -152,14 +153,14 @@ impl Keeper {
             match now {
                 State::Up(link) if link.is_usable() => return Ok(link),
                 State::Down(failures) if failures > before => {
-                    return Err(format!("server `{}` cannot be reached", self.server.name));
+                    return Err(Error::Unreached(self.server.name.clone()));
                 }
-                State::Closed => return Err(format!("server `{}` is closed", self.server.name)),
+                State::Closed => return Err(Error::Closed(self.server.name.clone())),
                 State::Comparing => self.wanted.notify_one(),
                 State::Up(_) | State::Down(_) | State::Starting => {}
             }
             if state.changed().await.is_err() {
-                return Err(format!("server `{}` is closed", self.server.name));
+                return Err(Error::Closed(self.server.name.clone()));
             }
         }
     }
@@ -209,7 +210,7 @@ impl Keeper {
                     }
                     self.state.send_replace(State::Down(self.trouble.lock().failures));
                 }
-                Ended::Useless(why) => self.failed(&why),
+                Ended::Useless(why) => self.failed(&why.to_string()),
             }
             tokio::select! {
                 biased;
@@ -243,9 +244,9 @@ impl Keeper {
         };
         let shaken = tokio::select! {
             biased;
-            () = self.stop.cancelled() => Err("stopped".to_owned()),
+            () = self.stop.cancelled() => Err(Error::Stopped),
             shaken = tokio::time::timeout(START, shake(&wire, &traffic)) => {
-                shaken.unwrap_or_else(|_elapsed| Err("the handshake takes too long".to_owned()))
+                shaken.unwrap_or(Err(Error::HandshakeLate))
             }
         };
         let ended = match shaken {
@@ -259,9 +260,8 @@ impl Keeper {
             _ if self.stop.is_cancelled() => (Ended::Stopped, true),
             Ended::Useless(why) => {
                 let tail = wire.tail();
-                let said =
-                    if tail.is_empty() { String::new() } else { format!("; it says: {tail}") };
-                (Ended::Useless(format!("{why}{said}")), true)
+                let tailed = |why| Error::Tail { why: Box::new(why), tail: tail.clone() };
+                (Ended::Useless(if tail.is_empty() { why } else { tailed(why) }), true)
             }
             Ended::Lost { steady } => {
                 let why = self.scrub.text(&traffic.reason());
@@ -275,7 +275,7 @@ impl Keeper {
         ended
     }
 
-    async fn open(&self, traffic: &Arc<Traffic>) -> Result<Wire, String> {
+    async fn open(&self, traffic: &Arc<Traffic>) -> Result<Wire, Error> {
         let (traffic, tasks) = (Arc::clone(traffic), &self.around.tasks);
         match &self.server.transport {
             Transport::Stdio(_) => {
@@ -283,7 +283,7 @@ impl Keeper {
                 let (server, levels) = (Arc::clone(&self.server), Arc::clone(&self.around.levels));
                 // Away from the threads that serve: a sandbox is tried out, and handed over.
                 let starting = tokio::task::spawn_blocking(move || begin(&server, &levels));
-                let started = starting.await.map_err(|lost| lost.to_string())??;
+                let started = starting.await??;
                 let pipe = Pipe::over(started, traffic, most.max(LIST_BYTES_MAX), tasks);
                 Ok(Wire::Pipe(pipe))
             }
@@ -309,7 +309,7 @@ impl Keeper {
             match listed {
                 Ok(Ok(listed)) => self.compare(listed),
                 Ok(Err(why)) => return Ended::Useless(why),
-                Err(_elapsed) => return Ended::Useless("`tools/list` takes too long".to_owned()),
+                Err(_elapsed) => return Ended::Useless(Error::ListLate),
             }
             if link.traffic.is_stale() {
                 continue;
@@ -337,8 +337,8 @@ impl Keeper {
         }
     }
 
-    async fn listed(&self, link: &Link) -> Result<Listed, String> {
-        if link.spoken.capabilities.get("tools").is_none() {
+    async fn listed(&self, link: &Link) -> Result<Listed, Error> {
+        if link.spoken.capabilities.tools.is_none() {
             return Ok(Listed::default());
         }
         list::tools(link).await
@@ -380,10 +380,8 @@ impl Keeper {
 }
 
 /// Starts a child; in the sandbox it demands, or not at all.
-fn begin(server: &Server, levels: &Levels) -> Result<(Process, Streams), String> {
-    let Transport::Stdio(stdio) = &server.transport else {
-        return Err("the server is no program".to_owned());
-    };
+fn begin(server: &Server, levels: &Levels) -> Result<(Process, Streams), Error> {
+    let Transport::Stdio(stdio) = &server.transport else { return Err(Error::NoCommand) };
     files::unchanged(server)?;
     let Some(demand) = server.demand() else { return process::start(stdio, None) };
     levels.meet(demand)?;

@@ -1,5 +1,7 @@
 //! Lines of bytes with an end in sight: what is longer than allowed is skipped, not kept.
 
+use super::error::OutputError;
+
 /// Bytes kept of each end of a line that is too long.
 const END_BYTES: usize = 4 * 1024;
 /// How many times its limit a line may have before nobody waits for its end.
@@ -41,8 +43,8 @@ impl Lines {
     pub fn push(
         &mut self,
         mut bytes: &[u8],
-        mut each: impl FnMut(Line<'_>) -> Result<(), String>,
-    ) -> Result<(), String> {
+        mut each: impl FnMut(Line<'_>) -> Result<(), OutputError>,
+    ) -> Result<(), OutputError> {
         while let Some(at) = bytes.iter().position(|byte| *byte == b'\n') {
             let (line, rest) = bytes.split_at(at);
             bytes = rest.get(1..).unwrap_or_default();
@@ -62,7 +64,7 @@ impl Lines {
         self.add(bytes)
     }
 
-    fn add(&mut self, bytes: &[u8]) -> Result<(), String> {
+    fn add(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
         let mut bytes = bytes;
         if self.skipped == 0 {
             let room = self.bytes_max.saturating_sub(self.kept.len());
@@ -83,7 +85,7 @@ impl Lines {
         let over = self.last.len().saturating_sub(END_BYTES);
         self.last.drain(..over);
         if self.skipped > self.bytes_max.saturating_mul(PATIENCE) {
-            return Err("the server writes a line without end".to_owned());
+            return Err(OutputError::Line);
         }
         Ok(())
     }
@@ -94,7 +96,7 @@ mod tests {
     use super::*;
 
     /// Lines, each with whether it is whole, and how it ended.
-    type Seen = (Vec<(bool, Vec<u8>)>, Result<(), String>);
+    type Seen = (Vec<(bool, Vec<u8>)>, Result<(), OutputError>);
 
     fn all(bytes_max: usize, chunks: &[&[u8]]) -> Seen {
         let mut lines = Lines::new(bytes_max);
@@ -128,7 +130,7 @@ mod tests {
         for size in [1, 1000, 100_000] {
             let chunks: Vec<&[u8]> = line.chunks(size).collect();
             let (seen, ended) = all(10_000, &chunks);
-            assert_eq!(ended, Ok(()));
+            ended.unwrap();
             let (whole, ends) = &seen[0];
             assert!(!whole && ends.starts_with(b"{\"id\":1") && ends.ends_with(b"last}"));
             assert!(ends.len() <= 2 * END_BYTES);

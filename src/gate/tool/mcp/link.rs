@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::handshake::Spoken;
 use super::pipe::Pipe;
 use super::remote::Remote;
-use super::traffic::{Answer, Ask, Broken, Traffic};
+use super::traffic::{Answer, Ask, Broken, Obstacle, Traffic};
 
 /// What carries the messages.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Wire {
     pub async fn notify(&self, message: Vec<u8>) -> Result<(), Broken> {
         match self {
             Self::Pipe(pipe) => {
-                let gone = || Broken::NotSent("the server is not running".to_owned());
+                let gone = || Broken::NotSent(Obstacle::Process);
                 pipe.say(message).then_some(()).ok_or_else(gone)
             }
             Self::Remote(remote) => remote.notify(message).await,

@@ -2,21 +2,39 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::link::Link;
 use super::traffic::Ask;
+use super::{Error, strict};
 use crate::domain::json::{Json, Limits};
-use crate::mcp::raw::{Members, quoted};
+use crate::mcp::raw::quoted;
+use crate::tool::shape;
 
 /// Tools of one server.
-const TOOLS_MAX: usize = 1_000;
+pub(super) const TOOLS_MAX: usize = 1_000;
 /// Bytes of all pages together.
 pub(super) const LIST_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Pages of one list.
-const PAGES_MAX: usize = 1_000;
+pub(super) const PAGES_MAX: usize = 1_000;
 /// Bytes of a cursor, as JSON.
 const CURSOR_BYTES_MAX: usize = 4 * 1024;
+
+/// One page of the list.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolsPage<'a> {
+    #[serde(borrow)]
+    tools: Vec<&'a RawValue>,
+    next_cursor: Option<String>,
+}
+
+/// What every tool has.
+#[derive(Deserialize)]
+struct NamedTool {
+    name: String,
+}
 
 /// The tools of one server, in the order they came.
 #[derive(Debug, Default)]
@@ -48,7 +66,7 @@ impl Listed {
             Ok(tool) => tool,
             Err(error) => return self.left_out.push(format!("a tool is no strict JSON: {error}")),
         };
-        let Some(name) = tool.get("name").and_then(Json::as_str).map(str::to_owned) else {
+        let Ok(NamedTool { name }) = shape::read(&tool) else {
             return self.left_out.push("a tool has no name".to_owned());
         };
         match self.by_name.get_mut(&name) {
@@ -67,52 +85,42 @@ impl Listed {
 ///
 /// # Errors
 /// The server answers with something else, or with too much.
-pub(super) async fn tools(link: &Link) -> Result<Listed, String> {
+pub(super) async fn tools(link: &Link) -> Result<Listed, Error> {
+    let method = "tools/list";
     let mut listed = Listed::default();
     let (mut cursor, mut bytes): (Option<String>, usize) = (None, 0);
     for _page in 0..PAGES_MAX {
         let params = cursor.as_ref().map(|cursor| ("cursor", cursor.as_bytes()));
         let ask = Ask {
-            method: "tools/list",
+            method,
             params: params.into_iter().collect(),
             bytes_max: LIST_BYTES_MAX,
             ..Ask::default()
         };
-        let answer = link.request(&ask).await.map_err(|e| format!("`tools/list`: {e}"))?;
-        let page = answer
-            .outcome
-            .map_err(|error| format!("`tools/list` was answered with error {}", error.code))?;
+        let answer = link.request(&ask).await.map_err(|why| Error::Request { method, why })?;
+        let page = answer.outcome.map_err(|error| Error::Code { method, code: error.code })?;
         bytes = bytes.saturating_add(page.get().len());
         if bytes > LIST_BYTES_MAX {
-            return Err(format!("`tools/list` has more than {LIST_BYTES_MAX} bytes"));
+            return Err(Error::ListSize);
         }
         cursor = read(&page, &mut listed)?;
         if listed.tools.len() > TOOLS_MAX {
-            return Err(format!("`tools/list` has more than {TOOLS_MAX} tools"));
+            return Err(Error::Tools);
         }
         if cursor.is_none() {
             return Ok(listed);
         }
     }
-    Err(format!("`tools/list` has more than {PAGES_MAX} pages"))
+    Err(Error::Pages)
 }
 
 /// Reads one page; the next cursor, as JSON, if there is one.
-fn read(page: &RawValue, listed: &mut Listed) -> Result<Option<String>, String> {
-    let members = Members::parse(page.get().as_bytes())
-        .map_err(|error| format!("`tools/list` gave no object: {error}"))?;
-    let tools: Vec<&RawValue> = members
-        .get("tools")
-        .and_then(|tools| serde_json::from_str(tools.get()).ok())
-        .ok_or("`tools/list` gave no list")?;
-    tools.into_iter().for_each(|tool| listed.add(tool));
-    let Some(cursor) = members.get("nextCursor").filter(|cursor| cursor.get() != "null") else {
-        return Ok(None);
-    };
-    let text: String = serde_json::from_str(cursor.get())
-        .map_err(|_not_text| "`tools/list`: the cursor is no text")?;
+fn read(page: &RawValue, listed: &mut Listed) -> Result<Option<String>, Error> {
+    let page: ToolsPage<'_> = strict(page.get()).map_err(Error::Page)?;
+    page.tools.into_iter().for_each(|tool| listed.add(tool));
+    let Some(text) = page.next_cursor else { return Ok(None) };
     if text.len() > CURSOR_BYTES_MAX {
-        return Err("`tools/list`: the cursor is too long".to_owned());
+        return Err(Error::CursorSize);
     }
     Ok(Some(quoted(&text)))
 }
@@ -124,10 +132,10 @@ mod tests {
     /// Names, how many were left out, and the cursor.
     type Page = (Vec<String>, usize, Option<String>);
 
-    fn page(text: &str) -> Result<Page, String> {
+    fn page(text: &str) -> Result<Page, Error> {
         let mut listed = Listed::default();
         let cursor = read(&RawValue::from_string(text.to_owned()).unwrap(), &mut listed)?;
-        let name = |tool: &Json| tool.get("name").unwrap().as_str().unwrap().to_owned();
+        let name = |tool: &Json| shape::read::<NamedTool>(tool).unwrap().name;
         Ok((listed.tools().iter().map(name).collect(), listed.left_out.len(), cursor))
     }
 

@@ -6,7 +6,9 @@
 //! server asks of its client (a model's answer, a person's, a list of roots) is refused.
 
 mod call;
+mod capabilities;
 mod confined;
+mod error;
 pub mod files;
 mod handshake;
 mod keeper;
@@ -25,16 +27,19 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use serde::Deserialize;
 use tokio_util::task::TaskTracker;
 
 pub(super) use call::McpTool;
 pub use confined::locate;
+pub use error::{DiscoverError, Error};
 
 use crate::catalog::drift::Drift;
 use crate::catalog::server::Server;
 use crate::clock::{Entropy, SystemEntropy};
 use crate::domain::json::Json;
 use crate::mcp::Version;
+use crate::mcp::raw::Members;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::{Resolve, System};
 use crate::tool::sandbox::{Levels, Places, Workspaces};
@@ -43,12 +48,6 @@ use pin::Pin;
 
 /// How long servers may take to end, all together.
 const CLOSE: Duration = Duration::from_secs(10);
-/// Methods besides `tools/call`, by the capability that promises them.
-const PROMISED: [(&str, &[&str]); 3] = [
-    ("resources", &["resources/list", "resources/templates/list", "resources/read"]),
-    ("prompts", &["prompts/list", "prompts/get"]),
-    ("completions", &["completion/complete"]),
-];
 
 /// What a server said of itself.
 #[derive(Clone, PartialEq, Debug)]
@@ -80,14 +79,14 @@ pub struct Standing {
     pub drifted: Vec<(String, Drift)>,
 }
 
-/// Why nothing came of it.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("server `{server}`: {message}")]
-pub struct Error {
+/// Why a server does not say what it offers.
+#[derive(Debug, thiserror::Error)]
+#[error("server `{server}`: {why}")]
+pub struct ProbeError {
     /// The server.
     pub server: String,
     /// Why.
-    pub message: String,
+    pub why: Error,
 }
 
 /// One server and the connection to it. Dropped, its connection and its child end.
@@ -108,27 +107,26 @@ impl Upstream {
     ///
     /// # Errors
     /// It cannot be reached, or what it says is no MCP.
-    pub async fn probe(&self) -> Result<Probed, Error> {
-        let error = |message: String| Error { server: self.server().name.clone(), message };
+    pub async fn probe(&self) -> Result<Probed, ProbeError> {
+        let error = |why: Error| ProbeError { server: self.server().name.clone(), why };
         let link = match self.keeper.ready().await {
             Ok(link) => link,
-            Err(public) => return Err(error(self.keeper.state().2.unwrap_or(public))),
+            Err(public) => return Err(error(self.keeper.state().2.map_or(public, Error::Masked))),
         };
-        let has = |name: &str| link.spoken.capabilities.get(name).is_some();
-        let listed = if has("tools") {
+        let capabilities = &link.spoken.capabilities;
+        let listed = if capabilities.tools.is_some() {
             list::tools(&link).await.map_err(error)?
         } else {
             list::Listed::default()
         };
         if listed.tools().iter().any(|tool| self.keeper.shows_secret(tool)) {
-            return Err(error("its list of tools holds a credential it was given".to_owned()));
+            return Err(error(Error::Secret));
         }
-        let promised = PROMISED.iter().filter(|(name, _)| has(name));
         Ok(Probed {
             protocol: link.spoken.version,
             server_info: link.spoken.server_info.clone(),
             tools: listed.tools(),
-            methods: promised.flat_map(|(_, methods)| methods.iter().copied()).collect(),
+            methods: capabilities.methods(),
             left_out: listed.left_out,
         })
     }
@@ -143,11 +141,17 @@ impl Upstream {
     }
 
     /// Watches one pinned tool for as long as the pin is held.
-    fn pin(&self, tool: &str, pinned: &[u8]) -> Result<Arc<Pin>, String> {
+    fn pin(&self, tool: &str, pinned: &[u8]) -> Result<Arc<Pin>, Error> {
         let pin = Pin::new(tool, pinned)?;
         self.keeper.watch(&pin);
         Ok(pin)
     }
+}
+
+/// An object of a server as a type: a name that is there twice is refused wherever in the object it stands.
+fn strict<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, serde_json::Error> {
+    Members::parse(text.as_bytes())?;
+    serde_json::from_str(text)
 }
 
 impl Drop for Upstream {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::Error;
 use super::list::Listed;
 use crate::catalog::drift::{Drift, grade};
 use crate::domain::json::{Json, Limits};
@@ -22,9 +23,8 @@ impl Pin {
     ///
     /// # Errors
     /// The object is no strict JSON.
-    pub fn new(tool: &str, pinned: &[u8]) -> Result<Arc<Self>, String> {
-        let pinned = Json::parse(pinned, &Limits::FILE)
-            .map_err(|error| format!("the pinned tool cannot be read: {error}"))?;
+    pub fn new(tool: &str, pinned: &[u8]) -> Result<Arc<Self>, Error> {
+        let pinned = Json::parse(pinned, &Limits::FILE).map_err(Error::Pinned)?;
         Ok(Arc::new(Self { tool: tool.to_owned(), pinned, drift: Mutex::new(Drift::Same) }))
     }
 

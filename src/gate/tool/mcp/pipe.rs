@@ -12,9 +12,10 @@ use tokio::process::ChildStdout;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
+use super::error::OutputError;
 use super::lines::{Line, Lines};
 use super::process::{Exit, Process, Streams, Tail};
-use super::traffic::{Answer, Ask, Broken, Notes, Traffic};
+use super::traffic::{Answer, Ask, Broken, Notes, Obstacle, Traffic};
 use crate::ledger::fuse::{Fuse, Late};
 use crate::mcp::raw::{Writer, quoted};
 use crate::mcp::rpc::{self, Id, Message};
@@ -124,7 +125,7 @@ impl Pipe {
         let number = self.traffic.number();
         let line = self.traffic.frame(number, ask);
         let (answer, waited) = oneshot::channel();
-        let gone = || Broken::NotSent("the server is not running".to_owned());
+        let gone = || Broken::NotSent(Obstacle::Process);
         {
             let mut waiting = self.waiting.lock();
             if self.traffic.over.is_cancelled() {
@@ -178,12 +179,12 @@ impl Pipe {
             let chunk = tokio::select! {
                 biased;
                 chunk = reader.fill_buf() => chunk,
-                () = self.traffic.over.cancelled() => break "the connection ended".to_owned(),
+                () = self.traffic.over.cancelled() => break OutputError::Ended,
             };
             let taken = match chunk {
-                Ok([]) => break "the server closed its output".to_owned(),
+                Ok([]) => break OutputError::Closed,
                 Ok(chunk) => lines.push(chunk, |line| self.line(line)).map(|()| chunk.len()),
-                Err(error) => break format!("the server's output cannot be read: {error}"),
+                Err(error) => break OutputError::Read(error),
             };
             match taken {
                 Ok(bytes) => reader.consume(bytes),
@@ -194,14 +195,14 @@ impl Pipe {
         if let Some(report) = report.filter(|_| !self.traffic.over.is_cancelled()) {
             let _ = tokio::time::timeout(LAST_WORDS, self.tail.clone().hear(report)).await;
         }
-        self.traffic.end(&why);
+        self.traffic.end(&why.to_string());
         for (_, waiting) in std::mem::take(&mut *self.waiting.lock()) {
             let _ = waiting.answer.send(Err(Broken::Lost));
         }
         self.lines.lock().take();
     }
 
-    fn line(&self, line: Line<'_>) -> Result<(), String> {
+    fn line(&self, line: Line<'_>) -> Result<(), OutputError> {
         match line {
             Line::Whole(text) => self.whole(text),
             Line::Long { ends, bytes_max } => {
@@ -211,7 +212,7 @@ impl Pipe {
         }
     }
 
-    fn whole(&self, text: &[u8]) -> Result<(), String> {
+    fn whole(&self, text: &[u8]) -> Result<(), OutputError> {
         let text = text.trim_ascii();
         if text.is_empty() {
             return Ok(());
@@ -233,17 +234,17 @@ impl Pipe {
                 self.unasked()
             }
             Err(_malformed) => {
-                let broken = Broken::Protocol("the server's answer is no JSON-RPC".to_owned());
+                let broken = Broken::Protocol("the server's answer is no JSON-RPC");
                 let blamed = self.traffic.blamed(text);
                 if blamed.is_none() && self.garbage.fetch_add(1, Ordering::Relaxed) >= GARBAGE_MAX {
-                    return Err("the server writes to its output what is no message".to_owned());
+                    return Err(OutputError::NoMessage);
                 }
                 self.answer_or(blamed, Err(broken), "malformed")
             }
         }
     }
 
-    fn answer(&self, number: Option<u64>, answer: Waited) -> Result<(), String> {
+    fn answer(&self, number: Option<u64>, answer: Waited) -> Result<(), OutputError> {
         self.answer_or(number, answer, "unknown_id")
     }
 
@@ -253,7 +254,7 @@ impl Pipe {
         number: Option<u64>,
         answer: Waited,
         why: &'static str,
-    ) -> Result<(), String> {
+    ) -> Result<(), OutputError> {
         let Some(number) = number else {
             self.traffic.tally.dropped(why);
             return self.unasked();
@@ -275,7 +276,7 @@ impl Pipe {
         &self,
         method: &str,
         params: Option<&serde_json::value::RawValue>,
-    ) -> Result<(), String> {
+    ) -> Result<(), OutputError> {
         let mut waiting = self.waiting.lock();
         self.traffic.notified(method, params, |number| match number {
             Some(number) => waiting.get_mut(&number).map(|waiting| &mut waiting.notes),
@@ -290,11 +291,11 @@ impl Pipe {
     }
 
     /// One more message nobody asked for.
-    fn unasked(&self) -> Result<(), String> {
+    fn unasked(&self) -> Result<(), OutputError> {
         if self.unasked.fetch_add(1, Ordering::Relaxed) < UNASKED_MAX {
             return Ok(());
         }
-        Err("the server does not stop to say what nobody asked for".to_owned())
+        Err(OutputError::Unasked)
     }
 }
 

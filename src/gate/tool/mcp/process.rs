@@ -14,6 +14,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::task::JoinSet;
 
+use super::Error;
 use super::confined::{self, Started};
 use crate::catalog::server::{Sandbox, Stdio};
 use crate::tool::sandbox::{Cgroups, Leaf, Report};
@@ -77,7 +78,7 @@ pub(super) struct Streams {
 pub(super) fn start(
     stdio: &Stdio,
     cgroups: Option<Arc<Cgroups>>,
-) -> Result<(Process, Streams), String> {
+) -> Result<(Process, Streams), Error> {
     match stdio.isolation.sandbox() {
         Some(sandbox) => inside(stdio, sandbox, cgroups),
         None => plain(stdio),
@@ -88,7 +89,7 @@ fn inside(
     stdio: &Stdio,
     sandbox: &Sandbox,
     cgroups: Option<Arc<Cgroups>>,
-) -> Result<(Process, Streams), String> {
+) -> Result<(Process, Streams), Error> {
     let started = confined::start(stdio, sandbox, cgroups)?;
     let Started { mut child, control, input, leaf, tunnel } = started;
     let (report, control) = control.into_split();
@@ -96,12 +97,12 @@ fn inside(
     let mut process = Process::of(child, Some(control), leaf);
     process._tunnel = tunnel;
     let (Some(output), Some(errors)) = streams else {
-        return Err("the server has no streams".to_owned());
+        return Err(Error::NoStreams);
     };
     Ok((process, Streams { input: Box::new(input), output, errors, report: Some(report) }))
 }
 
-fn plain(stdio: &Stdio) -> Result<(Process, Streams), String> {
+fn plain(stdio: &Stdio) -> Result<(Process, Streams), Error> {
     let mut command = Command::new(&stdio.program);
     command
         .args(&stdio.args)
@@ -114,12 +115,12 @@ fn plain(stdio: &Stdio) -> Result<(Process, Streams), String> {
         .stderr(Pipe::piped())
         .process_group(0)
         .kill_on_drop(true);
-    let mut child =
-        command.spawn().map_err(|e| format!("`{}` cannot be started: {e}", stdio.program))?;
+    let failed = |source| Error::Start { program: stdio.program.clone(), source };
+    let mut child = command.spawn().map_err(failed)?;
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let process = Process::of(child, None, None);
     let (Some(input), Some(output), Some(errors)) = streams else {
-        return Err("the server has no streams".to_owned());
+        return Err(Error::NoStreams);
     };
     Ok((process, Streams { input: Box::new(input), output, errors, report: None }))
 }

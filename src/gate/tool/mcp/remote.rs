@@ -13,8 +13,9 @@ use hyper::body::{Bytes, Incoming};
 use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
+use super::Error;
 use super::pipe::cancelled;
-use super::traffic::{Answer, Ask, Broken, Notes, Traffic};
+use super::traffic::{Answer, Ask, Broken, Notes, Obstacle, Traffic};
 use crate::catalog::binding::{Credential, Place};
 use crate::catalog::server;
 use crate::ledger::fuse::Fuse;
@@ -57,7 +58,7 @@ impl Remote {
         resolve: Arc<dyn Resolve>,
         traffic: Arc<Traffic>,
         tasks: &TaskTracker,
-    ) -> Result<Arc<Self>, String> {
+    ) -> Result<Arc<Self>, Error> {
         let client =
             Client::new(&remote.origin, &remote.private_addresses, remote.ca.as_deref(), resolve)?;
         let headers: HeaderMap = remote.headers.iter().cloned().collect();
@@ -69,7 +70,7 @@ impl Remote {
             }
         }
         let uri = format!("{}://{}{target}", remote.origin.scheme(), remote.origin.authority());
-        let uri = uri.parse().map_err(|_invalid| "its URL cannot be written".to_owned())?;
+        let uri = uri.parse().map_err(|_invalid| Error::Url)?;
         Ok(Arc::new(Self {
             traffic,
             client,
@@ -110,7 +111,7 @@ impl Remote {
     fn mirrored(&self, body: Vec<u8>, ask: &Ask<'_>) -> Result<http::Request<Full<Bytes>>, Broken> {
         let mut request = self.post(body);
         if self.traffic.is_stateless() {
-            let unfit = |_| Broken::NotSent("the arguments fit no header".to_owned());
+            let unfit = |_| Broken::NotSent(Obstacle::Header);
             mirror(ask.method, ask.name, request.headers_mut()).map_err(unfit)?;
             request.headers_mut().extend(ask.headers.iter().cloned());
         }
@@ -123,14 +124,14 @@ impl Remote {
     /// Why there is no answer.
     pub async fn request(self: &Arc<Self>, ask: &Ask<'_>) -> Result<Answer, Broken> {
         if self.traffic.over.is_cancelled() {
-            return Err(Broken::NotSent("the connection to the server is closed".to_owned()));
+            return Err(Broken::NotSent(Obstacle::Closed));
         }
         let number = self.traffic.number();
         let request = self.mirrored(self.traffic.frame(number, ask), ask)?;
         let mut flight = Flight { remote: Arc::clone(self), number, cancel: ask.call };
         let answer = match self.client.send(request, &ask.fuse).await {
             Ok(response) => self.answer(response, number, ask).await,
-            Err(SendError::Framing(why)) => Err(Broken::Protocol(why.to_owned())),
+            Err(SendError::Framing(why)) => Err(Broken::Protocol(why)),
             Err(SendError::Late(late)) => Err(late.into()),
             Err(error) => Err(self.broken(&error, error.is_connect())),
         };
@@ -172,10 +173,10 @@ impl Remote {
             return Err(Broken::Status(status.as_u16()));
         }
         if is_encoded(response.headers()) {
-            return Err(Broken::Protocol("the server's answer is encoded".to_owned()));
+            return Err(Broken::Protocol("the server's answer is encoded"));
         }
         if status.is_success() && ask.method == "initialize" {
-            let unfit = |_| Broken::Protocol("the server's session id is no id".to_owned());
+            let unfit = |_| Broken::Protocol("the server's session id is no id");
             if let Some(id) = session_id(response.headers()).map_err(unfit)? {
                 *self.session.lock() = Some(id);
             }
@@ -186,7 +187,7 @@ impl Remote {
                 let answer = self.message(response, number, ask.bytes_max).await?;
                 answer.ok_or_else(|| {
                     self.traffic.tally.dropped("unknown_id");
-                    Broken::Protocol("the server's answer is no answer to the request".to_owned())
+                    Broken::Protocol("the server's answer is no answer to the request")
                 })
             }
             (false, Form::Json) => {
@@ -198,7 +199,7 @@ impl Remote {
             (false, Form::Events | Form::Other) => Err(Broken::Status(status.as_u16())),
             (true, Form::Other) => {
                 let message = "the server's answer is neither JSON nor a stream of events";
-                Err(Broken::Protocol(message.to_owned()))
+                Err(Broken::Protocol(message))
             }
         }
     }
@@ -227,7 +228,7 @@ impl Remote {
         messages.next().await.map_err(|unread| match unread {
             Unread::Broken(error) => self.broken(&error, false),
             Unread::TooLarge => Broken::TooLarge(bytes_max),
-            Unread::Endless => Broken::Protocol("the server's stream does not end".to_owned()),
+            Unread::Endless => Broken::Protocol("the server's stream does not end"),
         })
     }
 
@@ -340,18 +341,17 @@ impl Remote {
     fn broken(&self, error: &(dyn std::error::Error + 'static), connecting: bool) -> Broken {
         let sources = || std::iter::successors(Some(error), |error| error.source());
         if connecting {
-            let why = sources()
-                .find_map(|e| e.downcast_ref::<Refused>())
-                .map_or_else(|| "no connection to the server".to_owned(), ToString::to_string);
-            self.traffic.end(&why);
+            let refused = sources().find_map(|e| e.downcast_ref::<Refused>()).cloned();
+            let why = refused.map_or(Obstacle::NoConnection, Obstacle::Refused);
+            self.traffic.end(&why.to_string());
             return Broken::NotSent(why);
         }
         let hyper = sources().find_map(|e| e.downcast_ref::<hyper::Error>());
         if hyper.is_some_and(hyper::Error::is_parse_too_large) {
-            return Broken::Protocol("the head of the server's answer is too large".to_owned());
+            return Broken::Protocol("the head of the server's answer is too large");
         }
         if hyper.is_some_and(hyper::Error::is_parse) {
-            return Broken::Protocol("the server's answer is not HTTP".to_owned());
+            return Broken::Protocol("the server's answer is not HTTP");
         }
         self.traffic.mark_stale();
         Broken::Lost

@@ -4,10 +4,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use super::strict;
 use super::traffic::Notes;
 use crate::domain::outcome::{Content, FailureClass, Opaque, Unmasked};
 use crate::mcp::raw::{Members, Writer};
 use crate::mcp::{META_NOTIFICATIONS, OWN, rpc};
+use crate::tool::shape::{Value, lenient, present};
 
 /// The outcome of one result. Its bytes stay as they came, except that members of `_meta` that only
 /// this gate may write are dropped, and what the server said meanwhile is written there.
@@ -22,23 +24,36 @@ pub(super) fn outcome(result: &RawValue, notes: &Notes, bytes_max: usize) -> Unm
     let Ok(members) = Members::parse(text) else {
         return failed(FailureClass::Protocol, "the server's result is no object");
     };
-    match members.get("resultType").map(|_| members.text("resultType").unwrap_or_default()) {
-        None => {}
-        Some(kind) if kind == "complete" => {}
-        Some(kind) if kind == "input_required" => {
+    let Ok(ResultHead { result_type, is_error, meta }) = serde_json::from_slice(text) else {
+        return failed(FailureClass::Protocol, "the server's result is no object");
+    };
+    match result_type.as_ref().map(|Value(kind)| kind.as_str().unwrap_or_default()) {
+        None | Some("complete") => {}
+        Some("input_required") => {
             let message = "the tool asks its client for input, which this gate does not give";
             return failed(FailureClass::ToolError, message);
         }
         Some(_) => return failed(FailureClass::Protocol, "the result is of an unknown type"),
     }
-    let is_error = members.get("isError").is_some_and(|raw| raw.get() == "true");
-    let status = if is_error { "error" } else { "ok" }.to_owned();
+    let status = if is_error == Some(true) { "error" } else { "ok" }.to_owned();
     let opaque = opaque(text);
-    match rewritten(&members, notes, bytes_max) {
+    match rewritten(&members, meta, (notes, bytes_max)) {
         Ok(None) => Unmasked::Completed { result: Content::of(text.to_vec(), opaque), status },
         Ok(Some(result)) => Unmasked::Completed { result: Content::of(result, opaque), status },
         Err(message) => failed(FailureClass::Protocol, message),
     }
+}
+
+/// What every result may have.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ResultHead<'a> {
+    #[serde(default, deserialize_with = "present")]
+    result_type: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
+    is_error: Option<bool>,
+    #[serde(borrow, default, rename = "_meta", deserialize_with = "present")]
+    meta: Option<&'a RawValue>,
 }
 
 /// What of a result says whether it is text: of a tool, a resource or a prompt.
@@ -103,11 +118,19 @@ pub(super) fn refused(error: &rpc::Error) -> Unmasked {
     failed(FailureClass::ToolError, &message)
 }
 
+/// What an error about a capability carries.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MissingCapability<'a> {
+    #[serde(borrow)]
+    required_capabilities: &'a RawValue,
+}
+
 /// The capabilities of a client that the server misses: `sampling, roots`.
 fn needs(error: &rpc::Error) -> Option<String> {
     let data = error.data.as_ref().filter(|_| error.code == rpc::MISSING_CAPABILITY)?;
-    let data = Members::parse(data.as_bytes()).ok()?;
-    let required = Members::parse(data.get("requiredCapabilities")?.get().as_bytes()).ok()?;
+    let data: MissingCapability<'_> = strict(data).ok()?;
+    let required = Members::parse(data.required_capabilities.get().as_bytes()).ok()?;
     let plain = |name: &&str| name.len() <= 32 && name.bytes().all(|b| b.is_ascii_alphanumeric());
     let names: Vec<&str> = required.iter().map(|(name, _)| name).filter(plain).take(8).collect();
     (!names.is_empty()).then(|| names.join(", "))
@@ -116,10 +139,9 @@ fn needs(error: &rpc::Error) -> Option<String> {
 /// The result with another `_meta`; `None` if nothing has to change.
 fn rewritten(
     members: &Members<'_>,
-    notes: &Notes,
-    bytes_max: usize,
+    meta: Option<&RawValue>,
+    (notes, bytes_max): (&Notes, usize),
 ) -> Result<Option<Vec<u8>>, &'static str> {
-    let meta = members.get("_meta");
     let inner = match meta {
         Some(raw) if raw.get().starts_with('{') => Members::parse(raw.get().as_bytes())
             .map_err(|_error| "`_meta` of the server's result has a name twice")?,

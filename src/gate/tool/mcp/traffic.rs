@@ -16,6 +16,7 @@ use crate::mcp::Version;
 use crate::mcp::raw::{Members, Writer, quoted};
 use crate::mcp::rpc::{self, Id};
 use crate::telemetry::metrics::Metrics;
+use crate::tool::net::Refused;
 
 /// Notifications of one call that are kept.
 const NOTES_MAX: usize = 256;
@@ -54,10 +55,10 @@ pub(super) struct Answer {
 
 /// Why nothing came back. The texts hold nothing of ours and nothing of the server's.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(super) enum Broken {
+pub enum Broken {
     /// Nothing reached the server.
-    #[error("{0}")]
-    NotSent(String),
+    #[error(transparent)]
+    NotSent(#[from] Obstacle),
     /// The permit of the call had ended; nothing reached the server.
     #[error(transparent)]
     Late(#[from] Late),
@@ -69,10 +70,30 @@ pub(super) enum Broken {
     Status(u16),
     /// The answer breaks the protocol or a rule of this gate.
     #[error("{0}")]
-    Protocol(String),
+    Protocol(&'static str),
     /// The answer is larger than allowed.
     #[error("the server's answer has more than {0} bytes")]
     TooLarge(usize),
+}
+
+/// Why nothing reached the server.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Obstacle {
+    /// Its process has ended.
+    #[error("the server is not running")]
+    Process,
+    /// The connection has ended.
+    #[error("the connection to the server is closed")]
+    Closed,
+    /// The connector makes none.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// None was made, for another reason.
+    #[error("no connection to the server")]
+    NoConnection,
+    /// A server without sessions reads arguments in headers, too.
+    #[error("the arguments fit no header")]
+    Header,
 }
 
 /// Notifications that belong to one call, in order, each an object of `method` and `params`.

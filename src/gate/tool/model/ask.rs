@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::domain::json::Json;
-use crate::mcp::raw::Members;
+use crate::tool::shape::{self, ShapeError, Value, lenient, list, present};
 
 /// Characters of a function's name.
 const NAME_MAX: usize = 64;
@@ -16,50 +18,53 @@ pub(super) struct Ask {
     pub model: String,
     /// Role and content of each message, and what belongs to them.
     pub messages: Vec<Message>,
-    /// The list of them.
-    pub conversation: Given,
-    pub temperature: Option<Given>,
-    pub top_p: Option<Given>,
-    pub seed: Option<Given>,
-    pub stop: Option<Given>,
-    /// The objects below `function` of each tool.
-    pub tools: Vec<Given>,
-    pub tool_choice: Option<Given>,
-    pub response_format: Option<Given>,
+    /// The list of them, as it was sent.
+    pub conversation: Box<RawValue>,
+    pub temperature: Option<Box<RawValue>>,
+    pub top_p: Option<Box<RawValue>>,
+    pub seed: Option<Box<RawValue>>,
+    pub stop: Option<Box<RawValue>>,
+    /// Name of each function, and the object below `function` of its tool.
+    pub tools: Vec<Excerpt<String>>,
+    pub tool_choice: Option<Excerpt<String>>,
+    /// With its `type`.
+    pub response_format: Option<Excerpt<Option<String>>>,
 }
 
-/// A value, and the very bytes it was judged from: what is sent on is these. The order of members is the order in
-/// which a model writes what follows a schema.
+/// What was judged of a value, and the very bytes it was judged from: what is sent on is these. The order of members
+/// is the order in which a model writes what follows a schema.
 #[derive(Debug)]
-pub(super) struct Given {
-    pub value: Json,
+pub(super) struct Excerpt<T> {
+    pub value: T,
     pub text: Box<RawValue>,
 }
 
-impl Given {
-    /// The members of an object, as values and as they were sent. A name is there once: `args` was read strictly.
-    fn members<'a>(value: &'a Json, text: &'a [u8]) -> BTreeMap<&'a str, (&'a Json, &'a RawValue)> {
-        let sent = Members::parse(text).unwrap_or_default();
-        let object = value.as_object().into_iter().flatten();
-        let both =
-            object.filter_map(|(name, value)| Some((name.as_str(), (value, sent.get(name)?))));
-        both.collect()
-    }
-
-    fn of((value, text): (&Json, &RawValue)) -> Self {
-        Self { value: value.clone(), text: text.to_owned() }
+impl<T> Excerpt<T> {
+    fn of(value: T, text: &RawValue) -> Self {
+        Self { value, text: text.to_owned() }
     }
 }
 
 /// One message of the conversation.
 #[derive(Debug)]
 pub(super) struct Message {
-    pub role: String,
+    pub role: Role,
     /// In order; empty where an assistant only asked for functions.
     pub parts: Vec<Part>,
     pub name: Option<String>,
     /// Of an assistant: what it asked for.
     pub tool_calls: Vec<Requested>,
+}
+
+/// The author of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Role {
+    System,
+    Developer,
+    User,
+    Assistant,
+    Tool,
 }
 
 /// A part of a message.
@@ -82,136 +87,261 @@ pub(super) struct Requested {
     pub arguments: String,
 }
 
-/// Why a question is not asked.
-#[derive(Debug, PartialEq)]
-pub(super) struct Refused {
-    pub detail: &'static str,
-    pub message: String,
+/// Why a question is not asked, or an answer not passed on. `at` is the place: `messages[0]` in backticks.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AskError {
+    #[error("{at}: {why}")]
+    Shape { at: String, why: ShapeError },
+    #[error("{at}: `{name}` is not understood")]
+    Member { at: String, name: String },
+    #[error("the arguments cannot be read as they were sent")]
+    Sent,
+    #[error("{0}: a name is [A-Za-z0-9_-]{{1,{NAME_MAX}}}")]
+    Name(String),
+    #[error("{0}: only an assistant asks for functions")]
+    Asker(String),
+    #[error(
+        "{at} is of type `{kind}`: the provider would run it past the gate; only `function` is allowed"
+    )]
+    HostedTool { at: String, kind: String },
+    #[error("{0}: a tool call that is no function")]
+    HostedCall(String),
+    #[error("{at}: a part of type `{kind}` is none of `text`, `image_url`")]
+    Part { at: String, kind: String },
+    #[error(
+        "{0}: an image is a `data:image/…;base64,` URL; the provider would fetch any other past the gate"
+    )]
+    RemoteImage(String),
 }
 
-type Read<T> = Result<T, Refused>;
+impl AskError {
+    /// The stable detail of the refusal.
+    pub const fn detail(&self) -> &'static str {
+        match self {
+            Self::Shape { .. }
+            | Self::Member { .. }
+            | Self::Sent
+            | Self::Name(_)
+            | Self::Asker(_) => "model.argument",
+            Self::HostedTool { .. } | Self::HostedCall(_) => "model.hosted_tool",
+            Self::Part { .. } => "model.content",
+            Self::RemoteImage(_) => "model.remote_content",
+        }
+    }
+}
 
-fn refused<T>(detail: &'static str, message: String) -> Read<T> {
-    Err(Refused { detail, message })
+type Read<T> = Result<T, AskError>;
+
+fn read<'a, T: Deserialize<'a>>(value: &'a Json, at: &str) -> Read<T> {
+    shape::read(value).map_err(|why| AskError::Shape { at: at.to_owned(), why })
+}
+
+/// The arguments. What is ignored here is sent as it came.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "members that may be there, whatever their value is")]
+struct Args {
+    model: String,
+    messages: Vec<Value>,
+    tools: Option<Vec<Value>>,
+    #[serde(default, deserialize_with = "present")]
+    tool_choice: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    response_format: Option<Format>,
+    max_output_tokens: Option<IgnoredAny>,
+    temperature: Option<IgnoredAny>,
+    top_p: Option<IgnoredAny>,
+    seed: Option<IgnoredAny>,
+    stop: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "members that may be there, whatever their value is")]
+struct Format {
+    #[serde(default, rename = "type", deserialize_with = "lenient")]
+    kind: Option<String>,
+    json_schema: Option<IgnoredAny>,
+}
+
+/// The same arguments as they were sent.
+#[derive(Deserialize)]
+struct SentArgs<'a> {
+    #[serde(borrow)]
+    messages: &'a RawValue,
+    #[serde(borrow)]
+    tools: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    tool_choice: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    response_format: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    temperature: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    top_p: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    seed: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    stop: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct SentTool<'a> {
+    #[serde(borrow)]
+    function: &'a RawValue,
 }
 
 impl Ask {
     /// Reads arguments; `sent` are the bytes they were read from.
     pub fn read(args: &Json, sent: &[u8]) -> Read<Self> {
-        const MEMBERS: &[&str] = &[
-            "model",
-            "messages",
-            "max_output_tokens",
-            "temperature",
-            "top_p",
-            "seed",
-            "stop",
-            "tools",
-            "tool_choice",
-            "response_format",
-        ];
-        closed(args, MEMBERS, "the arguments")?;
-        let list = |name: &str| args.get(name).and_then(Json::as_array).unwrap_or_default();
-        let members = Given::members(args, sent);
-        let conversation = members.get("messages").filter(|(list, _)| list.as_array().is_some());
-        let Some(conversation) = conversation.map(|both| Given::of(*both)) else {
-            return refused("model.argument", "`messages` is a list".into());
-        };
-        let messages = conversation.value.as_array().unwrap_or_default().iter().enumerate();
-        let given = |name: &str| members.get(name).map(|both| Given::of(*both));
-        let tools = members.get("tools").map(|(_, text)| text.get());
-        let tools = tools.and_then(|text| serde_json::from_str::<Vec<&RawValue>>(text).ok());
-        // Both are the same list, or neither is one.
-        let tools = list("tools").iter().zip(tools.unwrap_or_default()).enumerate();
-        let tool_choice = given("tool_choice");
-        if tool_choice.as_ref().is_some_and(|choice| choice.value.as_str().is_none()) {
-            return refused("model.argument", "`tool_choice` is a word".into());
-        }
-        let format = args.get("response_format");
-        format.map_or(Ok(()), |f| closed(f, &["type", "json_schema"], "`response_format`"))?;
+        let Args { model, messages, tools, tool_choice, response_format, .. } =
+            read(args, "the arguments")?;
+        let sent: SentArgs<'_> = serde_json::from_slice(sent).map_err(|_other| AskError::Sent)?;
+        let own = |text: Option<&RawValue>| text.map(ToOwned::to_owned);
+        let messages = messages.iter().enumerate();
+        let tools = tools.unwrap_or_default();
+        let tools = tools.iter().zip(sent.tools.unwrap_or_default()).enumerate();
+        let format = response_format.zip(sent.response_format);
         Ok(Self {
-            model: text(args, "model", "the arguments")?,
-            messages: messages.map(|(i, m)| Message::read(m, i)).collect::<Read<_>>()?,
-            conversation,
-            temperature: given("temperature"),
-            top_p: given("top_p"),
-            seed: given("seed"),
-            stop: given("stop"),
-            tools: tools.map(|(i, tool)| function(tool, i)).collect::<Read<_>>()?,
-            tool_choice,
-            response_format: given("response_format"),
+            model,
+            messages: messages.map(|(i, m)| Message::read(&m.0, i)).collect::<Read<_>>()?,
+            conversation: sent.messages.to_owned(),
+            temperature: own(sent.temperature),
+            top_p: own(sent.top_p),
+            seed: own(sent.seed),
+            stop: own(sent.stop),
+            tools: tools
+                .map(|(i, (tool, sent))| function(&tool.0, sent, i))
+                .collect::<Read<_>>()?,
+            tool_choice: tool_choice.zip(sent.tool_choice).map(|(word, t)| Excerpt::of(word, t)),
+            response_format: format.map(|(format, text)| Excerpt::of(format.kind, text)),
         })
     }
 
     /// Names of the functions that are offered.
     pub fn functions(&self) -> Vec<String> {
-        let name = |tool: &Given| tool.value.get("name").and_then(Json::as_str).map(str::to_owned);
-        self.tools.iter().filter_map(name).collect()
+        self.tools.iter().map(|tool| tool.value.clone()).collect()
     }
 }
 
-/// How many images are among these arguments.
-pub(super) fn images(args: &Json) -> usize {
-    let list = |value: Option<&Json>| value.and_then(Json::as_array).unwrap_or_default().to_vec();
-    let parts = list(args.get("messages")).into_iter().flat_map(|one| list(one.get("content")));
-    parts.filter(|part| part.get("image_url").is_some()).count()
+/// What of arguments says how much is read and written; they need not be valid yet.
+#[derive(Default, Deserialize)]
+pub(super) struct Size {
+    #[serde(default, deserialize_with = "lenient")]
+    pub max_output_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "list")]
+    messages: Vec<SizedMessage>,
+}
+
+#[derive(Deserialize)]
+struct SizedMessage {
+    #[serde(default, deserialize_with = "list")]
+    content: Vec<SizedPart>,
+}
+
+#[derive(Deserialize)]
+struct SizedPart {
+    #[serde(default, deserialize_with = "present")]
+    image_url: Option<IgnoredAny>,
+}
+
+impl Size {
+    pub fn of(args: &Json) -> Self {
+        // What has another form is refused when it is read.
+        shape::read(args).unwrap_or_default()
+    }
+
+    /// How many images are among the arguments.
+    pub fn images(&self) -> usize {
+        let parts = self.messages.iter().flat_map(|message| &message.content);
+        parts.filter(|part| part.image_url.is_some()).count()
+    }
+}
+
+/// What a tool or a part says it is; nothing if it does not.
+#[derive(Default, Deserialize)]
+struct Kind {
+    #[serde(default, rename = "type", deserialize_with = "lenient")]
+    kind: Option<String>,
+}
+
+impl Kind {
+    fn of(value: &Json) -> String {
+        shape::read::<Self>(value).unwrap_or_default().kind.unwrap_or_default()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FunctionTool {
+    #[serde(rename = "type")]
+    _kind: IgnoredAny,
+    function: Function,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "members that may be there, whatever their value is")]
+struct Function {
+    name: String,
+    description: Option<IgnoredAny>,
+    parameters: Option<IgnoredAny>,
+    strict: Option<IgnoredAny>,
 }
 
 /// The `function` of one tool: a tool of any other type would be run by the provider.
-fn function((tool, sent): (&Json, &RawValue), i: usize) -> Read<Given> {
+fn function(tool: &Json, sent: &RawValue, i: usize) -> Read<Excerpt<String>> {
     let at = format!("`tools[{i}]`");
-    let kind = tool.get("type").and_then(Json::as_str).unwrap_or_default();
+    let kind = Kind::of(tool);
     if kind != "function" {
-        let message = format!(
-            "{at} is of type `{kind}`: the provider would run it past the gate; only `function` is allowed"
-        );
-        return refused("model.hosted_tool", message);
+        return Err(AskError::HostedTool { at, kind });
     }
-    closed(tool, &["type", "function"], &at)?;
-    let members = Given::members(tool, sent.get().as_bytes());
-    let Some(given) = members.get("function") else {
-        return refused("model.argument", format!("{at} has no `function`"));
-    };
-    let (function, _) = *given;
-    closed(function, &["name", "description", "parameters", "strict"], &at)?;
-    let name = text(function, "name", &at)?;
+    let FunctionTool { function: Function { name, .. }, .. } = read(tool, &at)?;
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(fits) {
-        return refused("model.argument", format!("{at}: a name is [A-Za-z0-9_-]{{1,{NAME_MAX}}}"));
+        return Err(AskError::Name(at));
     }
-    Ok(Given::of(*given))
+    let sent: SentTool<'_> = serde_json::from_str(sent.get()).map_err(|_other| AskError::Sent)?;
+    Ok(Excerpt::of(name, sent.function))
+}
+
+/// A message as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenMessage {
+    role: Role,
+    content: Option<WrittenContent>,
+    name: Option<String>,
+    tool_calls: Option<Vec<Value>>,
+    #[serde(default, rename = "tool_call_id")]
+    _tool_call_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected text or a list")]
+enum WrittenContent {
+    Text(String),
+    Parts(Vec<Value>),
 }
 
 impl Message {
     fn read(message: &Json, i: usize) -> Read<Self> {
         let at = format!("`messages[{i}]`");
-        closed(message, &["role", "content", "name", "tool_calls", "tool_call_id"], &at)?;
-        let role = text(message, "role", &at)?;
-        if !["system", "developer", "user", "assistant", "tool"].contains(&role.as_str()) {
-            return refused("model.argument", format!("{at}: `{role}` is no role"));
-        }
-        let parts = match message.get("content") {
-            None | Some(Json::Null) => Vec::new(),
-            Some(Json::String(text)) => vec![Part::Text(text.clone())],
-            Some(Json::Array(parts)) => {
-                parts.iter().map(|part| Part::read(part, &at)).collect::<Read<_>>()?
-            }
-            Some(Json::Bool(_) | Json::Int(_) | Json::Float(_) | Json::Object(_)) => {
-                return refused("model.argument", format!("{at}: `content` is text or a list"));
+        let WrittenMessage { role, content, name, tool_calls, .. } = read(message, &at)?;
+        let parts = match content {
+            None => Vec::new(),
+            Some(WrittenContent::Text(text)) => vec![Part::Text(text)],
+            Some(WrittenContent::Parts(parts)) => {
+                parts.iter().map(|part| Part::read(&part.0, &at)).collect::<Read<_>>()?
             }
         };
-        let calls = match message.get("tool_calls") {
-            None | Some(Json::Null) => Vec::new(),
-            Some(calls) => Requested::echoed(calls, &at)?,
-        };
-        if !calls.is_empty() && role != "assistant" {
-            return refused(
-                "model.argument",
-                format!("{at}: only an assistant asks for functions"),
-            );
+        let calls = tool_calls.unwrap_or_default();
+        let calls = calls.iter().map(|call| Requested::echoed(&call.0, &at));
+        let tool_calls = calls.collect::<Read<Vec<_>>>()?;
+        if !tool_calls.is_empty() && role != Role::Assistant {
+            return Err(AskError::Asker(at));
         }
-        optional(message, "tool_call_id", &at)?;
-        Ok(Self { role, parts, name: optional(message, "name", &at)?, tool_calls: calls })
+        Ok(Self { role, parts, name, tool_calls })
     }
 
     /// Everything it says in words.
@@ -224,77 +354,115 @@ impl Message {
     }
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TextPart {
+    #[serde(rename = "type")]
+    _kind: IgnoredAny,
+    text: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ImagePart {
+    #[serde(rename = "type")]
+    _kind: IgnoredAny,
+    image_url: ImageUrl,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ImageUrl {
+    url: String,
+    #[serde(default, rename = "detail", deserialize_with = "present")]
+    _detail: Option<Detail>,
+}
+
+/// How closely a model looks at an image.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Detail {
+    Auto,
+    Low,
+    High,
+}
+
 impl Part {
     fn read(part: &Json, at: &str) -> Read<Self> {
-        match part.get("type").and_then(Json::as_str) {
-            Some("text") => {
-                closed(part, &["type", "text"], at)?;
-                text(part, "text", at).map(Self::Text)
-            }
-            Some("image_url") => {
-                closed(part, &["type", "image_url"], at)?;
-                let Some(image) = part.get("image_url") else {
-                    return refused("model.argument", format!("{at}: `image_url` is missing"));
-                };
-                closed(image, &["url", "detail"], at)?;
-                let detail = image.get("detail").map(|detail| detail.as_str().unwrap_or_default());
-                if detail.is_some_and(|word| !["auto", "low", "high"].contains(&word)) {
-                    let message = format!("{at}: `detail` is none of `auto`, `low`, `high`");
-                    return refused("model.argument", message);
-                }
-                Self::image(text(image, "url", at)?, at)
-            }
-            other => {
-                let other = other.unwrap_or_default();
-                let message =
-                    format!("{at}: a part of type `{other}` is none of `text`, `image_url`");
-                refused("model.content", message)
-            }
+        let kind = Kind::of(part);
+        match kind.as_str() {
+            "text" => Ok(Self::Text(read::<TextPart>(part, at)?.text)),
+            "image_url" => Self::image(read::<ImagePart>(part, at)?.image_url.url, at),
+            _other => Err(AskError::Part { at: at.to_owned(), kind }),
         }
     }
 
     /// Only an image that is in the message itself: another one the provider would fetch past the gate.
     fn image(url: String, at: &str) -> Read<Self> {
         let inline = url.strip_prefix("data:image/").and_then(|rest| rest.split_once(";base64,"));
-        let Some((_, data)) = inline else {
-            let message = format!(
-                "{at}: an image is a `data:image/…;base64,` URL; the provider would fetch any other past the gate"
-            );
-            return refused("model.remote_content", message);
-        };
+        let Some((_, data)) = inline else { return Err(AskError::RemoteImage(at.to_owned())) };
         let data = url.len().saturating_sub(data.len());
         Ok(Self::Image { url, data })
     }
 }
 
-impl Requested {
-    /// What an assistant asked for before, as the agent tells it: no member that nobody looked at.
-    fn echoed(calls: &Json, at: &str) -> Read<Vec<Self>> {
-        let Some(calls) = calls.as_array() else {
-            return refused("model.argument", format!("{at}: `tool_calls` is a list"));
-        };
-        let one = |call: &Json| {
-            let read = Self::read(call, at)?;
-            closed(call, &["id", "type", "function"], at)?;
-            call.get("function").map_or(Ok(()), |f| closed(f, &["name", "arguments"], at))?;
-            Ok(read)
-        };
-        calls.iter().map(one).collect()
+/// What a tool call says it is.
+#[derive(Default, Deserialize)]
+struct CallKind {
+    #[serde(default, rename = "type", deserialize_with = "present")]
+    kind: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    function: Option<IgnoredAny>,
+}
+
+/// A tool call as it is written, and the names of what else is in it.
+#[derive(Deserialize)]
+struct WrittenCall {
+    id: Option<String>,
+    function: CalledFunction,
+    #[serde(flatten)]
+    more: BTreeMap<String, IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct CalledFunction {
+    name: String,
+    arguments: String,
+    #[serde(flatten)]
+    more: BTreeMap<String, IgnoredAny>,
+}
+
+impl WrittenCall {
+    fn read(call: &Json, at: &str) -> Read<Self> {
+        let CallKind { kind, function } = shape::read(call).unwrap_or_default();
+        let named = kind.is_none_or(|kind| kind.0.as_str() == Some("function"));
+        if function.is_none() || !named {
+            return Err(AskError::HostedCall(at.to_owned()));
+        }
+        read(call, at)
     }
 
-    pub(super) fn read(call: &Json, at: &str) -> Read<Self> {
-        let function = call
-            .get("function")
-            .filter(|_| call.get("type").is_none_or(|kind| kind.as_str() == Some("function")));
-        let Some(function) = function else {
-            let message = format!("{at}: a tool call that is no function");
-            return refused("model.hosted_tool", message);
-        };
-        Ok(Self {
-            id: optional(call, "id", at)?.unwrap_or_default(),
-            name: text(function, "name", at)?,
-            arguments: text(function, "arguments", at)?,
-        })
+    fn requested(self) -> Requested {
+        let CalledFunction { name, arguments, .. } = self.function;
+        Requested { id: self.id.unwrap_or_default(), name, arguments }
+    }
+}
+
+impl Requested {
+    /// What an assistant asked for before, as the agent tells it: no member that nobody looked at.
+    fn echoed(call: &Json, at: &str) -> Read<Self> {
+        let call = WrittenCall::read(call, at)?;
+        let mut more =
+            call.more.keys().filter(|name| *name != "type").chain(call.function.more.keys());
+        match more.next() {
+            Some(name) => Err(AskError::Member { at: at.to_owned(), name: name.clone() }),
+            None => Ok(call.requested()),
+        }
+    }
+
+    /// What a model asks for now; what else its provider writes there is not passed on.
+    pub(super) fn answered(call: &Json) -> Read<Self> {
+        WrittenCall::read(call, "the answer").map(WrittenCall::requested)
     }
 
     pub(super) fn to_json(&self) -> Json {
@@ -307,30 +475,5 @@ impl Requested {
             ("type", Json::from("function")),
             ("function", function),
         ])
-    }
-}
-
-/// Refuses members that nobody looked at.
-fn closed(value: &Json, members: &[&str], at: &str) -> Read<()> {
-    let Some(object) = value.as_object() else {
-        return refused("model.argument", format!("{at}: expected an object"));
-    };
-    match object.keys().find(|name| !members.contains(&name.as_str())) {
-        Some(name) => refused("model.argument", format!("{at}: `{name}` is not understood")),
-        None => Ok(()),
-    }
-}
-
-fn text(value: &Json, name: &str, at: &str) -> Read<String> {
-    match value.get(name).and_then(Json::as_str) {
-        Some(text) => Ok(text.to_owned()),
-        None => refused("model.argument", format!("{at}: `{name}` is text")),
-    }
-}
-
-fn optional(value: &Json, name: &str, at: &str) -> Read<Option<String>> {
-    match value.get(name) {
-        None | Some(Json::Null) => Ok(None),
-        Some(_) => text(value, name, at).map(Some),
     }
 }

@@ -14,11 +14,11 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 
-use self::ask::Ask;
-use super::ToolExecutor;
-use super::http::{failed, headers_of, of_call, refusal};
+use self::ask::{Ask, AskError, Size};
+use super::http::{RequestError, failed, headers_of, of_call, refusal};
 use super::net::{Client, Resolve, SendError, Unread, whole};
 use super::probe::{self, Point};
+use super::{Error, ToolExecutor};
 use crate::catalog::binding::{self, Api, Credential};
 use crate::catalog::config::Price;
 use crate::catalog::host::Origin;
@@ -26,11 +26,12 @@ use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::decision::Reason;
 use crate::domain::effect::{self, Effect};
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::{self, Json, Limits};
 use crate::domain::outcome::{Content, FailureClass, Opaque, Unmasked, Usage};
 use crate::judge::prepared::Hold;
 use crate::ledger::permit::Permit;
 use crate::limits::Spend;
+use crate::tool::shape::ShapeError;
 
 /// A model and the places it is asked at.
 #[derive(Debug)]
@@ -79,6 +80,21 @@ struct Said {
     tokens: Option<(u64, u64)>,
 }
 
+/// Why what a model's place answers is no chat answer.
+#[derive(Debug, thiserror::Error)]
+enum AnswerError {
+    #[error(transparent)]
+    Json(#[from] json::Error),
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    #[error(transparent)]
+    Written(#[from] serde_json::Error),
+    #[error("{0} choices")]
+    Choices(usize),
+    #[error(transparent)]
+    Call(#[from] AskError),
+}
+
 /// How it went at one place.
 enum Went {
     /// It is over.
@@ -97,11 +113,11 @@ impl Model {
         flat: Option<u64>,
         result_bytes_max: u64,
         resolve: &Arc<dyn Resolve>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let (output_tokens_max, image_tokens_max) =
             (model.output_tokens_max, model.image_tokens_max);
         let places = model.upstreams.into_iter().map(|place| Upstream::new(place, resolve));
-        let places = places.collect::<Result<_, _>>()?;
+        let places = places.collect::<Result<_, Error>>()?;
         Ok(Self { places, output_tokens_max, image_tokens_max, flat, result_bytes_max })
     }
 
@@ -117,12 +133,12 @@ impl Model {
 
     /// The most that arguments can be to a model. A token is at least one byte of them, but for images.
     fn input_tokens(&self, args: &Json, args_bytes: u64) -> u64 {
-        let images = u64::try_from(ask::images(args)).unwrap_or(u64::MAX);
+        let images = u64::try_from(Size::of(args).images()).unwrap_or(u64::MAX);
         args_bytes.saturating_add(images.saturating_mul(self.image_tokens_max))
     }
 
     fn output_tokens(&self, args: &Json) -> u64 {
-        let asked = args.get("max_output_tokens").and_then(Json::as_u64);
+        let asked = Size::of(args).max_output_tokens;
         asked.unwrap_or(self.output_tokens_max).min(self.output_tokens_max)
     }
 
@@ -192,7 +208,7 @@ impl Model {
             Unread::Slow | Unread::Broken(_) => place.lost(),
         })?;
         let said = Json::parse(&bytes, &Limits { depth_max: 60, ..Limits::FILE })
-            .map_err(|error| error.to_string())
+            .map_err(AnswerError::Json)
             .and_then(|answer| match place.api {
                 Api::OpenAi => openai::said(&answer),
                 Api::Ollama => ollama::said(&answer, &bytes),
@@ -205,7 +221,7 @@ impl Model {
 }
 
 impl Upstream {
-    fn new(place: binding::ModelUpstream, resolve: &Arc<dyn Resolve>) -> Result<Self, String> {
+    fn new(place: binding::ModelUpstream, resolve: &Arc<dyn Resolve>) -> Result<Self, Error> {
         let (ca, ranges) = (place.ca.as_deref(), &place.private_addresses);
         let client = Client::new(&place.origin, ranges, ca, Arc::clone(resolve))?;
         headers_of(&place.credentials)?;
@@ -225,7 +241,11 @@ impl Upstream {
         })
     }
 
-    fn request(&self, call: &ToolCall, body: &Bytes) -> Result<http::Request<Full<Bytes>>, String> {
+    fn request(
+        &self,
+        call: &ToolCall,
+        body: &Bytes,
+    ) -> Result<http::Request<Full<Bytes>>, RequestError> {
         let request = http::Request::post(&self.target);
         let mut request = of_call(request, call).header(header::CONTENT_TYPE, "application/json");
         for (name, value) in &self.headers {
@@ -234,7 +254,7 @@ impl Upstream {
         for (name, value) in headers_of(&self.credentials)? {
             request = request.header(name, value);
         }
-        request.body(Full::new(body.clone())).map_err(|error| error.to_string())
+        Ok(request.body(Full::new(body.clone()))?)
     }
 
     fn facts(&self, model: &str) -> effect::Upstream {
@@ -302,8 +322,8 @@ impl ToolExecutor for Model {
         let refuse = |detail: &str, message: String| {
             vec![Reason::effect_refused("tool.model", detail, message)]
         };
-        let ask =
-            Ask::read(call.args(), call.sent()).map_err(|why| refuse(why.detail, why.message))?;
+        let ask = Ask::read(call.args(), call.sent())
+            .map_err(|why| refuse(why.detail(), why.to_string()))?;
         let args_bytes = u64::try_from(call.canonical().len()).unwrap_or(u64::MAX);
         let input_tokens = self.input_tokens(call.args(), args_bytes);
         let output_tokens = self.output_tokens(call.args());

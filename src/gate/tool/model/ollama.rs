@@ -3,17 +3,17 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Said;
-use super::ask::{Ask, Message, Part, Requested};
-use super::openai;
+use super::ask::{Ask, Message, Part, Requested, Role};
+use super::{AnswerError, Said, openai};
 use crate::domain::json::{Json, Limits};
-use crate::mcp::raw::{Members, Writer, quoted};
+use crate::mcp::raw::{Writer, quoted};
+use crate::tool::shape::{self, lenient};
 
 /// The body of `POST <base>/api/chat`; none if it has no words for something that is asked.
 ///
 /// What a model follows in it are the bytes the agent sent.
 pub(super) fn body(ask: &Ask, model: &str, output_tokens: u64) -> Option<Vec<u8>> {
-    let choice = ask.tool_choice.as_ref().and_then(|choice| choice.value.as_str());
+    let choice = ask.tool_choice.as_ref().map(|choice| choice.value.as_str());
     if choice == Some("required") {
         return None;
     }
@@ -27,7 +27,7 @@ pub(super) fn body(ask: &Ask, model: &str, output_tokens: u64) -> Option<Vec<u8>
     ];
     for (name, value) in given {
         if let Some(value) = value {
-            options = options.member(name, value.text.get().as_bytes());
+            options = options.member(name, value.get().as_bytes());
         }
     }
     let mut body = Writer::default()
@@ -49,15 +49,30 @@ fn list(items: &[Vec<u8>]) -> Vec<u8> {
     [b"[".as_slice(), &items.join(b",".as_slice()), b"]"].concat()
 }
 
+/// The part of a `response_format` that is a schema.
+#[derive(Deserialize)]
+struct SentFormat<'a> {
+    #[serde(borrow)]
+    json_schema: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct SentSchema<'a> {
+    #[serde(borrow)]
+    schema: &'a RawValue,
+}
+
 /// `json`, or the schema itself as it was sent.
 fn format(ask: &Ask) -> Option<Vec<u8>> {
     let wanted = ask.response_format.as_ref()?;
-    match wanted.value.get("type").and_then(Json::as_str)? {
+    match wanted.value.as_deref()? {
         "json_object" => Some(b"\"json\"".to_vec()),
         "json_schema" => {
-            let format = Members::parse(wanted.text.get().as_bytes()).ok()?;
-            let named = Members::parse(format.get("json_schema")?.get().as_bytes()).ok()?;
-            Some(named.get("schema")?.get().as_bytes().to_vec())
+            let sent: SentFormat<'_> = serde_json::from_str(wanted.text.get()).ok()?;
+            let named = sent.json_schema.get();
+            let named: SentSchema<'_> =
+                serde_json::from_str(named).ok().filter(|_| named.starts_with('{'))?;
+            Some(named.schema.get().as_bytes().to_vec())
         }
         _text => None,
     }
@@ -65,7 +80,12 @@ fn format(ask: &Ask) -> Option<Vec<u8>> {
 
 fn message(message: &Message) -> Option<Vec<u8>> {
     // It knows no developers: what they say is the system's word.
-    let role = if message.role == "developer" { "system" } else { &message.role };
+    let role = match message.role {
+        Role::System | Role::Developer => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    };
     let mut out = Writer::default().text("role", role).text("content", &message.text());
     let images = message.parts.iter().filter_map(|part| match part {
         Part::Image { url, data } => url.get(*data..).map(|data| quoted(data).into_bytes()),
@@ -96,61 +116,82 @@ fn requested(call: &Requested) -> Option<Vec<u8>> {
     Some(Writer::default().member("function", &function).end())
 }
 
-/// What of an answer is passed on as it was written.
+/// What of an answer is passed on.
 #[derive(Deserialize)]
-struct Written<'a> {
-    #[serde(borrow)]
-    message: WrittenMessage<'a>,
+struct ChatAnswer {
+    #[serde(default, deserialize_with = "lenient")]
+    model: Option<String>,
+    message: OllamaMessage,
+    #[serde(default, deserialize_with = "lenient")]
+    done_reason: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    prompt_eval_count: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    eval_count: Option<u64>,
 }
 
 #[derive(Deserialize)]
-struct WrittenMessage<'a> {
-    #[serde(borrow)]
-    tool_calls: Option<Vec<WrittenCall<'a>>>,
+struct OllamaMessage {
+    content: String,
+    tool_calls: Option<Vec<OllamaCall>>,
 }
 
 #[derive(Deserialize)]
-struct WrittenCall<'a> {
+struct OllamaCall {
+    function: OllamaFunction,
+}
+
+#[derive(Deserialize)]
+struct OllamaFunction {
+    name: String,
+}
+
+/// The arguments in the same answer as they were written: the order of members is the model's.
+#[derive(Deserialize)]
+struct WrittenAnswer<'a> {
     #[serde(borrow)]
-    function: WrittenFunction<'a>,
+    message: WrittenCalls<'a>,
+}
+
+#[derive(Deserialize)]
+struct WrittenCalls<'a> {
+    #[serde(borrow)]
+    tool_calls: Option<Vec<WrittenFunction<'a>>>,
 }
 
 #[derive(Deserialize)]
 struct WrittenFunction<'a> {
     #[serde(borrow)]
+    function: WrittenArguments<'a>,
+}
+
+#[derive(Deserialize)]
+struct WrittenArguments<'a> {
+    #[serde(borrow)]
     arguments: Option<&'a RawValue>,
 }
 
-/// What the server answered.
+/// What the server answered; `bytes` are those that `answer` was read from.
 ///
 /// # Errors
 /// What of it is no chat answer.
-pub(super) fn said(answer: &Json, bytes: &[u8]) -> Result<Said, String> {
-    let written = serde_json::from_slice::<Written<'_>>(bytes).map_err(|e| e.to_string())?;
+pub(super) fn said(answer: &Json, bytes: &[u8]) -> Result<Said, AnswerError> {
+    let ChatAnswer { model, message, done_reason, prompt_eval_count, eval_count } =
+        shape::read(answer)?;
+    let written: WrittenAnswer<'_> = serde_json::from_slice(bytes)?;
     let written = written.message.tool_calls.unwrap_or_default();
-    let mut arguments = written.into_iter().map(|call| call.function.arguments);
-    let message = answer.get("message").ok_or("no message")?;
-    let content = message.get("content").and_then(Json::as_str).ok_or("no content")?;
-    let calls = message.get("tool_calls").and_then(Json::as_array).unwrap_or_default();
-    let calls = calls.iter().enumerate();
-    let calls = calls.map(|(i, call)| asked_for(call, i, arguments.next().flatten()));
-    let word = |name: &str| answer.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
-    let number = |name: &str| answer.get(name).and_then(Json::as_u64);
+    let calls = message.tool_calls.unwrap_or_default().into_iter().zip(written).enumerate();
+    let calls = calls.map(|(i, (call, written))| {
+        let arguments = written.function.arguments.map_or("{}", RawValue::get).to_owned();
+        // It has no ids: the place is one.
+        Requested { id: format!("call_{i}"), name: call.function.name, arguments }.to_json()
+    });
     Ok(Said {
-        model: word("model"),
-        content: Json::from(content),
+        model: model.unwrap_or_default(),
+        content: Json::from(message.content),
         refusal: None,
-        tool_calls: calls.collect::<Result<_, String>>()?,
-        finish_reason: word("done_reason"),
-        tokens: number("prompt_eval_count").zip(number("eval_count")),
+        tool_calls: calls.collect(),
+        finish_reason: done_reason.unwrap_or_default(),
+        tokens: prompt_eval_count.zip(eval_count),
     })
-}
-
-/// A function it asks for, as everybody else writes it. It has no ids: the place is one.
-fn asked_for(call: &Json, i: usize, arguments: Option<&RawValue>) -> Result<Json, String> {
-    let function = call.get("function").ok_or("a tool call that is no function")?;
-    let name = function.get("name").and_then(Json::as_str).ok_or("a function without a name")?;
-    let arguments = arguments.map_or("{}", RawValue::get).to_owned();
-    let requested = Requested { id: format!("call_{i}"), name: name.to_owned(), arguments };
-    Ok(requested.to_json())
 }

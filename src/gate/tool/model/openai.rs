@@ -1,30 +1,34 @@
 //! Chat completions, as OpenAI and many servers speak them.
 
-use super::Said;
-use super::ask::{Ask, Given, Requested};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::ask::{Ask, Requested};
+use super::{AnswerError, Said};
 use crate::domain::json::Json;
 use crate::mcp::raw::Writer;
+use crate::tool::shape::{self, Value, lenient, list};
 
 /// The body of `POST <base>/chat/completions`: what a model follows in it are the bytes the agent sent.
 pub(super) fn body(ask: &Ask, model: &str, (field, output_tokens): (&str, u64)) -> Vec<u8> {
     let mut body = Writer::default()
         .text("model", model)
-        .member("messages", ask.conversation.text.get().as_bytes())
+        .member("messages", ask.conversation.get().as_bytes())
         // One name of two: some servers know only the older one, and some models refuse it.
         .member(field, output_tokens.to_string().as_bytes())
         .member("n", b"1")
         .member("stream", b"false");
     let given = [
-        ("temperature", &ask.temperature),
-        ("top_p", &ask.top_p),
-        ("seed", &ask.seed),
-        ("stop", &ask.stop),
-        ("tool_choice", &ask.tool_choice),
-        ("response_format", &ask.response_format),
+        ("temperature", ask.temperature.as_deref()),
+        ("top_p", ask.top_p.as_deref()),
+        ("seed", ask.seed.as_deref()),
+        ("stop", ask.stop.as_deref()),
+        ("tool_choice", ask.tool_choice.as_ref().map(|choice| &*choice.text)),
+        ("response_format", ask.response_format.as_ref().map(|format| &*format.text)),
     ];
     for (name, value) in given {
         if let Some(value) = value {
-            body = body.member(name, value.text.get().as_bytes());
+            body = body.member(name, value.get().as_bytes());
         }
     }
     if !ask.tools.is_empty() {
@@ -35,38 +39,66 @@ pub(super) fn body(ask: &Ask, model: &str, (field, output_tokens): (&str, u64)) 
 
 /// The functions that are offered, each as it was sent.
 pub(super) fn tools(ask: &Ask) -> Vec<u8> {
-    let tool = |function: &Given| {
+    let tool = |function: &RawValue| {
         let tool = Writer::default().text("type", "function");
-        tool.member("function", function.text.get().as_bytes()).end()
+        tool.member("function", function.get().as_bytes()).end()
     };
-    let all: Vec<_> = ask.tools.iter().map(tool).collect();
+    let all: Vec<_> = ask.tools.iter().map(|function| tool(&function.text)).collect();
     [b"[".as_slice(), &all.join(b",".as_slice()), b"]"].concat()
+}
+
+/// What of an answer is passed on.
+#[derive(Deserialize)]
+struct ChatCompletion {
+    #[serde(default, deserialize_with = "lenient")]
+    model: Option<String>,
+    #[serde(default, deserialize_with = "list")]
+    choices: Vec<Choice>,
+    #[serde(default, deserialize_with = "lenient")]
+    usage: Option<Tokens>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    message: Message,
+    #[serde(default, deserialize_with = "lenient")]
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    content: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    refusal: Option<String>,
+    #[serde(default, deserialize_with = "list")]
+    tool_calls: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct Tokens {
+    #[serde(default, deserialize_with = "lenient")]
+    prompt_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    completion_tokens: Option<u64>,
 }
 
 /// What the server answered.
 ///
 /// # Errors
 /// What of it is no chat completion.
-pub(super) fn said(answer: &Json) -> Result<Said, String> {
-    let choices = answer.get("choices").and_then(Json::as_array).unwrap_or_default();
-    let [choice] = choices else { return Err(format!("{} choices", choices.len())) };
-    let message = choice.get("message").ok_or("a choice without a message")?;
-    let word = |value: &Json, name: &str| value.get(name).and_then(Json::as_str).map(str::to_owned);
-    let calls = message.get("tool_calls").and_then(Json::as_array).unwrap_or_default();
-    let calls = calls.iter().map(|call| Requested::read(call, "the answer"));
-    let calls = calls.collect::<Result<Vec<_>, _>>().map_err(|refused| refused.message)?;
-    let content = match message.get("content") {
-        None | Some(Json::Null) => Json::Null,
-        Some(Json::String(text)) => Json::from(text.as_str()),
-        Some(_) => return Err("content that is no text".into()),
-    };
-    let number = |name: &str| answer.get("usage")?.get(name)?.as_u64();
+pub(super) fn said(answer: &Json) -> Result<Said, AnswerError> {
+    let ChatCompletion { model, choices, usage } = shape::read(answer)?;
+    let found = choices.len();
+    let [Choice { message, finish_reason }] =
+        <[Choice; 1]>::try_from(choices).map_err(|_other| AnswerError::Choices(found))?;
+    let calls = message.tool_calls.iter();
+    let calls = calls.map(|call| Requested::answered(&call.0).map(|call| call.to_json()));
     Ok(Said {
-        model: word(answer, "model").unwrap_or_default(),
-        content,
-        refusal: word(message, "refusal"),
-        tool_calls: calls.iter().map(Requested::to_json).collect(),
-        finish_reason: word(choice, "finish_reason").unwrap_or_default(),
-        tokens: number("prompt_tokens").zip(number("completion_tokens")),
+        model: model.unwrap_or_default(),
+        content: message.content.map_or(Json::Null, Json::from),
+        refusal: message.refusal,
+        tool_calls: calls.collect::<Result<_, _>>()?,
+        finish_reason: finish_reason.unwrap_or_default(),
+        tokens: usage.and_then(|usage| usage.prompt_tokens.zip(usage.completion_tokens)),
     })
 }

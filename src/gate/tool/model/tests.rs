@@ -6,12 +6,12 @@ fn json(text: &str) -> Json {
     Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
 }
 
-fn ask(args: &str) -> Result<Ask, ask::Refused> {
+fn ask(args: &str) -> Result<Ask, AskError> {
     Ask::read(&json(args), args.as_bytes())
 }
 
 fn refused(args: &str) -> &'static str {
-    ask(args).unwrap_err().detail
+    ask(args).unwrap_err().detail()
 }
 
 fn text(body: Vec<u8>) -> String {
@@ -50,6 +50,8 @@ fn nothing_of_a_conversation_is_sent_that_nobody_looked_at() {
         "null".to_owned(),
         r#"[{"role":"user","content":"x","cache":true}]"#.to_owned(),
         r#"[{"role":"user","content":{"type":"text","text":"x"}}]"#.to_owned(),
+        r#"[["user","x"]]"#.to_owned(),
+        r#"[{"role":"robot","content":"x"}]"#.to_owned(),
         r#"[{"role":"assistant","tool_calls":{"id":"c"}}]"#.to_owned(),
         r#"[{"role":"assistant","tool_calls":"c"}]"#.to_owned(),
         r#"[{"role":"user","name":7,"content":"x"}]"#.to_owned(),
@@ -162,10 +164,10 @@ fn an_image_keeps_its_detail_and_counts_for_what_it_may_cost() {
         let args = of(detail);
         let body = text(openai::body(&ask(&args).unwrap(), "real", ("max_tokens", 7)));
         assert!(body.contains(sent), "{body}");
-        assert_eq!(ask::images(&json(&args)), 1);
+        assert_eq!(Size::of(&json(&args)).images(), 1);
     }
-    assert_eq!(ask(&of(r#","detail":"finest""#)).unwrap_err().detail, "model.argument");
-    assert_eq!(ask::images(&json(r#"{"messages":[{"content":"x"}]}"#)), 0);
+    assert_eq!(ask(&of(r#","detail":"finest""#)).unwrap_err().detail(), "model.argument");
+    assert_eq!(Size::of(&json(r#"{"messages":[{"content":"x"}]}"#)).images(), 0);
 }
 
 #[test]
@@ -181,6 +183,8 @@ fn an_answer_with_a_tool_of_the_providers_own_is_no_answer() {
     assert!(openai::said(&json(r#"{"choices":[]}"#)).is_err());
     let ollama = |text: &str| ollama::said(&json(text), text.as_bytes());
     assert!(ollama(r#"{"done":true}"#).is_err());
+    assert!(ollama(r#"{"message":["text"]}"#).is_err());
+    assert!(openai::said(&json(r#"{"choices":[[{"content":"text"}]]}"#)).is_err());
     let said = ollama(
         r#"{"model":"m","message":{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f","arguments":{"b":2,"a":1}}}]},"done_reason":"stop","prompt_eval_count":5,"eval_count":2}"#,
     )

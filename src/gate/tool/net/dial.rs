@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 use tonic::transport::{Channel, Endpoint};
 
 use super::{
-    BoxError, CONNECTION_WINDOW, Connector, HEAD_BYTES_MAX, Limited, Resolve, STREAM_WINDOW, Trust,
+    BoxError, CONNECTION_WINDOW, Connector, Error, HEAD_BYTES_MAX, Limited, Resolve, STREAM_WINDOW,
+    Trust,
 };
 use crate::catalog::address::Cidr;
 use crate::catalog::host::Origin;
@@ -37,14 +38,11 @@ impl Dial {
         open: &[Cidr],
         trust: &Trust,
         resolve: Arc<dyn Resolve>,
-    ) -> Result<Self, String> {
-        let said = |error: &dyn std::error::Error| error.to_string();
+    ) -> Result<Self, Error> {
         let authority = origin.authority();
-        let own: http::Uri =
-            format!("{}://{authority}/", origin.scheme()).parse().map_err(|e| said(&e))?;
+        let own: http::Uri = format!("{}://{authority}/", origin.scheme()).parse()?;
         // WHY: of an `https` URI the channel would make TLS itself, over the TLS of the connector.
-        let endpoint = Endpoint::from_shared(format!("http://{authority}"))
-            .map_err(|e| said(&e))?
+        let endpoint = Endpoint::from_shared(format!("http://{authority}"))?
             .origin(own.clone())
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)

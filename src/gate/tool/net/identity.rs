@@ -6,6 +6,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use super::Error;
 use crate::crypto::private;
 
 /// What is wrong with one of the files of TLS.
@@ -43,7 +44,7 @@ impl Identity {
             Wrong { field, why }
         };
         let pem = std::fs::read(cert).map_err(|e| wrong("cert", cert, e.to_string()))?;
-        let chain = certificates(&pem).map_err(|why| wrong("cert", cert, why))?;
+        let chain = certificates(&pem).map_err(|why| wrong("cert", cert, why.to_string()))?;
         let read = private::read(key, private::BYTES_MAX);
         let (_, pem) = read.map_err(|why| wrong("key", key, why.to_string()))?;
         // Not the reader's own words: they may hold a part of what was read.
@@ -54,20 +55,20 @@ impl Identity {
 }
 
 /// The certificates of a PEM file, at least one.
-fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
     let all = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
-    let all = all.map_err(|error| format!("not a PEM certificate: {error}"))?;
-    if all.is_empty() { Err("no certificate in it".into()) } else { Ok(all) }
+    let all = all.map_err(Error::Pem)?;
+    if all.is_empty() { Err(Error::NoCertificate) } else { Ok(all) }
 }
 
 /// The authorities of a PEM file, at least one.
 ///
 /// # Errors
 /// What is no certificate, or none that can be an authority.
-pub fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
+pub fn authorities(pem: &[u8]) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem)? {
-        roots.add(certificate).map_err(|error| format!("not usable as authority: {error}"))?;
+        roots.add(certificate).map_err(Error::Authority)?;
     }
     Ok(roots)
 }

@@ -7,6 +7,7 @@
 mod clients;
 mod connect;
 mod dial;
+mod error;
 mod exchange;
 mod guarded;
 pub mod identity;
@@ -29,6 +30,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 pub use clients::Clients;
 pub use connect::{Connector, Refused, Resolve, System};
 pub use dial::Dial;
+pub use error::Error;
 pub use exchange::{Pace, SendError, Unread, is_encoded, whole};
 pub use identity::Identity;
 pub use knock::knock;
@@ -63,7 +65,7 @@ impl Trust {
     ///
     /// # Errors
     /// Certificate authorities that cannot be read.
-    pub fn of(ca: Option<&[u8]>) -> Result<Self, String> {
+    pub fn of(ca: Option<&[u8]>) -> Result<Self, Error> {
         tls(ca, None).map(Arc::new).map(Self)
     }
 
@@ -71,7 +73,7 @@ impl Trust {
     ///
     /// # Errors
     /// Certificate authorities that cannot be read.
-    pub fn of_http2(ca: Option<&[u8]>) -> Result<Self, String> {
+    pub fn of_http2(ca: Option<&[u8]>) -> Result<Self, Error> {
         let mut tls = tls(ca, None)?;
         tls.alpn_protocols = vec![b"h2".to_vec()];
         Ok(Self(Arc::new(tls)))
@@ -103,7 +105,7 @@ impl Client {
         open: &[Cidr],
         ca: Option<&[u8]>,
         resolve: Arc<dyn Resolve>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         Ok(Self::trusting(origin, open, &Trust::of(ca)?, resolve))
     }
 
@@ -149,9 +151,9 @@ impl Client {
         ca: Option<&[u8]>,
         identity: &Identity,
         resolve: Arc<dyn Resolve>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         if !origin.tls {
-            return Err("a certificate is shown over https alone".into());
+            return Err(Error::NoTls);
         }
         let connector = Connector::new(origin.clone(), open.to_vec(), resolve);
         Ok(Self::made(connector, Arc::new(tls(ca, Some(identity))?), Version::Http1))
@@ -256,11 +258,11 @@ fn handshake(error: &(dyn std::error::Error + 'static)) -> Option<Refused> {
     None
 }
 
-fn tls(ca: Option<&[u8]>, identity: Option<&Identity>) -> Result<rustls::ClientConfig, String> {
+fn tls(ca: Option<&[u8]>, identity: Option<&Identity>) -> Result<rustls::ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
+        .map_err(Error::Tls)?;
     let builder = match ca {
         None => builder.with_webpki_roots(),
         Some(pem) => builder.with_root_certificates(identity::authorities(pem)?),
@@ -269,6 +271,6 @@ fn tls(ca: Option<&[u8]>, identity: Option<&Identity>) -> Result<rustls::ClientC
         None => Ok(builder.with_no_client_auth()),
         Some(identity) => builder
             .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())
-            .map_err(|error| format!("the certificate and its key: {error}")),
+            .map_err(Error::Identity),
     }
 }

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::Refused;
+use super::{Error, Refused};
 use crate::catalog::host::Host;
 
 /// Talks TLS to one host, whose certificate must be for its name.
@@ -28,9 +28,9 @@ impl Secure {
     ///
     /// # Errors
     /// Certificate authorities that cannot be read.
-    pub fn new(host: &Host, ca: Option<&[u8]>) -> Result<Self, String> {
+    pub fn new(host: &Host, ca: Option<&[u8]>) -> Result<Self, Error> {
         let name = match host {
-            Host::Name(name) => ServerName::try_from(name.clone()).map_err(|e| e.to_string())?,
+            Host::Name(name) => ServerName::try_from(name.clone())?,
             Host::Ip(ip) => ServerName::IpAddress((*ip).into()),
         };
         Ok(Self { connector: TlsConnector::from(Arc::new(super::tls(ca, None)?)), name })

@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::Plan;
 use super::hierarchy::{Controller, Place, Version, enabling, limit, one_cpu, places};
+use super::{Error, Plan};
 
 /// Gates at once below one group.
 const GATES_MAX: u32 = 256;
@@ -63,28 +63,28 @@ impl Cgroups {
     ///
     /// # Errors
     /// There is none that limits both memory and processes, and why.
-    pub(super) fn find() -> Result<Arc<Self>, String> {
-        let read = |path: &str| fs::read_to_string(path).map_err(|e| format!("`{path}`: {e}"));
+    pub(super) fn find() -> Result<Arc<Self>, Error> {
+        let read = |path: &str| fs::read_to_string(path).map_err(Error::path(Path::new(path)));
         let mounts = read("/proc/self/mountinfo")?;
         let places = places(&mounts, &read("/proc/self/cgroup")?);
         Self::of(&places)
     }
 
-    fn of(places: &[Place]) -> Result<Arc<Self>, String> {
+    fn of(places: &[Place]) -> Result<Arc<Self>, Error> {
         let mut trees = Vec::new();
-        let mut why = vec!["no hierarchy is mounted".to_owned()];
+        let mut why = Error::NoHierarchy;
         for place in places {
             match tree(place) {
                 Ok(tree) => trees.push(tree),
-                Err(error) => why.push(format!("`{}`: {error}", place.own.display())),
+                // Of several reasons the last is the most telling: the first holds where there is no other.
+                Err(error) => why = Error::path(&place.own)(error),
             }
         }
         let cgroups = Self { trees, next: AtomicU64::new(0), left: Mutex::default() };
         if Controller::NEEDED.iter().all(|one| cgroups.limits(*one)) {
             return Ok(Arc::new(cgroups));
         }
-        // Of several reasons the last is the most telling: the first holds where there is no other.
-        Err(why.pop().unwrap_or_default())
+        Err(why)
     }
 
     fn limits(&self, controller: Controller) -> bool {

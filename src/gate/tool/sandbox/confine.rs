@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::{Plan, cpu, files, filter, root, wire};
+use super::{Error, Plan, cpu, files, filter, root, wire};
 use crate::catalog::command::Level;
 
 /// Descriptors a command may have open.
@@ -32,7 +32,7 @@ pub(super) fn run() -> ExitCode {
     let Ok(mut control) = wire::control() else { return ExitCode::FAILURE };
     let why = match wire::receive(&control, false) {
         Ok((plan, files)) => match confined(&control, &plan, files) {
-            Err(why) => why,
+            Err(why) => why.to_string(),
             Ok(never) => match never {},
         },
         Err(error) => format!("no plan: {error}"),
@@ -42,28 +42,29 @@ pub(super) fn run() -> ExitCode {
 }
 
 /// Does not come back, unless something cannot be taken away.
-fn confined(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Infallible, String> {
-    let text = |text: &String| CString::new(text.as_str()).map_err(|e| e.to_string());
+fn confined(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Infallible, Error> {
+    let text = |text: &String| CString::new(text.as_str());
     let argv = plan.argv.iter().map(text).collect::<Result<Vec<_>, _>>()?;
     let env = plan.env.iter().map(|(name, value)| text(&format!("{name}={value}")));
     let env = env.collect::<Result<Vec<_>, _>>()?;
-    said("no session", rustix::process::setsid().map(drop))?;
+    rustix::process::setsid().map_err(Error::step("no session"))?;
     rustix::process::umask(Mode::from_raw_mode(0o077));
     if plan.level >= Level::S2 {
         root::build(plan)?;
     }
-    let cwd = &plan.cwd;
-    said(&format!("cannot run in `{}`", cwd.display()), rustix::process::chdir(cwd))?;
+    rustix::process::chdir(&plan.cwd)
+        .map_err(|e| Error::Cwd { path: plan.cwd.clone(), source: e.into() })?;
     let (program, above) = above_all(&files.program, plan)?;
     limits(plan, above)?;
     cpu::hold(plan.cpu)?;
     privileges()?;
     // The supervisor has one thread, so its end is meant and not that of some thread of it.
-    said("no death signal", rustix::process::set_parent_process_death_signal(Some(Signal::KILL)))?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(Error::step("no death signal"))?;
     // It may have ended before it was meant.
-    said("no supervisor", is_there(control))?;
+    is_there(control).map_err(Error::step("no supervisor"))?;
     files::restrict(plan, &program)?;
-    said("no input", rustix::stdio::dup2_stdin(&files.input))?;
+    rustix::stdio::dup2_stdin(&files.input).map_err(Error::step("no input"))?;
     drop(files.input);
     filter::apply(plan, program.as_raw_fd())?;
     // Last, for they count what this helper itself has mapped until it is another program.
@@ -76,8 +77,7 @@ fn confined(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Inf
     }
     // By descriptor: what was hashed is what runs, whatever the path names by now.
     let flags = nix::fcntl::AtFlags::AT_EMPTY_PATH;
-    nix::unistd::execveat(&program, c"", &argv, &env, flags)
-        .map_err(|e| format!("cannot be executed: {e}"))
+    nix::unistd::execveat(&program, c"", &argv, &env, flags).map_err(Error::Execute)
 }
 
 /// Whether the other end of the socket is open.
@@ -90,26 +90,22 @@ fn is_there(control: &UnixStream) -> Result<(), Errno> {
     }
 }
 
-fn said(what: &str, result: Result<(), Errno>) -> Result<(), String> {
-    result.map_err(|error| format!("{what}: {error}"))
-}
-
 /// The program under a number that no descriptor of the command can have, and that number: the most it may have open.
 ///
 /// The filter lets this number be executed. It is closed when the command begins, and a command that could put
 /// another file in its place, such as the loader, would start a second program.
-fn above_all(program: &OwnedFd, plan: &Plan) -> Result<(OwnedFd, u64), String> {
+fn above_all(program: &OwnedFd, plan: &Plan) -> Result<(OwnedFd, u64), Error> {
     let most = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(RLIM_ANY);
     let wanted = if plan.serves { DESCRIPTORS_SERVING } else { DESCRIPTORS };
     let number = wanted.min(most.saturating_sub(1));
     limit_to(Resource::Nofile, number.saturating_add(1), most)?;
-    let least = i32::try_from(number).map_err(|e| e.to_string())?;
-    let above = rustix::io::fcntl_dupfd_cloexec(program, least);
-    let above = above.map_err(|e| format!("no descriptor above the limit: {e}"))?;
+    let least = i32::try_from(number).unwrap_or(i32::MAX);
+    let above = rustix::io::fcntl_dupfd_cloexec(program, least)
+        .map_err(Error::step("no descriptor above the limit"))?;
     Ok((above, number))
 }
 
-fn limits(plan: &Plan, descriptors: u64) -> Result<(), String> {
+fn limits(plan: &Plan, descriptors: u64) -> Result<(), Error> {
     let mut limits = vec![
         (Resource::Fsize, FILE_BYTES),
         (Resource::Nofile, descriptors),
@@ -127,17 +123,18 @@ fn limits(plan: &Plan, descriptors: u64) -> Result<(), String> {
     limits.into_iter().try_for_each(|(resource, most)| limit(resource, most))
 }
 
-fn limit(resource: Resource, most: u64) -> Result<(), String> {
+fn limit(resource: Resource, most: u64) -> Result<(), Error> {
     limit_to(resource, most, most)
 }
 
-fn limit_to(resource: Resource, current: u64, maximum: u64) -> Result<(), String> {
+fn limit_to(resource: Resource, current: u64, maximum: u64) -> Result<(), Error> {
     let both = Rlimit { current: Some(current), maximum: Some(maximum) };
-    rustix::process::setrlimit(resource, both).map_err(|e| format!("limit {resource:?}: {e}"))
+    rustix::process::setrlimit(resource, both)
+        .map_err(|e| Error::Limit { resource, source: e.into() })
 }
 
 /// No capability, none to come back, and no program that brings any.
-fn privileges() -> Result<(), String> {
+fn privileges() -> Result<(), Error> {
     for bit in 0..64_u32 {
         let one = CapabilitySet::from_bits_retain(1_u64 << bit);
         if rustix::thread::capability_is_in_bounding_set(one) != Ok(true) {
@@ -146,9 +143,9 @@ fn privileges() -> Result<(), String> {
         // Without the right to, there is no capability that could be raised either.
         let _ = rustix::thread::remove_capability_from_bounding_set(one);
     }
-    said("ambient capabilities", rustix::thread::clear_ambient_capability_set())?;
+    rustix::thread::clear_ambient_capability_set().map_err(Error::step("ambient capabilities"))?;
     let none = CapabilitySet::empty();
     let empty = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    said("capabilities", rustix::thread::set_capabilities(None, empty))?;
-    said("no_new_privs", rustix::thread::set_no_new_privs(true))
+    rustix::thread::set_capabilities(None, empty).map_err(Error::step("capabilities"))?;
+    rustix::thread::set_no_new_privs(true).map_err(Error::step("no_new_privs"))
 }

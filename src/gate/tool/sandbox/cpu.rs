@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use super::Error;
+
 /// The processor that the next run gets: one after the other of those this process may use itself.
 pub fn next() -> usize {
     static TURN: AtomicUsize = AtomicUsize::new(0);
@@ -26,12 +28,12 @@ fn allowed() -> Vec<usize> {
 ///
 /// # Errors
 /// It may not run there.
-pub(super) fn hold(cpu: usize) -> Result<(), String> {
+pub(super) fn hold(cpu: usize) -> Result<(), Error> {
     let mut one = CpuSet::new();
     if cpu < CpuSet::MAX_CPU {
         one.set(cpu);
     }
-    sched_setaffinity(None, &one).map_err(|e| format!("processor {cpu}: {e}"))
+    sched_setaffinity(None, &one).map_err(|e| Error::Processor { cpu, source: e.into() })
 }
 
 /// Whether this thread has several, or may take them.

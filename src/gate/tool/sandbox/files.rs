@@ -10,7 +10,7 @@ use landlock::{
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-use super::{NOBODY, Plan, Scratch, WORKSPACE};
+use super::{Error, NOBODY, Plan, Scratch, WORKSPACE};
 use crate::catalog::command::Level;
 
 /// The least that is enough: the first that also holds `truncate`.
@@ -57,14 +57,12 @@ pub fn is_nobodys(path: &Path) -> bool {
 ///
 /// # Errors
 /// The kernel cannot hold all of it.
-pub(super) fn restrict(plan: &Plan, program: &OwnedFd) -> Result<(), String> {
-    let failed = |e: landlock::RulesetError| format!("landlock: {e}");
+pub(super) fn restrict(plan: &Plan, program: &OwnedFd) -> Result<(), Error> {
     let all = AccessFs::from_all(LEAST);
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(all)
-        .and_then(Ruleset::create)
-        .map_err(failed)?;
+        .and_then(Ruleset::create)?;
     let look = AccessFs::ReadFile | AccessFs::ReadDir;
     let run = AccessFs::ReadFile | AccessFs::Execute;
     for path in SYSTEM.iter().chain(&SYSTEM_FILES) {
@@ -94,10 +92,10 @@ pub(super) fn restrict(plan: &Plan, program: &OwnedFd) -> Result<(), String> {
     for path in scratch {
         rules = below(rules, Path::new(path), write, true)?;
     }
-    rules = rules.add_rule(PathBeneath::new(program, run)).map_err(failed)?;
-    let status = rules.restrict_self().map_err(failed)?;
+    rules = rules.add_rule(PathBeneath::new(program, run))?;
+    let status = rules.restrict_self()?;
     if status.ruleset != RulesetStatus::FullyEnforced || !status.no_new_privs {
-        return Err("landlock: the kernel enforces only a part".to_owned());
+        return Err(Error::LandlockPart);
     }
     Ok(())
 }
@@ -108,11 +106,11 @@ fn below(
     path: &Path,
     access: BitFlags<AccessFs>,
     needed: bool,
-) -> Result<RulesetCreated, String> {
+) -> Result<RulesetCreated, Error> {
     let file = match PathFd::new(path) {
         Ok(file) => file,
         Err(_) if !needed => return Ok(rules),
-        Err(error) => return Err(format!("cannot open `{}`: {error}", path.display())),
+        Err(source) => return Err(Error::Beneath { path: path.to_owned(), source }),
     };
     rule(rules, file, path, access)
 }
@@ -123,15 +121,14 @@ fn exactly(
     rules: RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
-) -> Result<RulesetCreated, String> {
+) -> Result<RulesetCreated, Error> {
     rule(rules, straight(CWD, path)?, path, access)
 }
 
 /// Opens this, with no symbolic link on the way.
-pub(super) fn straight(from: impl AsFd, path: &Path) -> Result<OwnedFd, String> {
+pub(super) fn straight(from: impl AsFd, path: &Path) -> Result<OwnedFd, Error> {
     let (flags, links) = (OFlags::PATH | OFlags::CLOEXEC, ResolveFlags::NO_SYMLINKS);
-    rustix::fs::openat2(from, path, flags, Mode::empty(), links)
-        .map_err(|error| format!("cannot open `{}`: {error}", path.display()))
+    rustix::fs::openat2(from, path, flags, Mode::empty(), links).map_err(Error::open(path))
 }
 
 fn rule(
@@ -139,7 +136,7 @@ fn rule(
     file: impl AsFd,
     path: &Path,
     access: BitFlags<AccessFs>,
-) -> Result<RulesetCreated, String> {
+) -> Result<RulesetCreated, Error> {
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(LEAST) };
-    rules.add_rule(PathBeneath::new(file, access)).map_err(|e| format!("landlock: {e}"))
+    Ok(rules.add_rule(PathBeneath::new(file, access))?)
 }

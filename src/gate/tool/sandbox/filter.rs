@@ -11,7 +11,7 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-use super::{Network, Plan, modes};
+use super::{Error, Network, Plan, modes};
 use crate::catalog::command::Level;
 
 pub(super) type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -51,9 +51,9 @@ const NO_FCNTL: [u64; 5] = [8, 10, 15, 1024, 1026];
 ///
 /// # Errors
 /// The kernel does not take it.
-pub(super) fn apply(plan: &Plan, program: i32) -> Result<(), String> {
-    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|e| format!("seccomp: {e}"))?;
-    let rules = rules(plan, program).map_err(|e| format!("seccomp: {e}"))?;
+pub(super) fn apply(plan: &Plan, program: i32) -> Result<(), Error> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+    let rules = rules(plan, program)?;
     // What lies in memory no filter sees: the C library then takes the older call.
     // The other filter allows these, or its error would count, and that one is not taken for a missing call.
     let unseen: Rules = modes::UNSEEN.iter().map(|call| (*call, Vec::new())).collect();
@@ -67,9 +67,9 @@ fn errno(number: i32) -> u32 {
     u32::try_from(number).unwrap_or_default()
 }
 
-fn install(filter: Result<SeccompFilter, seccompiler::BackendError>) -> Result<(), String> {
-    let program = filter.and_then(BpfProgram::try_from).map_err(|e| format!("seccomp: {e}"))?;
-    seccompiler::apply_filter(&program).map_err(|e| format!("seccomp: {e}"))
+fn install(filter: Result<SeccompFilter, seccompiler::BackendError>) -> Result<(), Error> {
+    let program = filter.and_then(BpfProgram::try_from)?;
+    Ok(seccompiler::apply_filter(&program)?)
 }
 
 fn rules(plan: &Plan, program: i32) -> Result<Rules, seccompiler::BackendError> {

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags, pidfd_open};
 use rustix::thread::UnshareFlags;
 
-use super::{HOUSE, NOBODY, SELF, root, supervise, uid, wire};
+use super::{Error, HOUSE, NOBODY, SELF, root, supervise, uid, wire};
 use crate::domain::id::RunId;
 
 /// Workspaces at the same time: each may hold 64 MiB.
@@ -35,7 +35,7 @@ pub(super) fn run(args: &[OsString]) -> ExitCode {
     let uid = args.first().and_then(|uid| uid.to_str()?.parse().ok()).unwrap_or(NOBODY);
     let said = match build(uid) {
         Ok(()) => READY.to_vec(),
-        Err(why) => why.into_bytes(),
+        Err(why) => why.to_string().into_bytes(),
     };
     if control.write_all(&said).is_err() || control.shutdown(std::net::Shutdown::Write).is_err() {
         return ExitCode::FAILURE;
@@ -45,12 +45,12 @@ pub(super) fn run(args: &[OsString]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn build(uid: u32) -> Result<(), String> {
-    let said = |e: rustix::io::Errno| format!("no workspace: {e}");
-    supervise::unprivileged(uid).map_err(said)?;
+fn build(uid: u32) -> Result<(), Error> {
+    let failed = Error::step("no workspace");
+    supervise::unprivileged(uid).map_err(&failed)?;
     supervise::namespaces(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
     // Or those who move in could not be told from strangers.
-    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(said)?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(&failed)?;
     root::private()?;
     root::memory(root::HOUSE)
 }

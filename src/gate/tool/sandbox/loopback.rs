@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType};
 
-use super::{Report, wire};
+use super::{Error, Report, wire};
 
 /// The port of the proxy, on 127.0.0.1 of the namespace.
 pub(in crate::tool) const PROXY: u16 = 3128;
@@ -26,29 +26,29 @@ const COMPLAINT_MAX: u64 = 4096;
 ///
 /// # Errors
 /// What the system does not let us do.
-pub(super) fn offer(control: &UnixStream) -> Result<(), String> {
-    let said = |e: io::Error| format!("no network of its own: {e}");
-    up().map_err(said)?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY)).map_err(said)?;
-    wire::give(control, &[OFFER], &[listener.as_fd()]).map_err(said)
+pub(super) fn offer(control: &UnixStream) -> Result<(), Error> {
+    let failed = Error::step("no network of its own");
+    up().map_err(&failed)?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY)).map_err(&failed)?;
+    wire::give(control, &[OFFER], &[listener.as_fd()]).map_err(&failed)
 }
 
 /// Takes what [`offer`] handed over. Blocks.
 ///
 /// # Errors
 /// Why there is none.
-pub(in crate::tool) fn take(control: &UnixStream) -> Result<TcpListener, String> {
-    let said = |e: io::Error| format!("no network of its own: {e}");
-    control.set_read_timeout(Some(PATIENCE)).map_err(said)?;
+pub(in crate::tool) fn take(control: &UnixStream) -> Result<TcpListener, Error> {
+    let failed = Error::step("no network of its own");
+    control.set_read_timeout(Some(PATIENCE)).map_err(&failed)?;
     let mut byte = [0_u8; 1];
-    let (got, files) = wire::take(control, &mut byte).map_err(said)?;
+    let (got, files) = wire::take(control, &mut byte).map_err(&failed)?;
     if let Some(file) = files.into_iter().next() {
         return Ok(TcpListener::from(file));
     }
     let mut complaint = byte.get(..got).unwrap_or_default().to_vec();
-    control.take(COMPLAINT_MAX).read_to_end(&mut complaint).map_err(said)?;
+    control.take(COMPLAINT_MAX).read_to_end(&mut complaint).map_err(&failed)?;
     let refused = Report::read(&complaint).and_then(|report| report.refused);
-    Err(refused.unwrap_or_else(|| "no network of its own: the helper is gone".to_owned()))
+    Err(refused.map_or(Error::NoListener, Error::Helper))
 }
 
 /// Switches `lo` on, by the one message that rtnetlink(7) has for that.

@@ -16,6 +16,7 @@
 mod cgroup;
 mod confine;
 mod cpu;
+mod error;
 mod files;
 mod filter;
 mod hierarchy;
@@ -35,7 +36,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, OnceLock};
 
@@ -43,6 +44,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::cgroup::{Cgroups, Leaf};
 pub use self::cpu::next as next_cpu;
+pub use self::error::{Error, LevelError};
 pub use self::files::{is_nobodys, is_system};
 pub use self::house::{Workspace, Workspaces};
 pub use self::places::{DEFAULT_MAX as PLACES, Place, Places};
@@ -198,9 +200,9 @@ pub fn role(args: &[std::ffi::OsString]) -> Option<ExitCode> {
 /// Which levels this system really gives, found out once each by trying to break out.
 #[derive(Debug, Default)]
 pub struct Levels {
-    s1: OnceLock<Result<(), String>>,
-    s2: OnceLock<Result<(), String>>,
-    cgroups: OnceLock<Result<Arc<Cgroups>, String>>,
+    s1: OnceLock<Result<(), LevelError>>,
+    s2: OnceLock<Result<(), LevelError>>,
+    cgroups: OnceLock<Result<Arc<Cgroups>, LevelError>>,
 }
 
 impl Levels {
@@ -208,7 +210,7 @@ impl Levels {
     ///
     /// # Errors
     /// What is missing.
-    pub fn meet(&self, demand: Demand) -> Result<(), String> {
+    pub fn meet(&self, demand: Demand) -> Result<(), LevelError> {
         self.check(demand.level)?;
         if demand.together { self.cgroups().map(drop) } else { Ok(()) }
     }
@@ -217,8 +219,8 @@ impl Levels {
     ///
     /// # Errors
     /// There are none, and why.
-    pub fn cgroups(&self) -> Result<Arc<Cgroups>, String> {
-        let missing = |why: String| format!("sandbox.unavailable: cgroups are not there: {why}");
+    pub fn cgroups(&self) -> Result<Arc<Cgroups>, LevelError> {
+        let missing = |why: Error| LevelError::Cgroups(Arc::new(why));
         let tried = || {
             let cgroups = Cgroups::find()?;
             probe_in(Level::S1, Some(&cgroups))?;
@@ -231,38 +233,33 @@ impl Levels {
     ///
     /// # Errors
     /// What is missing, or what a probe could do in there and must not.
-    pub fn check(&self, level: Level) -> Result<(), String> {
+    pub fn check(&self, level: Level) -> Result<(), LevelError> {
         let known = match level {
             Level::S1 => &self.s1,
             Level::S2 => &self.s2,
         };
-        known.get_or_init(|| try_out(level)).clone()
+        let missing = |why: Error| LevelError::Level { level, why: Arc::new(why) };
+        known.get_or_init(|| try_out(level).map_err(missing)).clone()
     }
 }
 
 /// Runs the probe in this level.
-fn try_out(level: Level) -> Result<(), String> {
-    let missing =
-        |why: String| format!("sandbox.unavailable: {} is not there: {why}", level.as_str());
-    let found = probe_in(level, None).map_err(missing)?;
-    if found.is_empty() {
-        return Ok(());
-    }
-    Err(missing(format!("a probe inside could {}", found.join(", "))))
+fn try_out(level: Level) -> Result<(), Error> {
+    let found = probe_in(level, None)?;
+    if found.is_empty() { Ok(()) } else { Err(Error::Holes(found)) }
 }
 
 /// What the probe could do in this level.
-fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>, String> {
+fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>, Error> {
     use std::io::Read as _;
-    let said = |e: io::Error| e.to_string();
     // What the probe must not reach is there to be reached, or it would prove nothing.
     let own = format!("/proc/{}/status", std::process::id());
     for path in [probe::CANARY, own.as_str()] {
-        File::open(path).map_err(|e| format!("`{path}`: {e}"))?;
+        File::open(path).map_err(Error::path(Path::new(path)))?;
     }
-    let program = File::open(SELF).map_err(said)?;
+    let program = File::open(SELF)?;
     let mut head = Vec::new();
-    program.try_clone().map_err(said)?.take(64 << 10).read_to_end(&mut head).map_err(said)?;
+    program.try_clone()?.take(64 << 10).read_to_end(&mut head)?;
     let plan = Plan {
         level,
         argv: vec![
@@ -272,9 +269,7 @@ fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>,
             level.as_str().into(),
         ],
         env: Vec::new(),
-        interpreter: crate::catalog::command::inspect(&head)
-            .map_err(|e| e.to_string())?
-            .interpreter,
+        interpreter: crate::catalog::command::inspect(&head)?.interpreter,
         read: Vec::new(),
         write: Vec::new(),
         children: Vec::new(),
@@ -286,31 +281,27 @@ fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>,
         cpu: next_cpu(),
         limits: Limits { memory_bytes: 2 << 30, cpu_seconds: 10, pids: 8, together: false },
     };
-    let leaf = cgroups.map(|cgroups| cgroups.leaf(&plan)).transpose().map_err(said)?;
-    let (mut command, mut control) = supervisor().map_err(said)?;
-    let mut child = command.stderr(Stdio::null()).spawn().map_err(said)?;
+    let leaf = cgroups.map(|cgroups| cgroups.leaf(&plan)).transpose()?;
+    let (mut command, mut control) = supervisor()?;
+    let mut child = command.stderr(Stdio::null()).spawn()?;
     // The command line holds the other end of the socket.
     drop(command);
-    let input = File::open("/dev/null").map_err(said)?;
+    let input = File::open("/dev/null")?;
     let beside = (None, leaf.as_ref());
     let handed = hand_over(&control, &plan, program.as_fd(), input.as_fd(), beside);
     let mut found = Vec::new();
     if let Some(mut output) = child.stdout.take() {
-        output.read_to_end(&mut found).map_err(said)?;
+        output.read_to_end(&mut found)?;
     }
     let mut report = Vec::new();
     let read = control.read_to_end(&mut report);
     drop(control);
-    child.wait().map_err(said)?;
-    handed.and(read).map_err(said)?;
-    let report = Report::read(&report).ok_or("the helper said nothing")?;
+    child.wait()?;
+    handed.and(read)?;
+    let report = Report::read(&report).ok_or(Error::NoReport)?;
     match report {
-        Report { refused: Some(why), .. } => Err(why),
-        Report { code: Some(0), .. } => {
-            serde_json::from_slice(&found).map_err(|e| format!("the probe said nothing: {e}"))
-        }
-        Report { code, signal, .. } => {
-            Err(format!("the probe ended with code {code:?}, signal {signal:?}"))
-        }
+        Report { refused: Some(why), .. } => Err(Error::Helper(why)),
+        Report { code: Some(0), .. } => serde_json::from_slice(&found).map_err(Error::Probe),
+        Report { code, signal, .. } => Err(Error::ProbeEnd { code, signal }),
     }
 }

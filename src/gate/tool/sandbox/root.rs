@@ -6,14 +6,13 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::StatVfsMountFlags;
-use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
     mount_change, mount_remount, unmount,
 };
 
 use super::files::{SYSTEM, SYSTEM_FILES, devices, straight};
-use super::{Network, Plan, Scratch, WORKSPACE, host};
+use super::{Error, Network, Plan, Scratch, WORKSPACE, host};
 
 /// Somewhere to mount the new root while the old one is still there.
 const BASES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
@@ -28,16 +27,15 @@ const SCRATCH: &std::ffi::CStr = c"size=64m,nr_inodes=4096,mode=0700";
 ///
 /// # Errors
 /// What the system does not let us do.
-pub(super) fn build(plan: &Plan) -> Result<(), String> {
+pub(super) fn build(plan: &Plan) -> Result<(), Error> {
     private()?;
-    let base =
-        BASES.iter().find(|base| Path::new(base).is_dir()).ok_or("no directory to mount at")?;
+    let base = BASES.iter().find(|base| Path::new(base).is_dir()).ok_or(Error::NoBase)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    said("a root", mount("tmpfs", *base, "tmpfs", flags, c"size=1m,mode=0755"))?;
+    mount("tmpfs", *base, "tmpfs", flags, c"size=1m,mode=0755").map_err(Error::step("a root"))?;
     let old = format!("{base}{OLD}");
-    fs::create_dir(&old).map_err(|e| format!("`{old}`: {e}"))?;
-    said("pivot_root", rustix::process::pivot_root(*base, &*old))?;
-    said("the root", rustix::process::chdir("/"))?;
+    fs::create_dir(&old).map_err(Error::path(Path::new(&old)))?;
+    rustix::process::pivot_root(*base, &*old).map_err(Error::step("pivot_root"))?;
+    rustix::process::chdir("/").map_err(Error::step("the root"))?;
     for path in SYSTEM.iter().chain(&SYSTEM_FILES) {
         system(Path::new(path))?;
     }
@@ -62,32 +60,33 @@ pub(super) fn build(plan: &Plan) -> Result<(), String> {
         show(path, false)?;
     }
     for path in devices(plan) {
-        place(Path::new(path), false)?;
-        said(path, mount_bind(old_path(Path::new(path)), path))?;
+        let path = Path::new(path);
+        place(path, false)?;
+        mount_bind(old_path(path), path).map_err(Error::mount(path))?;
     }
     place(Path::new("/proc"), true)?;
     // Where the system hides parts of its own, there is none: that is no less.
     let _ = mount("proc", "/proc", "proc", flags | MountFlags::NOEXEC, None);
     workspace(plan.scratch)?;
-    said("the old root", unmount(OLD, UnmountFlags::DETACH))?;
-    fs::remove_dir(OLD).map_err(|e| format!("the old root: {e}"))?;
+    unmount(OLD, UnmountFlags::DETACH).map_err(Error::step("the old root"))?;
+    fs::remove_dir(OLD).map_err(Error::step("the old root"))?;
     let flags = MountFlags::BIND | MountFlags::RDONLY | flags;
-    said("a read-only root", mount_remount("/", flags, c""))
+    mount_remount("/", flags, c"").map_err(Error::step("a read-only root"))
 }
 
 /// From here on what is mounted is seen by nobody else, and what others mount is not seen.
-pub(super) fn private() -> Result<(), String> {
+pub(super) fn private() -> Result<(), Error> {
     let quiet = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    said("private mounts", mount_change("/", quiet))
+    mount_change("/", quiet).map_err(Error::step("private mounts"))
 }
 
 /// A directory in memory.
-pub(super) fn memory(path: &str) -> Result<(), String> {
+pub(super) fn memory(path: &str) -> Result<(), Error> {
     let quiet = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    said(path, mount("tmpfs", path, "tmpfs", quiet, SCRATCH))
+    mount("tmpfs", path, "tmpfs", quiet, SCRATCH).map_err(Error::mount(Path::new(path)))
 }
 
-fn workspace(scratch: Scratch) -> Result<(), String> {
+fn workspace(scratch: Scratch) -> Result<(), Error> {
     match scratch {
         Scratch::None | Scratch::Tmp => return Ok(()),
         Scratch::Call | Scratch::Run => place(Path::new(WORKSPACE), true)?,
@@ -95,11 +94,7 @@ fn workspace(scratch: Scratch) -> Result<(), String> {
     if scratch == Scratch::Call {
         return memory(WORKSPACE);
     }
-    said(WORKSPACE, mount_bind(old_path(Path::new(HOUSE)), WORKSPACE))
-}
-
-fn said(what: &str, result: Result<(), Errno>) -> Result<(), String> {
-    result.map_err(|error| format!("{what}: {error}"))
+    mount_bind(old_path(Path::new(HOUSE)), WORKSPACE).map_err(Error::mount(Path::new(WORKSPACE)))
 }
 
 fn old_path(path: &Path) -> PathBuf {
@@ -107,39 +102,38 @@ fn old_path(path: &Path) -> PathBuf {
 }
 
 /// A place of the system: a link stays a link.
-fn system(path: &Path) -> Result<(), String> {
+fn system(path: &Path) -> Result<(), Error> {
     let old = old_path(path);
     let Ok(facts) = fs::symlink_metadata(&old) else { return Ok(()) };
     if !facts.is_symlink() {
         return bind(path);
     }
-    let target = fs::read_link(&old).map_err(|e| format!("`{}`: {e}", path.display()))?;
+    let target = fs::read_link(&old).map_err(Error::path(path))?;
     if let Some(above) = path.parent() {
         place(above, true)?;
     }
-    symlink(target, path).map_err(|e| format!("`{}`: {e}", path.display()))
+    symlink(target, path).map_err(Error::path(path))
 }
 
 /// Shows this at its own place, read-only, unless it is below what is shown already.
-fn bind(path: &Path) -> Result<(), String> {
+fn bind(path: &Path) -> Result<(), Error> {
     if path.exists() { Ok(()) } else { show(path, true) }
 }
 
 /// Shows this at its own place.
-fn show(path: &Path, read_only: bool) -> Result<(), String> {
-    let what = path.display().to_string();
-    let failed = |e: std::io::Error| format!("cannot open `{what}`: {e}");
-    let root = fs::File::open(OLD).map_err(failed)?;
+fn show(path: &Path, read_only: bool) -> Result<(), Error> {
+    let failed = Error::open(path);
+    let root = fs::File::open(OLD).map_err(&failed)?;
     let file = straight(&root, path.strip_prefix("/").unwrap_or(path))?;
     // By the descriptor: whoever may write there could put a link at its name meanwhile.
     let old = format!("{OLD}/proc/self/fd/{}", file.as_raw_fd());
-    let is_dir = fs::metadata(&old).map_err(failed)?.is_dir();
+    let is_dir = fs::metadata(&old).map_err(&failed)?.is_dir();
     if !path.exists() {
         place(path, is_dir)?;
     }
-    said(&what, mount_bind_recursive(&old, path))?;
+    mount_bind_recursive(&old, path).map_err(Error::mount(path))?;
     // What the system put on the mount stays on it, or the kernel refuses.
-    let kept = rustix::fs::statvfs(path).map_err(|e| format!("`{what}`: {e}"))?.f_flag;
+    let kept = rustix::fs::statvfs(path).map_err(|e| Error::path(path)(e.into()))?.f_flag;
     let mut flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;
     if read_only || kept.contains(StatVfsMountFlags::RDONLY) {
         flags |= MountFlags::RDONLY;
@@ -147,17 +141,17 @@ fn show(path: &Path, read_only: bool) -> Result<(), String> {
     if kept.contains(StatVfsMountFlags::NOEXEC) {
         flags |= MountFlags::NOEXEC;
     }
-    said(&what, mount_remount(path, flags, c""))
+    mount_remount(path, flags, c"").map_err(Error::mount(path))
 }
 
 /// Something to mount on.
-fn place(path: &Path, dir: bool) -> Result<(), String> {
-    let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
+fn place(path: &Path, dir: bool) -> Result<(), Error> {
+    let failed = Error::path(path);
     if dir {
-        return fs::create_dir_all(path).map_err(failed);
+        return fs::create_dir_all(path).map_err(&failed);
     }
     if let Some(above) = path.parent() {
-        fs::create_dir_all(above).map_err(failed)?;
+        fs::create_dir_all(above).map_err(&failed)?;
     }
     fs::File::create(path).map(drop).map_err(failed)
 }

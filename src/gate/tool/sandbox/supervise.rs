@@ -16,7 +16,7 @@ use rustix::process::{
 };
 use rustix::thread::{CapabilitySet, ThreadNameSpaceType, UnshareFlags};
 
-use super::{CONFINE, NOBODY, Network, Plan, Report, SELF, loopback, wire};
+use super::{CONFINE, Error, NOBODY, Network, Plan, Report, SELF, loopback, wire};
 use crate::catalog::command::Level;
 
 /// Every kind of namespace there is something in to be kept from.
@@ -35,7 +35,7 @@ pub(super) fn run() -> ExitCode {
     let Ok(mut control) = wire::control() else { return ExitCode::FAILURE };
     let report = match wire::receive(&control, true) {
         Ok((plan, files)) => supervise(&control, &plan, files)
-            .unwrap_or_else(|why| Report { refused: Some(why), ..Report::default() }),
+            .unwrap_or_else(|why| Report { refused: Some(why.to_string()), ..Report::default() }),
         Err(error) => Report { refused: Some(format!("no plan: {error}")), ..Report::default() },
     };
     // Nobody may be left to hear it.
@@ -55,21 +55,17 @@ pub(super) fn close_inherited() {
     }
 }
 
-fn supervise(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Report, String> {
-    let said = |what: &str| {
-        let what = what.to_owned();
-        move |error: Errno| format!("{what}: {error}")
-    };
-    unprivileged(plan.uid).map_err(said("cannot give up root"))?;
+fn supervise(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Report, Error> {
+    unprivileged(plan.uid).map_err(Error::step("cannot give up root"))?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-        .map_err(said("no subreaper"))?;
+        .map_err(Error::step("no subreaper"))?;
     if let Some(house) = &files.house {
         // Among what is mounted there is the workspace.
         let kinds = ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT;
         rustix::thread::move_into_thread_name_spaces(house.as_fd(), kinds)
-            .map_err(said("no workspace of the run"))?;
+            .map_err(Error::step("no workspace of the run"))?;
         rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
-            .map_err(said("no workspace of the run"))?;
+            .map_err(Error::step("no workspace of the run"))?;
     }
     match (plan.level >= Level::S2, plan.network) {
         (true, Network::Host) => namespaces(ALL - UnshareFlags::NEWNET)?,
@@ -79,31 +75,31 @@ fn supervise(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Re
             loopback::offer(control)?;
         }
         (false, Network::None | Network::Host) => {}
-        (false, Network::Proxy) => return Err("a network of its own needs `S2`".to_owned()),
+        (false, Network::Proxy) => return Err(Error::NetworkLevel),
     }
-    let (ours, theirs) = UnixStream::pair().map_err(|e| e.to_string())?;
+    let (ours, theirs) = UnixStream::pair()?;
     let child = Command::new(SELF)
         .arg(CONFINE)
         .env_clear()
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .spawn()
-        .map_err(|e| format!("the helper cannot be started: {e}"))?;
+        .map_err(Error::step("the helper cannot be started"))?;
     // Before it is told anything: nothing of the command runs outside of them.
     let number = child.id().to_string();
     for door in &files.doors {
         if let Err(error) = rustix::io::write(door, number.as_bytes()) {
             let _ = kill_process(Pid::from_child(&child), Signal::KILL);
-            return Err(format!("cgroup: {error}"));
+            return Err(Error::step("cgroup")(error));
         }
     }
     // The last to hold these is the program: that it closed them is to be seen.
-    silence().map_err(said("cannot close its output"))?;
+    silence().map_err(Error::step("cannot close its output"))?;
     let sent = wire::send(&ours, plan, &[files.program.as_fd(), files.input.as_fd()]);
     drop(files);
     let report = watch(control, ours, child)?;
     // What it complained of says more than that it did not listen.
     match sent {
-        Err(error) if report.refused.is_none() => Err(format!("no plan was taken: {error}")),
+        Err(error) if report.refused.is_none() => Err(Error::step("no plan was taken")(error)),
         Err(_) | Ok(()) => Ok(report),
     }
 }
@@ -129,34 +125,34 @@ fn silence() -> Result<(), Errno> {
 }
 
 /// Namespaces of these kinds; the next child is the first process in them.
-pub(super) fn namespaces(flags: UnshareFlags) -> Result<(), String> {
+pub(super) fn namespaces(flags: UnshareFlags) -> Result<(), Error> {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     #[expect(deprecated, reason = "sound here: one thread, and its descriptors stay its own")]
     let unshared = rustix::thread::unshare(flags);
-    unshared.map_err(|e| format!("no namespaces: {e}"))?;
+    unshared.map_err(Error::step("no namespaces"))?;
     for (file, text) in [
         ("/proc/self/setgroups", "deny".to_owned()),
         ("/proc/self/uid_map", format!("{NOBODY} {uid} 1\n")),
         ("/proc/self/gid_map", format!("{NOBODY} {gid} 1\n")),
     ] {
-        fs::write(file, text).map_err(|e| format!("{file}: {e}"))?;
+        fs::write(file, text).map_err(|source| Error::Map { file, source })?;
     }
     // Over the coming exec: what the mounts need, and what giving up the rest needs.
-    let mut sets = rustix::thread::capabilities(None).map_err(|e| format!("capabilities: {e}"))?;
+    let failed = Error::step("capabilities");
+    let mut sets = rustix::thread::capabilities(None).map_err(&failed)?;
     sets.inheritable = sets.permitted;
-    rustix::thread::set_capabilities(None, sets).map_err(|e| format!("capabilities: {e}"))?;
+    rustix::thread::set_capabilities(None, sets).map_err(&failed)?;
     for capability in [CapabilitySet::SYS_ADMIN, CapabilitySet::SETPCAP] {
-        rustix::thread::configure_capability_in_ambient_set(capability, true)
-            .map_err(|e| format!("capabilities: {e}"))?;
+        rustix::thread::configure_capability_in_ambient_set(capability, true).map_err(&failed)?;
     }
     Ok(())
 }
 
 /// Waits until the command ended, or until the sidecar let go; then nothing of it is left.
-fn watch(control: &UnixStream, mut ours: UnixStream, mut child: Child) -> Result<Report, String> {
+fn watch(control: &UnixStream, mut ours: UnixStream, mut child: Child) -> Result<Report, Error> {
     let leader = Pid::from_child(&child);
     let exit = pidfd_open(leader, PidfdFlags::empty());
-    let complaint = exit.map_err(|e| format!("no pidfd: {e}")).and_then(|exit| {
+    let complaint = exit.map_err(Error::step("no pidfd")).and_then(|exit| {
         let mut complaint = Vec::new();
         let mut silent = false;
         loop {
@@ -174,7 +170,7 @@ fn watch(control: &UnixStream, mut ours: UnixStream, mut child: Child) -> Result
     // Before it is reaped: until then its number is nobody else's.
     let _ = kill_process_group(leader, Signal::KILL);
     let _ = kill_process(leader, Signal::KILL);
-    let status = child.wait().map_err(|e| format!("no exit status: {e}"))?;
+    let status = child.wait().map_err(Error::step("no exit status"))?;
     while let Ok(Some(_)) = rustix::process::wait(WaitOptions::empty()) {}
     let complaint = complaint?;
     if !complaint.is_empty() {
@@ -189,14 +185,14 @@ fn wait(
     control: &UnixStream,
     exit: &OwnedFd,
     ours: Option<&UnixStream>,
-) -> Result<(bool, bool, bool), String> {
+) -> Result<(bool, bool, bool), Error> {
     let mut fds = vec![PollFd::new(control, PollFlags::IN), PollFd::new(exit, PollFlags::IN)];
     fds.extend(ours.map(|ours| PollFd::new(ours, PollFlags::IN)));
     loop {
         match poll(&mut fds, None) {
             Ok(_) => break,
             Err(Errno::INTR) => {}
-            Err(error) => return Err(format!("cannot wait: {error}")),
+            Err(error) => return Err(Error::step("cannot wait")(error)),
         }
     }
     let ready = |i: usize| fds.get(i).is_some_and(|fd| !fd.revents().is_empty());

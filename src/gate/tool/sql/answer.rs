@@ -146,12 +146,15 @@ mod tests {
         assert!(room.push(row()) && room.push(row()));
         assert!(!room.push(row()));
         let answer = room.close().json(&["public.t".into()]);
-        assert_eq!(answer.get("row_count"), Some(&Json::Int(2)));
-        assert_eq!(answer.get("truncated"), Some(&Json::Bool(true)));
+        let text = canonical::text(&answer);
+        assert!(
+            text.contains(r#""row_count":2,"#) && text.contains(r#""truncated":true"#),
+            "{text}"
+        );
         let mut small = Room::new(10, 600, &["public.t".into()]);
         while small.push(row()) {}
         let answer = small.close().json(&["public.t".into()]);
-        assert!(canonical::bytes(&answer).len() <= 600);
-        assert_eq!(answer.get("truncated"), Some(&Json::Bool(true)));
+        let text = canonical::text(&answer);
+        assert!(text.len() <= 600 && text.contains(r#""truncated":true"#), "{text}");
     }
 }

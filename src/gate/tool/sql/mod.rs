@@ -15,9 +15,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::Deserialize;
 
-use super::ToolExecutor;
-use super::net::Resolve;
+use super::net::{self, Resolve};
+use super::shape::{self, Value, lenient};
+use super::{Error, ToolExecutor};
 use crate::catalog::sql::{self, Asks, Engine, Named, Statement, Target};
 use crate::domain::call::ToolCall;
 use crate::domain::decision::Reason;
@@ -30,6 +32,7 @@ use crate::ledger::fuse::{Fuse, Late};
 use crate::ledger::permit::Permit;
 use answer::{Answer, Room};
 use postgres::Postgres;
+pub use postgres::RoleError;
 use sqlite::Sqlite;
 
 /// Why a statement gave no answer.
@@ -40,7 +43,7 @@ enum Trouble {
     /// It may have taken effect.
     Unknown { cause: &'static str },
     /// The database must not be used as it is; nothing was sent.
-    Unfit(String),
+    Unfit(RoleError),
 }
 
 impl Trouble {
@@ -51,7 +54,8 @@ impl Trouble {
     /// In words.
     fn said(self) -> String {
         match self {
-            Self::Failed { message, .. } | Self::Unfit(message) => message,
+            Self::Failed { message, .. } => message,
+            Self::Unfit(role) => role.to_string(),
             Self::Unknown { cause } => cause.to_owned(),
         }
     }
@@ -99,7 +103,11 @@ impl SqlTool {
     ///
     /// # Errors
     /// Certificate authorities that cannot be used.
-    pub fn new(sql: sql::Sql, bytes_max: u64, resolve: Arc<dyn Resolve>) -> Result<Self, String> {
+    pub fn new(
+        sql: sql::Sql,
+        bytes_max: u64,
+        resolve: Arc<dyn Resolve>,
+    ) -> Result<Self, net::Error> {
         let (engine, server, database) = match &sql.target {
             Target::Postgres(pg) => {
                 let server = (pg.origin.host.to_string(), pg.origin.port);
@@ -132,17 +140,17 @@ impl SqlTool {
     fn ready(&self, args: &Json) -> Result<(Option<String>, Ready), Reason> {
         match &self.asks {
             Asks::Free(allowed) => {
-                let text = args.get("query").and_then(Json::as_str).unwrap_or_default();
-                let read = sql::free_form(self.engine, allowed, text);
+                let FreeForm { query, params } = shape::read(args).unwrap_or_default();
+                let read = sql::free_form(self.engine, allowed, &query.unwrap_or_default());
                 let statement = read.map_err(|refused| reason(refused.detail, refused.message))?;
-                let values = args.get("params").and_then(Json::as_array).unwrap_or_default();
+                let values = params.into_iter().flatten().map(|Value(value)| value);
                 let statement = Arc::new(statement);
-                Ok((None, Ready { statement, values: values.to_vec() }))
+                Ok((None, Ready { statement, values: values.collect() }))
             }
             Asks::Named(queries) => {
                 let (name, query, args) = chosen(queries, args)?;
-                let value = |name: &String| args.and_then(|args| args.get(name));
-                let values = query.params.iter().map(|n| value(n).cloned().unwrap_or(Json::Null));
+                let value = |name: &String| args.get(name).cloned().unwrap_or(Json::Null);
+                let values = query.params.iter().map(value);
                 let statement = Arc::clone(&query.statement);
                 Ok((Some(name.to_owned()), Ready { statement, values: values.collect() }))
             }
@@ -186,8 +194,9 @@ impl SqlTool {
             Err(Trouble::Failed { class, started, message }) => {
                 Unmasked::Failed { class, started, message }
             }
-            Err(Trouble::Unfit(message)) => {
-                Unmasked::Failed { class: FailureClass::Connect, started: false, message }
+            Err(Trouble::Unfit(role)) => {
+                let (class, message) = (FailureClass::Connect, role.to_string());
+                Unmasked::Failed { class, started: false, message }
             }
             Err(Trouble::Unknown { cause }) if self.read_only => Unmasked::Failed {
                 class: FailureClass::ToolError,
@@ -199,17 +208,35 @@ impl SqlTool {
     }
 }
 
+/// Arguments of a tool that takes statements.
+#[derive(Default, Deserialize)]
+struct FreeForm {
+    #[serde(default, deserialize_with = "lenient")]
+    query: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    params: Option<Vec<Value>>,
+}
+
+/// Arguments of a tool with several statements of the operator's.
+#[derive(Default, Deserialize)]
+struct OneOfSeveral {
+    #[serde(default, deserialize_with = "lenient")]
+    query: Option<String>,
+    params: Option<Value>,
+}
+
 /// The operator's statement that is asked for, and its arguments.
 fn chosen<'a>(
     queries: &'a std::collections::BTreeMap<String, Named>,
-    args: &'a Json,
-) -> Result<(&'a str, &'a Named, Option<&'a Json>), Reason> {
+    args: &Json,
+) -> Result<(&'a str, &'a Named, Json), Reason> {
     let found = match (queries.len(), queries.first_key_value()) {
-        (1, Some((name, query))) => Some((name.as_str(), query, Some(args))),
+        (1, Some((name, query))) => Some((name.as_str(), query, args.clone())),
         _ => {
-            let name = args.get("query").and_then(Json::as_str).unwrap_or_default();
-            let entry = queries.get_key_value(name);
-            entry.map(|(name, query)| (name.as_str(), query, args.get("params")))
+            let OneOfSeveral { query, params } = shape::read(args).unwrap_or_default();
+            let entry = queries.get_key_value(query.as_deref().unwrap_or_default());
+            let params = params.map_or(Json::Null, |Value(params)| params);
+            entry.map(|(name, query)| (name.as_str(), query, params))
         }
     };
     found.ok_or_else(|| reason("sql.query", "there is no such query"))
@@ -227,9 +254,9 @@ impl ToolExecutor for SqlTool {
         Ok((self.effect(query, &ready), Box::new(ready)))
     }
 
-    async fn look(&self) -> Result<(), String> {
+    async fn look(&self) -> Result<(), Error> {
         match &self.backend {
-            Backend::Postgres(postgres) => postgres.look().await,
+            Backend::Postgres(postgres) => Ok(postgres.look().await?),
             Backend::Sqlite(_) => Ok(()),
         }
     }

@@ -15,6 +15,8 @@ pub async fn probe(sql: sql::Sql, resolve: Arc<dyn Resolve>) -> Vec<Point> {
     match SqlTool::new(sql, BYTES_MAX, resolve) {
         Ok(SqlTool { backend: Backend::Postgres(postgres), .. }) => postgres.probe().await,
         Ok(SqlTool { backend: Backend::Sqlite(sqlite), .. }) => sqlite.probe().await,
-        Err(why) => vec![Point::wrong("database", State::Refused, why, "correct `ca_file`")],
+        Err(why) => {
+            vec![Point::wrong("database", State::Refused, why.to_string(), "correct `ca_file`")]
+        }
     }
 }

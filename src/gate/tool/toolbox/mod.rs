@@ -150,7 +150,7 @@ impl Toolbox {
             let name = binding.name.clone();
             match tool(binding, upstreams, resolve) {
                 Ok(tool) => tools.push(tool),
-                Err(message) => errors.push(Error { tool: name, message }),
+                Err(why) => errors.push(Error { tool: name, message: why.to_string() }),
             }
         }
         if !errors.is_empty() {
@@ -209,7 +209,7 @@ fn tool(
     binding: Binding,
     upstreams: &Upstreams,
     resolve: &Arc<dyn Resolve>,
-) -> Result<Tool, String> {
+) -> Result<Tool, super::Error> {
     let levels = upstreams.levels();
     let facts = ToolFacts {
         name: binding.name,
@@ -244,7 +244,8 @@ fn tool(
         Kind::Grpc(grpc) => Arc::new(Grpc::new(*grpc, &facts, Arc::clone(resolve))?),
         Kind::Mcp(mcp) => {
             let server = &mcp.server.name;
-            let upstream = upstreams.get(server).ok_or_else(|| format!("no server `{server}`"))?;
+            let upstream =
+                upstreams.get(server).ok_or_else(|| super::Error::NoServer(server.clone()))?;
             if let Some(demand) = mcp.server.demand() {
                 levels.meet(demand)?;
             }

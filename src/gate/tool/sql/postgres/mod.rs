@@ -22,7 +22,8 @@ use super::{Ready, Trouble};
 use crate::catalog::secret::Secret;
 use crate::catalog::sql;
 use crate::ledger::fuse::Fuse;
-use crate::tool::net::{Connector, Refused, Resolve, Secure};
+use crate::tool::net::{self, Connector, Refused, Resolve, Secure};
+pub use role::RoleError;
 use session::{Opening, Session};
 use wire::Stream;
 
@@ -81,7 +82,7 @@ impl Postgres {
         target: sql::Postgres,
         limits: Limits,
         resolve: Arc<dyn Resolve>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, net::Error> {
         let ranges = target.private_addresses.clone();
         let connector = Connector::new(target.origin.clone(), ranges, resolve);
         let secure =
@@ -115,7 +116,7 @@ impl Postgres {
     }
 
     /// Whether the role is fit to be used, if the server can be asked.
-    pub async fn look(&self) -> Result<(), String> {
+    pub async fn look(&self) -> Result<(), RoleError> {
         match tokio::time::timeout(LOOK, self.open()).await {
             Ok(Ok(session)) => {
                 self.idle.lock().push(session);

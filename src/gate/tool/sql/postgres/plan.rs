@@ -75,6 +75,23 @@ const PLAIN: [&str; 12] = [
     "Subplan Name",
 ];
 
+/// How a database means a statement otherwise than it was judged. Nothing was run.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum Mismatch {
+    /// A field that no relation has: it would be one of the session's.
+    #[error("no table in FROM has the column `{0}`; nothing was run")]
+    Column(String),
+    /// A relation beyond those of the statement.
+    #[error("the database would read `{0}`, which was not judged; nothing was run")]
+    Relation(String),
+    /// A function beyond those of the statement.
+    #[error("the database would call `{0}`, which was not judged; nothing was run")]
+    Function(String),
+    /// An answer that is not understood.
+    #[error("the database's plan of the statement cannot be read; nothing was run")]
+    Unread,
+}
+
 /// What the server was asked about a statement before it, and the answers so far.
 #[derive(Debug)]
 pub(super) struct Look<'a> {
@@ -112,23 +129,19 @@ impl<'a> Look<'a> {
     ///
     /// # Errors
     /// What it would read or call beyond that, or that its answer is not understood.
-    pub fn judge(&self, facts: &[Option<String>], plan: &str) -> Result<(), String> {
-        let [missing, reached, texts] = facts else { return Err(unread()) };
+    pub fn judge(&self, facts: &[Option<String>], plan: &str) -> Result<(), Mismatch> {
+        let [missing, reached, texts] = facts else { return Err(Mismatch::Unread) };
         if let Some(missing) = missing {
-            return Err(format!("no table in FROM has the column `{missing}`; nothing was run"));
+            return Err(Mismatch::Column(missing.clone()));
         }
         let relations: BTreeSet<&str> = reached.iter().flat_map(|text| text.lines()).collect();
         let mut functions: BTreeSet<String> = self.statement.functions.iter().cloned().collect();
         if let Some(text) = texts {
-            functions.extend(calls(text).ok_or_else(unread)?);
+            functions.extend(calls(text).ok_or(Mismatch::Unread)?);
         }
-        let plan: Value = serde_json::from_str(plan).map_err(|_| unread())?;
+        let plan: Value = serde_json::from_str(plan).map_err(|_| Mismatch::Unread)?;
         Judge { relations, functions }.value(&plan)
     }
-}
-
-fn unread() -> String {
-    "the database's plan of the statement cannot be read; nothing was run".to_owned()
 }
 
 fn quoted(schema: &str, table: &str) -> String {
@@ -143,7 +156,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    fn value(&self, value: &Value) -> Result<(), String> {
+    fn value(&self, value: &Value) -> Result<(), Mismatch> {
         match value {
             Value::Array(items) => items.iter().try_for_each(|item| self.value(item)),
             Value::Object(members) => {
@@ -155,20 +168,20 @@ impl Judge<'_> {
                 others.map(|(_, value)| value).try_for_each(|value| self.value(value))
             }
             Value::String(text) => {
-                calls(text).ok_or_else(unread)?.iter().try_for_each(|name| self.function(name))
+                calls(text).ok_or(Mismatch::Unread)?.iter().try_for_each(|name| self.function(name))
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
         }
     }
 
-    fn relation(&self, name: &str) -> Result<(), String> {
+    fn relation(&self, name: &str) -> Result<(), Mismatch> {
         if self.relations.contains(name) {
             return Ok(());
         }
-        Err(format!("the database would read `{name}`, which was not judged; nothing was run"))
+        Err(Mismatch::Relation(name.to_owned()))
     }
 
-    fn function(&self, name: &str) -> Result<(), String> {
+    fn function(&self, name: &str) -> Result<(), Mismatch> {
         let judged = |name: &str| {
             self.functions.contains(name) || self.functions.contains(&format!("pg_catalog.{name}"))
         };
@@ -177,7 +190,7 @@ impl Judge<'_> {
         if trims || SYNTAX.contains(&name) || judged(name) {
             return Ok(());
         }
-        Err(format!("the database would call `{name}`, which was not judged; nothing was run"))
+        Err(Mismatch::Function(name.to_owned()))
     }
 }
 
@@ -246,15 +259,15 @@ mod tests {
             )
         };
         assert_eq!(judge(&scan("t", "lower(a)")), Ok(()));
-        assert!(judge(&scan("secret_table", "lower(a)")).unwrap_err().contains("secret_table"));
-        assert!(judge(&scan("t", "ts_stat(a)")).unwrap_err().contains("ts_stat"));
-        assert!(
-            judge(r#"{"Function Call": "public.touch()"}"#).unwrap_err().contains("public.touch")
-        );
+        let called = |name: &str| Err(Mismatch::Function(name.into()));
+        let read = Err(Mismatch::Relation("public.secret_table".into()));
+        assert_eq!(judge(&scan("secret_table", "lower(a)")), read);
+        assert_eq!(judge(&scan("t", "ts_stat(a)")), called("ts_stat"));
+        assert_eq!(judge(r#"{"Function Call": "public.touch()"}"#), called("public.touch"));
         // One that calls what the operator listed is judged no less.
         let listed = Statement { functions: vec!["public.f".into()], ..statement.clone() };
         let both = plan(&scan("t", "(ts_stat(a), public.f(1))"));
-        assert!(Look::of(&listed).judge(&facts, &both).unwrap_err().contains("ts_stat"));
+        assert_eq!(Look::of(&listed).judge(&facts, &both), called("ts_stat"));
         assert!(Look::of(&statement).judge(&facts, "no plan").is_err());
         assert!(Look::of(&statement).judge(&[], &plan("{}")).is_err());
     }

@@ -41,7 +41,7 @@ impl Postgres {
             }
             Err(Trouble::Unfit(why)) => {
                 let todo = "give it a role of its own that may do less: examples/sql";
-                points.push(Point::wrong(who, State::Unfit, why, todo));
+                points.push(Point::wrong(who, State::Unfit, why.to_string(), todo));
             }
             Err(trouble @ (Trouble::Failed { .. } | Trouble::Unknown { .. })) => {
                 let todo = "correct the role, its password or the database in `url_file`";

@@ -1,5 +1,14 @@
 //! What a role may do that no role of a tool should, asked of the server.
 
+/// A role that may do more than a tool needs, so nothing is asked of the database.
+#[derive(Debug, thiserror::Error)]
+#[error("the role `{user}` has too many rights: it {}", rights.join(", "))]
+pub struct RoleError {
+    pub(super) user: String,
+    /// Each as the rest of a sentence: `is a superuser`.
+    pub(super) rights: Vec<String>,
+}
+
 /// What a role may not have, and what one that only reads may not have beyond that; no text: nothing.
 pub(super) const ROLE: &str = "SELECT pg_catalog.concat_ws(', ', \
     CASE WHEN r.rolsuper THEN 'is a superuser' END, \

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::Limits;
 use super::plan::{self, Look};
-use super::role::{CALLS, OF_US, READER, ROLE};
+use super::role::{CALLS, OF_US, READER, ROLE, RoleError};
 use super::value;
 use super::wire::{Stream, Wire, WireError};
 use crate::domain::json::Json;
@@ -116,11 +116,9 @@ impl Session {
         }
         let faults =
             faults.ok_or_else(|| Trouble::unreached("the role has no entry of its own"))?;
-        let faults: Vec<String> = faults.into_iter().flatten().filter(|f| !f.is_empty()).collect();
-        if !faults.is_empty() {
-            let (user, faults) = (opening.user, faults.join(", "));
-            let message = format!("the role `{user}` has too many rights: it {faults}");
-            return Err(Trouble::Unfit(message));
+        let rights: Vec<String> = faults.into_iter().flatten().filter(|f| !f.is_empty()).collect();
+        if !rights.is_empty() {
+            return Err(Trouble::Unfit(RoleError { user: opening.user.to_owned(), rights }));
         }
         Ok(session)
     }
@@ -256,7 +254,8 @@ impl Session {
             };
             if let Err(why) = judged {
                 let class = FailureClass::Changed;
-                let why = Trouble::Failed { class, started: false, message: why };
+                let message = why.to_string();
+                let why = Trouble::Failed { class, started: false, message };
                 return self.taken_back(why).await;
             }
         }

@@ -1,0 +1,162 @@
+//! What decisions are made by, and the two events that put something else in its place: the activation of a policy, and
+//! a change of everything that is configured.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, watch};
+
+use super::agents::Agents;
+use super::amend::Basis;
+use super::control::Stops;
+use super::docket::Docket;
+use crate::control::Target;
+use crate::domain::time::Timestamp;
+use crate::ledger::drafts::Written;
+use crate::policy::PolicyEngine;
+use crate::record::chain::PolicyActivated;
+use crate::record::{Draft, TaggedDigest, Text};
+use crate::tool::toolbox::Toolbox;
+
+/// A policy bundle, and who signed it.
+#[derive(Clone)]
+pub struct Policy {
+    /// Its engine.
+    pub engine: Arc<dyn PolicyEngine>,
+    /// The name of the bundle.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Fingerprints of the keys that signed it.
+    pub signers: Vec<String>,
+    /// How many of these keys must be trusted for the policy to decide.
+    pub threshold: usize,
+}
+
+impl std::fmt::Debug for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Policy({} {})", self.name, self.version)
+    }
+}
+
+impl Policy {
+    /// A policy that needs no signature.
+    #[must_use]
+    pub fn unsigned(engine: Arc<dyn PolicyEngine>, name: &str, version: &str) -> Self {
+        let (name, version) = (name.to_owned(), version.to_owned());
+        Self { engine, name, version, signers: Vec::new(), threshold: 0 }
+    }
+
+    /// The entry of its activation.
+    pub(super) fn activated(&self, basis: Option<Basis>) -> Written {
+        let (kind, base, approvals) = match basis {
+            Some(Basis { kind, base, approvals }) => (Some(kind), base, Some(approvals.into())),
+            None => (None, None, None),
+        };
+        let activated = PolicyActivated {
+            approvals,
+            base: base.map(TaggedDigest),
+            basis: kind,
+            layers: crate::record::decided::layers(self.engine.layers()),
+            name: Text::clip(&self.name, 128),
+            version: Text::clip(&self.version, 64),
+        };
+        let policy = Some(self.engine.digest());
+        Written::bare(Draft { policy, ..Draft::of(activated) })
+    }
+
+    /// Whether it has too few signatures without this key.
+    pub(super) fn falls_with(&self, target: &Target) -> bool {
+        let Target::Key(key) = target else { return false };
+        let left = self.signers.iter().filter(|signer| *signer != key).count();
+        self.signers.contains(key) && left < self.threshold
+    }
+
+    /// Whether operators have stopped so many of its keys that too few are left.
+    pub(super) fn has_fallen(&self, stops: &Stops, now: Timestamp) -> bool {
+        let trusted = |key: &&String| !stops.has_key(key, now);
+        self.threshold > 0 && self.signers.iter().filter(trusted).count() < self.threshold
+    }
+}
+
+/// What decisions are made by. A call keeps the toolbox it was prepared with.
+#[derive(Clone)]
+pub(super) struct Rules {
+    /// None before the first activation: nothing is decided then.
+    pub policy: Option<Policy>,
+    pub toolbox: Arc<Toolbox>,
+    pub agents: Agents,
+}
+
+/// The rules in force, and the order of decisions and their changes.
+pub(super) struct InForce {
+    rules: ArcSwap<Rules>,
+    /// Read while a decision is made and queued, written while rules are replaced: a decision stands before the
+    /// entries of a change in the ledger if and only if it was made by the old rules.
+    order: RwLock<()>,
+    /// Counts toolboxes that show agents something else than the one before.
+    shown: watch::Sender<u64>,
+    pub docket: Docket,
+}
+
+impl InForce {
+    /// Before any policy.
+    pub fn new(toolbox: Toolbox, agents: Agents) -> Self {
+        let rules = Rules { policy: None, toolbox: Arc::new(toolbox), agents };
+        Self {
+            rules: ArcSwap::from_pointee(rules),
+            order: RwLock::new(()),
+            shown: watch::Sender::new(0),
+            docket: Docket::new(),
+        }
+    }
+
+    /// All of them, to be looked at as one.
+    pub fn now(&self) -> Arc<Rules> {
+        self.rules.load_full()
+    }
+
+    pub fn toolbox(&self) -> Arc<Toolbox> {
+        Arc::clone(&self.rules.load().toolbox)
+    }
+
+    pub fn engine(&self) -> Option<Arc<dyn PolicyEngine>> {
+        self.rules.load().policy.as_ref().map(|policy| Arc::clone(&policy.engine))
+    }
+
+    /// How many agents share what the gate has.
+    pub fn agents(&self) -> usize {
+        self.rules.load().agents.count()
+    }
+
+    /// While this is kept no rules are replaced.
+    pub async fn deciding(&self) -> RwLockReadGuard<'_, ()> {
+        self.order.read().await
+    }
+
+    /// Waits for decisions that are being made. While this is kept none begins.
+    pub async fn replacing(&self) -> RwLockWriteGuard<'_, ()> {
+        self.order.write().await
+    }
+
+    /// Replaces the rules; `order` is that of [`Self::replacing`].
+    pub fn replace(&self, _order: &RwLockWriteGuard<'_, ()>, rules: Rules) {
+        let new = rules.policy.as_ref().map(|policy| &policy.engine);
+        let old = self.engine();
+        // Nothing is known about how long another engine takes.
+        if new.is_some_and(|new| old.is_none_or(|old| !Arc::ptr_eq(new, &old))) {
+            self.docket.forget();
+        }
+        self.rules.store(Arc::new(rules));
+    }
+
+    /// Tells agents that they are shown other tools.
+    pub fn show(&self) {
+        self.shown.send_modify(|version| *version = version.saturating_add(1));
+    }
+
+    /// Counts up whenever agents may be shown other tools than before.
+    pub fn shown(&self) -> watch::Receiver<u64> {
+        self.shown.subscribe()
+    }
+}

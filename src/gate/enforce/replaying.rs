@@ -1,0 +1,169 @@
+//! What a gate replays: all of a recording, its beginning to one run, or nothing.
+
+use std::sync::Arc;
+
+use super::keeping::{Keeping, REPLAY};
+use super::opened::claims;
+use super::prologue::{Prologue, Recordings, begin, refuse};
+use super::rehearsal::{Cue, Entrance, Rehearsal};
+use super::run::Run;
+use super::{Opening, answer::Fault};
+use crate::clock::Entropy;
+use crate::domain::call::ToolCall;
+use crate::domain::code::Code;
+use crate::domain::decision::Reason;
+use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, RunId};
+use crate::domain::outcome::Outcome;
+use crate::domain::seed::Seed;
+use crate::identity::manifest::{Keep, Manifest};
+use crate::judge::Judged;
+use crate::record::decided::clip;
+
+/// The recordings of a gate. By default there are none.
+#[derive(Clone, Default)]
+pub struct Replaying {
+    /// The recording that is replayed from its beginning to its end: nothing else is in the gate's world.
+    pub whole: Option<Arc<dyn Rehearsal>>,
+    /// The recording that one run goes on from.
+    pub fork: Option<Arc<dyn Prologue>>,
+    /// Recordings that agents may name to go on from.
+    pub recordings: Option<Arc<dyn Recordings>>,
+}
+
+impl std::fmt::Debug for Replaying {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (whole, fork) = (self.whole.is_some(), self.fork.is_some());
+        f.debug_struct("Replaying")
+            .field("whole", &whole)
+            .field("fork", &fork)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Replaying {
+    /// Whether the recording says what the gate is like.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.whole.is_some()
+    }
+
+    /// What the recording says of this call; `None`: nothing is replayed here.
+    pub(super) async fn cued(&self, call: &ToolCall) -> Option<Result<Box<Cue>, Reason>> {
+        Some(self.whole.as_ref()?.cue(call).await)
+    }
+
+    /// Tells a recording that is replayed what was decided.
+    pub(super) fn judged(&self, judged: &Judged) {
+        if let Some(whole) = &self.whole {
+            whole.judged(judged);
+        }
+    }
+
+    /// Tells a recording that is replayed how a call ended.
+    pub(super) fn over(&self, run: &RunId, call: &CallId, outcome: Option<&Outcome>) {
+        if let Some(whole) = &self.whole {
+            whole.over(run, call, outcome);
+        }
+    }
+
+    /// How the run that is opened is kept: as its manifest says, or more if the agent asks for it.
+    pub(super) async fn keeping(
+        &self,
+        entropy: &dyn Entropy,
+        opening: &Opening,
+        manifest: &Manifest,
+        parent: Option<&Run>,
+    ) -> Result<Keeping, Fault> {
+        let asked = match Keep::parse(&opening.replay) {
+            Some(keep) => keep,
+            None if opening.replay.is_empty() => Keep::Nothing,
+            None => {
+                let word = clip(&opening.replay, 32);
+                let message = format!("replay `{word}` is neither `record` nor `deterministic`");
+                return refuse("run.replay", message);
+            }
+        };
+        if let Some(whole) = &self.whole {
+            return replayed(&**whole, opening, manifest, parent);
+        }
+        if let Some(forked) = self.forking(opening, manifest).await? {
+            return Ok(forked);
+        }
+        if opening.mode == REPLAY || !opening.recording.is_empty() {
+            let message = "this gate replays no whole recording; `wicketgate run replay` starts one that \
+                           does";
+            return refuse("run.mode", message);
+        }
+        let keep = asked.max(manifest.replay.keep);
+        if keep != Keep::Nothing && opening.incognito {
+            let message = "a run of which nothing is stored cannot be recorded";
+            return refuse("run.replay", message);
+        }
+        let seed = (keep == Keep::Deterministic).then(|| {
+            let mut bytes = [0_u8; 8];
+            entropy.fill(&mut bytes);
+            Seed::from_random(bytes)
+        });
+        Ok(Keeping::of(keep, seed))
+    }
+
+    /// How the run that is opened is kept, if it goes on from a recording: the one of the gate, or one that
+    /// its agent names. A run below another never does.
+    async fn forking(
+        &self,
+        opening: &Opening,
+        manifest: &Manifest,
+    ) -> Result<Option<Keeping>, Fault> {
+        let at = opening.fork_at;
+        if opening.parent.is_some() {
+            return match at {
+                0 => Ok(None),
+                _ => refuse("run.fork_at", "a child run goes on from no recording"),
+            };
+        }
+        if let Some(prologue) = &self.fork {
+            return begin(Arc::clone(prologue), opening, manifest).map(Some);
+        }
+        if at == 0 {
+            return Ok(None);
+        }
+        let Some(recordings) = &self.recordings else {
+            let message = "no run goes on from a recording here: `replay.recordings` names none";
+            return refuse("run.fork_at", message);
+        };
+        let Some(recording) = Digest::parse(&opening.recording).filter(|_| opening.mode == REPLAY)
+        else {
+            let message = "a run goes on with mode `replay` and from the recording it names";
+            return refuse("run.recording", message);
+        };
+        let prologue = recordings.prologue(&recording, at).await;
+        let prologue = prologue.or_else(|why| refuse("run.recording", why))?;
+        begin(prologue, opening, manifest).map(Some)
+    }
+}
+
+/// How a run of a gate that replays a whole recording is kept: as the recorded one it is.
+fn replayed(
+    whole: &dyn Rehearsal,
+    opening: &Opening,
+    manifest: &Manifest,
+    parent: Option<&Run>,
+) -> Result<Keeping, Fault> {
+    if opening.fork_at > 0 {
+        return refuse("run.fork_at", "this gate replays all of the recording");
+    }
+    let (named, recording) = (&opening.recording, whole.recording());
+    if !named.is_empty() && Digest::parse(named) != Some(recording) {
+        let message = format!("this gate replays `{}` and no other", recording.prefixed());
+        return refuse("run.recording", message);
+    }
+    let entrance = Entrance {
+        parent: parent.map(|parent| parent.id),
+        manifest: manifest.digest,
+        claims: &claims(opening),
+    };
+    let cast = whole.opened(&entrance);
+    let cast =
+        cast.map_err(|drift| Fault::new(Code::EffectRefused, drift.message).detail(drift.detail))?;
+    Ok(Keeping::replayed(recording, cast))
+}

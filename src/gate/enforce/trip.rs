@@ -1,0 +1,121 @@
+//! One call on its way: what each step hands to the next.
+
+use std::sync::Arc;
+
+use tokio::sync::{oneshot, watch};
+use tracing::Span;
+
+use super::answer::Answer;
+use super::budget::{InTurn, Spending};
+use super::decided::DecisionLine;
+use super::run::{Run, Waiting};
+use crate::approval::proposal::Proposer;
+use crate::domain::call::ToolCall;
+use crate::domain::decision::Reason;
+use crate::domain::id::{CallId, ToolName};
+use crate::domain::time::Timestamp;
+use crate::judge::Resumed;
+use crate::ledger::Pending;
+use crate::ledger::permit::Committed;
+use crate::limits::shares;
+use crate::policy::input::RunFacts;
+use crate::telemetry::trace;
+use crate::tool::{Cancel, ToolExecutor};
+
+/// Whoever wants to know what comes of a call that is judged again.
+pub(super) type Listener = oneshot::Sender<&'static str>;
+
+/// One admitted call with everything it is judged by.
+pub(super) struct Trip {
+    pub run: Arc<Run>,
+    pub call: ToolCall,
+    pub refusals: Vec<Reason>,
+    pub facts: RunFacts,
+    pub cancel: Cancel,
+    pub span: Span,
+    /// The hold it is under, if it was held before.
+    pub resumed: Option<Held>,
+    /// The approver who wrote its arguments, if the agent did not.
+    pub asked_by: Option<Arc<Proposer>>,
+}
+
+/// What a call that is judged again was held with.
+pub(super) struct Held {
+    pub resumed: Resumed,
+    /// When the hold ends.
+    pub ends: Timestamp,
+    /// Who wants to know what comes of it.
+    pub tell: Listener,
+}
+
+impl Held {
+    pub fn split(self) -> ((Resumed, Timestamp), Listener) {
+        ((self.resumed, self.ends), self.tell)
+    }
+}
+
+/// A call on the road, for the steps behind the judge.
+pub(super) struct Passage {
+    pub run: Arc<Run>,
+    pub id: CallId,
+    pub tool: ToolName,
+    pub cancel: Cancel,
+    pub span: Span,
+}
+
+impl Passage {
+    pub fn of(trip: &Trip) -> Self {
+        Self {
+            run: Arc::clone(&trip.run),
+            id: trip.call.id().clone(),
+            tool: trip.call.tool().clone(),
+            cancel: trip.cancel.clone(),
+            span: trip.span.clone(),
+        }
+    }
+}
+
+/// What a permitted call runs with: the executor that prepared it, and what it may spend.
+pub(super) struct Means {
+    pub executor: Option<Arc<dyn ToolExecutor>>,
+    pub spending: Spending,
+}
+
+/// A decision that is being made durable.
+pub(super) struct Decided {
+    pub pending: Pending<Committed>,
+    pub means: Means,
+    pub line: DecisionLine,
+}
+
+pub(super) fn call_span(run: &Run, call: &ToolCall) -> Span {
+    let run_id = run.id().to_string();
+    trace::call_span(&trace::Call {
+        tool: call.tool().as_str(),
+        call: call.id().as_str(),
+        agent: run.agent(),
+        run: &run_id,
+        traceparent: call.traceparent(),
+    })
+}
+
+/// A counted call that has not set out.
+pub(super) struct Ready {
+    pub trip: Trip,
+    pub sender: watch::Sender<Option<Answer>>,
+    pub slot: shares::Place,
+    pub turn: Option<InTurn>,
+}
+
+/// What `enter` made of a call.
+pub(super) enum Entered {
+    Ready(Box<Ready>),
+    Known(Entry),
+}
+
+/// What `admit` made of a request.
+pub(super) enum Entry {
+    Wait(Waiting),
+    Recall(ToolCall),
+    Told(Box<Answer>),
+}

@@ -1,0 +1,95 @@
+//! What a server says that it has.
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny};
+
+use crate::domain::json::Json;
+use crate::tool::shape::{self, Value, lenient};
+
+/// The capabilities that the gate asks for. A capability is there whatever its value is.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Deserialize)]
+pub(super) struct Capabilities {
+    /// Tools can be listed and called.
+    #[serde(default, deserialize_with = "tools")]
+    pub tools: Option<ToolsCapability>,
+    /// The server logs to its client.
+    #[serde(default, deserialize_with = "there")]
+    pub logging: bool,
+    #[serde(default, deserialize_with = "there")]
+    resources: bool,
+    #[serde(default, deserialize_with = "there")]
+    prompts: bool,
+    #[serde(default, deserialize_with = "there")]
+    completions: bool,
+}
+
+/// What a server says of its tools.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ToolsCapability {
+    /// The server says when they change.
+    #[serde(default, deserialize_with = "lenient")]
+    pub list_changed: Option<bool>,
+}
+
+impl Capabilities {
+    /// Of `capabilities` as the server gave them.
+    pub fn of(json: &Json) -> Self {
+        shape::read(json).unwrap_or_default()
+    }
+
+    /// The methods besides `tools/call` that they promise.
+    pub fn methods(&self) -> Vec<&'static str> {
+        let promised: [(bool, &[&str]); 3] = [
+            (self.resources, &["resources/list", "resources/templates/list", "resources/read"]),
+            (self.prompts, &["prompts/list", "prompts/get"]),
+            (self.completions, &["completion/complete"]),
+        ];
+        let promised = promised.into_iter().filter(|(there, _)| *there);
+        promised.flat_map(|(_, methods)| methods.iter().copied()).collect()
+    }
+}
+
+fn there<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(from).map(|_any| true)
+}
+
+fn tools<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ToolsCapability>, D::Error> {
+    let Value(value) = Value::deserialize(from)?;
+    Ok(Some(shape::read(&value).unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::json::Limits;
+
+    fn of(text: &str) -> Capabilities {
+        Capabilities::of(&Json::parse(text.as_bytes(), &Limits::ARGUMENTS).unwrap())
+    }
+
+    #[test]
+    fn a_capability_is_there_whatever_its_value_is() {
+        let all = of(r#"{"tools":null,"logging":{},"resources":7,"x":{},"prompts":{}}"#);
+        assert!(all.logging && all.tools == Some(ToolsCapability::default()));
+        let methods = [
+            "resources/list",
+            "resources/templates/list",
+            "resources/read",
+            "prompts/list",
+            "prompts/get",
+        ];
+        assert_eq!(all.methods(), methods);
+        assert_eq!((of("{}"), of("[]")), (Capabilities::default(), Capabilities::default()));
+    }
+
+    #[test]
+    fn only_true_says_that_changes_are_said() {
+        for (text, says) in
+            [("true", Some(true)), ("false", Some(false)), ("1", None), ("null", None)]
+        {
+            let tools = of(&format!(r#"{{"tools":{{"listChanged":{text}}}}}"#)).tools.unwrap();
+            assert_eq!(tools.list_changed, says, "{text}");
+        }
+    }
+}
