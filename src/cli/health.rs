@@ -137,6 +137,6 @@ async fn on_socket(socket: &Path, path: &str) -> Result<Exit, Error> {
             broken @ Fault::Broken(_) => silent(broken.into()),
         })?;
     let status = answer.status();
-    let body = messages(answer).next().await.map_err(|error| silent(error.to_string().into()))?;
+    let body = messages(answer).next().await.map_err(|error| silent(Fault::from(error).into()))?;
     printed(&place, status, &body.unwrap_or_default())
 }

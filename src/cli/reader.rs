@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::FileError;
 use crate::config::{self, Config, Problem};
 use crate::ledger::postgres::PostgresReader;
 use crate::ledger::sqlite::SqliteReader;
-use crate::ledger::store::LedgerReader;
+use crate::ledger::store::{LedgerReader, StoreError};
 
 /// Exactly one of these says where the ledger is.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
@@ -55,29 +56,41 @@ pub enum Error {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A file that says where the ledger is cannot be used.
-    #[error("`{path}`: {why}")]
-    File {
-        /// The file.
-        path: String,
-        /// What is wrong with it, one problem a line.
-        why: String,
-    },
-    /// There is a file, or should be, and it is no ledger that can be read.
-    #[error("`{path}`: {why}")]
+    /// The file that holds the URL of the database cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The file that should hold the URL of the database holds nothing.
+    #[error("`{}`: empty, and should hold a URL of the database", .0.display())]
+    Empty(PathBuf),
+    /// No gate has made the file yet, or it is elsewhere.
+    #[error(
+        "`{}`: is not there: name the `ledger.sqlite` of a gate's state directory, or its configuration (`--config`); a \
+         gate makes the file at its first start",
+        .0.display()
+    )]
+    Absent(PathBuf),
+    /// The file is no ledger, or a damaged one.
+    #[error("`{}`: cannot be read as a ledger: {}", path.display(), error.reason())]
     Sqlite {
         /// The file.
-        path: String,
-        /// What is wrong with it, and what to do.
-        why: String,
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        error: StoreError,
     },
-    /// The database cannot be read.
-    #[error("the database that {from} names: {why}")]
+    /// The database does not answer, or does not let this login read.
+    #[error(
+        "the database that `{}` names: {}; look whether it runs, and whether the login may read (`ledger migrate \
+         --reader`)",
+        from.display(),
+        error.reason()
+    )]
     Postgres {
         /// The file that holds its URL.
-        from: String,
-        /// What is wrong, and what to do.
-        why: String,
+        from: PathBuf,
+        /// What it answers.
+        #[source]
+        error: StoreError,
     },
 }
 
@@ -135,29 +148,18 @@ pub fn configuration(path: &Path) -> Result<Config, ConfigError> {
 }
 
 async fn sqlite(path: &Path) -> Result<Arc<dyn LedgerReader>, Error> {
-    let wrong = |why: String| Error::Sqlite { path: path.display().to_string(), why };
     if !path.exists() {
-        let why = "is not there: name the `ledger.sqlite` of a gate's state directory, or its \
-                   configuration (`--config`); a gate makes the file at its first start";
-        return Err(wrong(why.to_owned()));
+        return Err(Error::Absent(path.to_owned()));
     }
-    match SqliteReader::open(path).await {
-        Ok(reader) => Ok(Arc::new(reader)),
-        Err(error) => Err(wrong(format!("cannot be read as a ledger: {}", error.reason()))),
-    }
+    let opened = SqliteReader::open(path).await;
+    let reader = opened.map_err(|error| Error::Sqlite { path: path.to_owned(), error })?;
+    Ok(Arc::new(reader))
 }
 
 async fn postgres(from: &Path, url: &str) -> Result<Arc<dyn LedgerReader>, Error> {
-    match PostgresReader::connect(url).await {
-        Ok(reader) => Ok(Arc::new(reader)),
-        Err(error) => {
-            let why = format!(
-                "{}; look whether it runs, and whether the login may read (`ledger migrate --reader`)",
-                error.reason()
-            );
-            Err(Error::Postgres { from: format!("`{}`", from.display()), why })
-        }
-    }
+    let opened = PostgresReader::connect(url).await;
+    let reader = opened.map_err(|error| Error::Postgres { from: from.to_owned(), error })?;
+    Ok(Arc::new(reader))
 }
 
 /// The URL in a file: its text without the white space around it.
@@ -165,12 +167,10 @@ async fn postgres(from: &Path, url: &str) -> Result<Arc<dyn LedgerReader>, Error
 /// # Errors
 /// The file cannot be read or is empty.
 pub fn url(path: &Path) -> Result<String, Error> {
-    let bad = |why: String| Error::File { path: path.display().to_string(), why };
-    let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(FileError::at(path))?;
     let text = text.trim();
     if text.is_empty() {
-        Err(bad("empty, and should hold a URL of the database".into()))
-    } else {
-        Ok(text.to_owned())
+        return Err(Error::Empty(path.to_owned()));
     }
+    Ok(text.to_owned())
 }

@@ -53,8 +53,8 @@ pub enum ProbeError {
     #[error("did not answer within {0} s")]
     Late(u64),
     /// It does not answer well.
-    #[error("{0}")]
-    Upstream(String),
+    #[error(transparent)]
+    Upstream(Cause),
     /// Its program cannot be pinned.
     #[error(transparent)]
     Files(Cause),
@@ -154,7 +154,7 @@ async fn ask(
     let probed = tokio::time::timeout(within, upstream.probe())
         .await
         .map_err(|_late| ProbeError::Late(within.as_secs()))?
-        .map_err(|error| ProbeError::Upstream(error.why.to_string()))?;
+        .map_err(|error| ProbeError::Upstream(error.why.into()))?;
     // As it was started: what a lock pins of it.
     let files = files::of_server(server).map_err(|cause| ProbeError::Files(cause.into()))?;
     let shown = Shown {
