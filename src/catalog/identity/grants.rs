@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::manifest::Grant;
@@ -49,6 +49,36 @@ struct RawLock {
     signer: String,
 }
 
+/// One entry whatever its members hold: one that is `null` is written, too.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Written {
+    #[serde(deserialize_with = "written")]
+    name: Option<Value>,
+    #[serde(deserialize_with = "written")]
+    definition: Option<Value>,
+    #[serde(deserialize_with = "written")]
+    server: Option<Value>,
+    #[serde(deserialize_with = "written")]
+    lock: Option<Value>,
+    #[serde(deserialize_with = "written")]
+    allow: Option<Value>,
+}
+
+fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
+}
+
+impl Written {
+    fn of_server(&self) -> [(&'static str, Option<&Value>); 3] {
+        [
+            ("server", self.server.as_ref()),
+            ("lock", self.lock.as_ref()),
+            ("allow", self.allow.as_ref()),
+        ]
+    }
+}
+
 /// What a schema says without a good word: which form an entry has, and names granted twice.
 pub(super) fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
     let mut wrong = Vec::new();
@@ -56,11 +86,10 @@ pub(super) fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
     let tools = document.value.pointer("/spec/tools").and_then(Value::as_array);
     for (i, tool) in tools.into_iter().flatten().enumerate() {
         let at = format!("/spec/tools/{i}");
-        if !tool.is_object() {
-            continue;
-        }
-        let of_server = ["server", "lock", "allow"].iter().any(|field| tool.get(field).is_some());
-        match tool.get("name") {
+        // A list would be read as a struct, too.
+        let Some(Ok(tool)) = tool.is_object().then(|| Written::deserialize(tool)) else { continue };
+        let of_server = tool.of_server().iter().any(|(_, value)| value.is_some());
+        match &tool.name {
             Some(_) if of_server => {
                 let why = "is either `name` or `server`, `lock` and `allow`";
                 wrong.push(document.error(&at, why));
@@ -69,7 +98,7 @@ pub(super) fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
                 let shown = name.as_str().map_or_else(|| name.to_string(), str::to_owned);
                 once(document, &format!("{at}/name"), &shown, &mut names, &mut wrong);
             }
-            None if of_server => server(document, &at, tool, &mut names, &mut wrong),
+            None if of_server => server(document, &at, &tool, &mut names, &mut wrong),
             None => wrong.push(document.error(&at, "missing field `name`")),
         }
     }
@@ -91,21 +120,21 @@ fn once(
 fn server(
     document: &Document,
     at: &str,
-    tool: &Value,
+    tool: &Written,
     names: &mut BTreeSet<String>,
     wrong: &mut Vec<yaml::Error>,
 ) {
-    for field in ["server", "lock", "allow"] {
-        if tool.get(field).is_none() {
+    for (field, value) in tool.of_server() {
+        if value.is_none() {
             wrong.push(document.error(at, format!("missing field `{field}`")));
         }
     }
-    if tool.get("definition").is_some() {
+    if tool.definition.is_some() {
         let why = "a server's tools are pinned by its lock; `definition` goes with `name`";
         wrong.push(document.error(&format!("{at}/definition"), why));
     }
-    let Some(server) = tool.get("server").and_then(Value::as_str) else { return };
-    let allow = tool.get("allow").and_then(Value::as_array).into_iter().flatten();
+    let Some(server) = tool.server.as_ref().and_then(Value::as_str) else { return };
+    let allow = tool.allow.as_ref().and_then(Value::as_array).into_iter().flatten();
     for (i, own) in allow.enumerate() {
         let Some(own) = own.as_str() else { continue };
         let at = format!("{at}/allow/{i}");
