@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the kustomize tree out of the chart: deploy/kustomize/from_chart.py [OUT].
 
-The chart is the one source: whoever changes it runs this and commits what it writes (tests/deploy/kustomize.py looks). Files named
+The chart is the one source: a change of it runs this and commits what it writes (tests/deploy/kustomize.py looks). Files named
 kustomization.yaml are written by hand. Needs Python with PyYAML, and `helm` in the path or in $HELM."""
 
 import os

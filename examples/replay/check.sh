@@ -3,7 +3,7 @@
 #
 #   check.sh RECORDINGS RESULTS COMMAND...
 #
-# Ends with 0 if nothing drifted, 1 if something did, 2 if that cannot be told.
+# Ends with 0 if nothing drifted, 1 if something did, 2 if that is unknown.
 set -u
 recordings=$1 results=$2
 shift 2

@@ -187,7 +187,7 @@ volumeMounts:
 {{- define "wicketgate.enrolment" -}}
 {{- with .root.Values.kubernetesEnrolment }}
 {{- if .enabled }}
-# For the hub and nobody else, in the gate alone; kubelet replaces the token in time.
+# For the hub only, in the gate alone; kubelet replaces the token in time.
 - name: enrolment
   projected:
     defaultMode: 0440
@@ -214,7 +214,7 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* A service account of its own for each part, whose token nobody mounts: {root, part}. */}}
+{{/* A service account of its own for each part, whose token is not mounted: {root, part}. */}}
 {{- define "wicketgate.account" -}}
 apiVersion: v1
 kind: ServiceAccount
