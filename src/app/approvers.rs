@@ -36,7 +36,7 @@ pub(super) fn signers(checked: &Checked, ledger: &Ledger) -> Signers {
     let list = signed(checked, &checked.live(), ledger).map(Arc::new);
     if let Some(Err(why)) = list.as_ref().map(|list| list.open()) {
         // Held calls wait all the same; somebody may mend the list meanwhile.
-        tracing::warn!(%why, "nobody can approve");
+        tracing::warn!(%why, "no approval can count");
     }
     Signers {
         orders: list.clone().map(|list| list as Arc<dyn Releaser>),

@@ -76,7 +76,7 @@ pub(super) fn breaker(
     let Some((list, terms)) = configured(&checked.config)? else { return Ok(None) };
     if let Err(why) = list.open() {
         // Somebody may mend it before it is needed.
-        tracing::warn!(%why, "nobody can break glass");
+        tracing::warn!(%why, "no break-glass order can count");
     }
     let known = Known::of(Purpose::BreakGlass, checked, ledger);
     let artifacts = checked.artifacts.clone();

@@ -56,7 +56,7 @@ async fn run(config: Config) -> Result<Ended, Error> {
     let staff = Staff::load(&config.operators)
         .map_err(|wrong| Error::Config(wrong.iter().map(ToString::to_string).collect()))?;
     if staff.is_empty() {
-        return Err(Error::wrong("operators: nobody may ask this hub anything"));
+        return Err(Error::wrong("operators: none are configured, so the hub answers no request"));
     }
     let hook = operators::webhook(&config)?;
     let metrics = Arc::new(Metrics::new([], env!("CARGO_PKG_VERSION"), "source"));
@@ -106,7 +106,7 @@ async fn run(config: Config) -> Result<Ended, Error> {
     if let Some(telling) = telling {
         drop(telling.await);
     }
-    // A slot that is being closed is closed, or left to the next visit; nobody waits long for it.
+    // A slot that is being closed is closed, or left to the next visit; no receiver waits long for it.
     drop(tokio::time::timeout(Duration::from_secs(5), reaping).await);
     let closing = move || std::iter::once(door).chain(registry).for_each(door::Running::join);
     drop(tokio::task::spawn_blocking(closing).await);

@@ -92,7 +92,7 @@ fn approving(config: &Config, problems: &mut Vec<String>) -> usize {
         Ok((list, _)) => lint::approvers(&list),
         Err(why) => {
             problems.push(format!(
-                "approvals.signers: {why}; nobody can approve: sign the list as it is with \
+                "approvals.signers: {why}; no approval can count: sign the list as it is with \
                  `wicketgate approval sign-approvers`, by a key of `trust.approver_keys`"
             ));
             0

@@ -66,7 +66,7 @@ fn against(accepts: &Acceptance, reach: Binding, approvers: usize) -> Option<Str
         ));
     }
     (approvers == 0).then(|| {
-        "it is T3, as every tool without `tier` is, so it waits for a person, and nobody may approve; \
+        "it is T3, as every tool without `tier` is, so it waits for an approval, and no approvers are configured; \
          name approvers in `approvals.signers`, or give it its tier"
             .to_owned()
     })

@@ -134,7 +134,7 @@ impl Reaper {
             }
             Closed::Lost(why) => {
                 self.metrics.reaped("lost");
-                tracing::info!(origin, why, "an abandoned slot was taken by somebody else");
+                tracing::info!(origin, why, "an abandoned slot was taken by another process");
             }
             Closed::Later(why) => {
                 self.metrics.reaped("later");

@@ -286,7 +286,7 @@ async fn put(
         && let Err(why) = list.bind().await
     {
         // It is tried again before anybody's word counts by it.
-        tracing::warn!(why = %why.message, "the list of approvers is not on the books yet");
+        tracing::warn!(why = %why.message, "the list of approvers is not recorded yet");
     }
     Ok(recorded)
 }

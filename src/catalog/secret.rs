@@ -254,7 +254,7 @@ pub(crate) mod tests {
         let secret = Secret::of_file(&path).unwrap();
         assert_eq!((&*secret.latest(), secret.generation()), ("token-of-monday", 0));
         written("token-of-tuesday\n");
-        assert_eq!(&*secret.expose(), "token-of-monday", "nobody looked yet");
+        assert_eq!(&*secret.expose(), "token-of-monday", "it was not read yet");
         assert_eq!((&*secret.latest(), secret.generation()), ("token-of-tuesday", 1));
         // What is of no use changes nothing; neither does a file that is gone, or written again as it was.
         for bad in ["short", "two\nlines-of-text", ""] {

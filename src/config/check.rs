@@ -115,7 +115,7 @@ impl Check<'_> {
         if self.document.value.pointer("/listen/tls").is_some()
             && self.text("/listen/tcp").is_none()
         {
-            self.add("/listen/tls", "`listen.tcp` is off: nobody comes over TLS");
+            self.add("/listen/tls", "`listen.tcp` is off: no TLS connection is possible");
         }
         if let Some(path) = self.text("/listen/socket").map(str::to_owned) {
             self.socket("/listen/socket", &path);
@@ -192,7 +192,7 @@ impl Check<'_> {
         }
         let needs = [
             ("/policy/bundle", "policy.bundle", "the first bundle comes from there"),
-            ("/approvals/signers", "approvals.signers", "nobody could approve an amendment"),
+            ("/approvals/signers", "approvals.signers", "no amendment could be approved"),
         ];
         for (at, name, why) in needs {
             if self.text(at).is_none() {
@@ -271,7 +271,7 @@ impl Check<'_> {
                                 .map_err(|e| e.to_string())?,
                         ),
                         Form::Certified(_) if !tls => {
-                            return Err("without `listen.tls` nobody shows a certificate".into());
+                            return Err("without `listen.tls` no client shows a certificate".into());
                         }
                         Form::Certified(_) | Form::Peer { .. } => {}
                     }
@@ -282,7 +282,7 @@ impl Check<'_> {
                     Ok(form) => {
                         if let Some(first) = seen.insert(format!("{form:?}"), at.clone()) {
                             let first = first.trim_start_matches('/').replace('/', ".");
-                            wrong.push((at, format!("the same caller as `{first}`: nobody could tell which agent it is")));
+                            wrong.push((at, format!("the same caller as `{first}`: the gate could not tell the two agents apart")));
                         }
                     }
                 }

@@ -198,7 +198,7 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
     if at("/hub/enrolment").is_some_and(|all| all.get("kubernetes").is_none())
         && at("/hub/enrolment/tokens").is_none()
     {
-        let why = "nobody can be enrolled: `tokens` and `kubernetes` are missing";
+        let why = "no gate can be enrolled: `tokens` and `kubernetes` are missing";
         wrong.push(("/hub/enrolment".to_owned(), why.to_owned()));
     }
     wrong
@@ -215,10 +215,10 @@ fn shared(config: &Value) -> (Vec<(String, String)>, BTreeSet<String>) {
             wrong.push((format!("/hub/enrolment/tokens/{i}/{name}"), why));
         };
         if pool == HUBS {
-            add("pool", "hubs certify themselves: nobody is enrolled into their pool".to_owned());
+            add("pool", "hubs certify themselves: no gate is enrolled into their pool".to_owned());
         }
         if pool == POOL {
-            add("pool", "the fleet log is nobody's pool".to_owned());
+            add("pool", "the fleet log is not a pool".to_owned());
         }
         if !pools.insert(pool.clone()) {
             add("pool", format!("pool `{pool}` is there twice"));

@@ -161,7 +161,7 @@ async fn an_older_list_gives_nobody_back_who_was_taken_off_it() {
     std::fs::remove_dir_all(desk.estate.path("state/artifacts")).unwrap();
     desk.sidecar = desk.estate.serve().await;
     refused(&desk.says("ada", "approve", "c").1);
-    assert!(desk.sidecar.said().contains("nobody can approve"), "{}", desk.sidecar.said());
+    assert!(desk.sidecar.said().contains("no approval can count"), "{}", desk.sidecar.said());
     // The same version with other people, or no version, is no newer list.
     let text = String::from_utf8(older[0].1.clone()).unwrap();
     for first in ["# wicketgate: version=2", "# wicketgate: version=0", "# the first list"] {

@@ -524,7 +524,7 @@ class Checker:
         if kind == "approval.granted" and proposer and str(data.get("subject", "")).lower() == proposer:
             self.bad(where, "call", f"{data.get('subject')!r} approves arguments of its own")
         if kind == "call.authorized" and (proposer or "asked_by" in data) and call["state"] != "approved":
-            self.bad(where, "call", "an approver wrote its arguments, and nobody else approved it")
+            self.bad(where, "call", "an approver wrote its arguments, and no other approver approved it")
 
     def verdict_of(self, where, entry):
         """What is enforced is as its kind says; what is not (observe mode) ran against the policy's word."""

@@ -61,7 +61,7 @@ async fn memory_processor_time_and_output_are_bounded() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_ends_with_its_deadline_and_takes_everything_with_it() {
     let mark = marker("deadline");
-    // Children, a grandchild in the background, and one that nobody waits for.
+    // Children, a grandchild in the background, and one that no receiver waits for.
     let family = format!(
         "import os, time\nif os.fork() == 0:\n    os.fork()\n    time.sleep(600)\nMARK = '{mark}'\ntime.sleep(600)"
     );

@@ -48,7 +48,7 @@ def connect(args):
 
 
 def family(args):
-    """Children that nobody waits for, one of them away from its parent."""
+    """Children that no receiver waits for, one of them away from its parent."""
     if os.fork() == 0:
         with contextlib.suppress(OSError):
             os.setsid()

@@ -199,7 +199,7 @@ fn started(pid: i32) -> u64 {
     fields.split(' ').nth(19).and_then(|ticks| ticks.parse().ok()).unwrap_or(u64::MAX)
 }
 
-/// Its children are away from it and nobody waits for them.
+/// Its children are away from it and no receiver waits for them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_and_all_it_starts_are_in_groups_of_their_own_and_end_as_a_whole() {
     if !has_cgroups(&plain()) {

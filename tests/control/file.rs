@@ -103,7 +103,7 @@ async fn the_switch_file_stops_a_call_at_its_tool_while_the_database_is_down() {
     tool.entered(1).await;
     pg.freeze();
     std::fs::write(estate.path("state/switch"), "stop all\n").unwrap();
-    // The gate drops the connection: the tool sees that nobody waits any more.
+    // The gate drops the connection: the tool sees that no receiver waits any more.
     tool.inside(0).await;
     assert_eq!(refused(&call.await.unwrap()).0, "call.unknown");
     tool.release();

@@ -143,7 +143,7 @@ async fn a_gate_that_does_not_answer_is_named_and_never_counted_as_stopped(mut d
     desk.sidecar.signal(rustix::process::Signal::CONT);
     let answer = answer::wait(&*desk.operator, seq, crate::waiting::PATIENCE).await.unwrap();
     assert_eq!(done(&answer)["runs_sealed"], 1);
-    // One that ended in order has nothing to stop: nobody waits for it.
+    // One that ended in order has nothing to stop: no receiver waits for it.
     desk.sidecar.stop().await;
     let seq = desk.put(Action::Kill, agent()).await;
     let answer = answer::wait(&*desk.operator, seq, short).await.unwrap();

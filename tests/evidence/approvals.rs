@@ -223,8 +223,8 @@ fn what_runs_is_what_was_held() {
 
 #[test]
 fn the_policy_is_told_of_those_who_approved_and_of_nobody_else() {
-    noticed("an approval that nobody gave", |s| s.told.push(("carol", MALLORY)));
-    noticed("an approval that nobody gave", |s| s.told[1] = ("alice", BOB));
+    noticed("an approval that was not given", |s| s.told.push(("carol", MALLORY)));
+    noticed("an approval that was not given", |s| s.told[1] = ("alice", BOB));
     noticed("told of no approval", |s| s.told.clear());
 }
 

@@ -1,4 +1,4 @@
-//! Mutations by somebody who holds every key and writes the whole log again (ledger.md §4, K), and the
+//! Mutations by a holder of every key and writes the whole log again (ledger.md §4, K), and the
 //! limit that follows from it.
 
 use crate::books::Draft;

@@ -132,7 +132,7 @@ fn a_stop_that_was_taken_back_without_an_operators_order_is_no_evidence_whoever_
         ["statement", "signature", "signers", "key"].iter().for_each(|name| unset(draft, name));
     };
     let wrong: [(Box<dyn FnOnce(&mut Taken)>, &str); 14] = [
-        (Box::new(changed(nobody)), "nobody signed it"),
+        (Box::new(changed(nobody)), "it is not signed"),
         (Box::new(changed(|draft| unset(draft, "signature"))), "has no signature"),
         (Box::new(changed(|draft| set(draft, "name", "another"))), "not those of the order"),
         (Box::new(changed(|draft| set(draft, "target", "run"))), "not those of the order"),

@@ -167,7 +167,7 @@ fn books_of(bundle: &Bundle, fill: impl FnOnce(&mut Books) -> Vec<Draft>) -> Boo
     books
 }
 
-/// One call with these arguments, its honest entry changed by somebody who holds every key.
+/// One call with these arguments, its honest entry changed by a holder of every key.
 fn forged(args: &str, change: impl FnOnce(&mut Draft)) -> Report {
     let bundle = policies(RULES, "");
     replayed(&bundle, |books| {

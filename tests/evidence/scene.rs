@@ -81,7 +81,7 @@ pub struct Scene {
     /// What approvers of the held call sign; the verdict is theirs.
     pub statement: Statement,
     pub words: Vec<Spoken>,
-    /// Who the policy was told of.
+    /// Who the policy saw.
     pub told: Vec<(&'static str, u8)>,
     pub released: Option<Draft>,
     pub after_ms: i64,

@@ -37,7 +37,7 @@ async fn what_is_hidden_is_in_no_file_of_the_bundle_and_what_is_opened_verifies(
     assert_eq!(step["result"]["disclosed"], json!({"status": 200}));
     let manifest = std::fs::read_to_string(bundle.join("manifest.json")).unwrap();
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
-    // Arguments, results, and what the policy was told of the arguments.
+    // Arguments, results, and what the policy saw the arguments.
     assert_eq!(manifest["predicate"]["redactions"].as_array().unwrap().len(), 9);
     assert!(report["not_proven"].to_string().contains("members are hidden"));
 }
@@ -50,7 +50,7 @@ async fn a_hidden_member_of_few_possible_values_cannot_be_guessed_from_what_the_
     let bundle =
         desk.export(&agent.run, "shown", &["--redact", "args:pin", "--disclose", "result:status"]);
     let full = desk.export(&agent.run, "full", &[]);
-    // Whoever guesses knows everything but the pin: also what the policy was told, to the letter.
+    // Whoever guesses knows everything but the pin: also what the policy saw, to the letter.
     let known: Vec<String> = index(&full)
         .iter()
         .map(|(c, _)| std::fs::read_to_string(full.join(format!("payloads/{c}.bin"))).unwrap())

@@ -97,7 +97,7 @@ fn arguments_that_are_left_out_match_nothing_and_only_their_step_is_not_answered
     assert!(!text.contains("hello"), "what was left out is there");
     let only = |calls: &[(&str, Value)]| house.replay(&["--json"], &agent(&rounds(calls)));
     let ran = only(&two());
-    // What the policy was told of arguments is left out with them, of every call.
+    // What the policy saw arguments is left out with them, of every call.
     assert_eq!(ran.code, 1, "{ran:?}");
     assert_eq!(drifts(&ran.json())[0].0, "redacted", "{ran:?}");
     let what =

@@ -84,7 +84,7 @@ fn what_was_erased_after_others_last_looked_is_shown_to_be_erased() {
     let (opened, all, erased) = (2 * calls() + 3, 3 * calls() + 2, calls() - 1);
     assert!(report.contains(&format!("{opened} of {all} opened, {erased} erased")), "{report}");
     assert!(report.contains("`anchors/0.txt`"), "{report}");
-    let unseen = report.lines().find(|line| line.contains("that anybody else has seen entries"));
+    let unseen = report.lines().find(|line| line.contains("that a third party has seen entries"));
     assert!(unseen.is_some_and(|line| line.contains("`payload.erased`")), "{report}");
     assert!(
         report.contains(&format!("the content of {erased} payloads: they were erased")),

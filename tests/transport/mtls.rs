@@ -180,7 +180,7 @@ async fn agents_beyond_loopback_need_tls_and_authorities_and_callers_with_certif
     refused(&without("tls"), &["listen.tcp", "not a loopback address", "`listen.tls`"]);
     refused(
         &without("tls"),
-        &["agents[0].callers[1]", "without `listen.tls` nobody shows a certificate"],
+        &["agents[0].callers[1]", "without `listen.tls` no client shows a certificate"],
     );
     refused(&without("tcp"), &["listen.tls", "nobody comes over TLS"]);
     refused(

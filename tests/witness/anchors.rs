@@ -425,7 +425,7 @@ fn what_others_saw_before_the_fleet_log_went_on_stays_witnessed_and_the_rest_is_
     assert_eq!((report.exit_code(), report.level()), (0, Some(3)), "{}", report.to_text());
     let (from, to) = (first + 2, first + 3);
     let unseen = format!(
-        "that anybody else has seen entries {from} to {to} of the fleet log ({from} `heartbeat`, {to} `heartbeat`)"
+        "that a third party has seen entries {from} to {to} of the fleet log ({from} `heartbeat`, {to} `heartbeat`)"
     );
     assert!(report.not_proven.iter().any(|item| item.starts_with(&unseen)), "{}", report.to_text());
     // A head without the chain's head, with too few cosignatures, or with none.

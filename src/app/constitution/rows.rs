@@ -174,7 +174,7 @@ impl Constitution {
         };
         let open = find(inner, bundle)?;
         let Some(list) = self.publishers() else {
-            let why = "`approvals.signers` is not set: nobody may approve";
+            let why = "`approvals.signers` is not set: no approvers are configured";
             return refuse("approval.signer", why);
         };
         list.bind().await.or_else(|why| refuse("ledger.unavailable", why.message))?;

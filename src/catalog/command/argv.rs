@@ -49,7 +49,7 @@ pub enum Error {
     #[error("has a `{0}` that is no text")]
     NoText(&'static str),
     /// A member that such a place has not.
-    #[error("has a member `{0}` that nobody knows")]
+    #[error("has an unknown member `{0}`")]
     Unknown(String),
     /// Another `as`.
     #[error("has `as: {0}`, which is neither `text` nor `path`")]

@@ -159,7 +159,7 @@ fn lines(errors: &[yaml::Error]) -> String {
 pub enum IdentityError {
     /// No credential was shown, and neither socket peer nor certificate is known.
     #[error(
-        "no credential is shown and the connection is mapped to nobody: send `authorization: Bearer` and one"
+        "the request carries no credential and the connection maps to no agent: send `authorization: Bearer` and one"
     )]
     Missing,
     /// `authorization` holds something else than one bearer credential.

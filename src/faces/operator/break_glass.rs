@@ -157,7 +157,10 @@ impl Office {
         let signed = self.signed_by(nonce).await?;
         let part = |one: &String| one.eq_ignore_ascii_case(subject);
         if signed.iter().any(part) || past.brought.eq_ignore_ascii_case(subject) {
-            return wrong("break_glass.self", "whoever signed or brought it does not review it");
+            return wrong(
+                "break_glass.self",
+                "its signers and the operator who sent it cannot review it",
+            );
         }
         let order = Order::ReviewGlass { nonce: nonce.clone() };
         self.order(who, &order, (note, None), None).await
@@ -195,7 +198,7 @@ impl Office {
     /// There is no list that can be used, or a key that signed is not on it: nobody can tell who had a part.
     async fn signed_by(&self, nonce: &str) -> Result<Vec<String>, Problem> {
         let unknown = |why: &str| {
-            let message = format!("who signed the order cannot be told: {why}");
+            let message = format!("the signer of the order cannot be found: {why}");
             self.refuse(Problem::new(Code::RequestMalformed, "break_glass.signers", message))
         };
         let glass = self.glass.get();

@@ -167,7 +167,7 @@ impl Registrar {
             let known = match read_token(&pool.token_file) {
                 Ok(token) => Digest::of(&[token.as_bytes()]),
                 Err(why) => {
-                    tracing::warn!(pool = pool.pool, %why, "nobody can be enrolled into this pool");
+                    tracing::warn!(pool = pool.pool, %why, "no gate can be enrolled into this pool");
                     continue;
                 }
             };
@@ -201,7 +201,7 @@ impl Registrar {
             }
             Doubt::Unanswered(why) => {
                 tracing::warn!(%why, "the API server did not say whose projected token this is");
-                let message = "nobody can say now whose token this is";
+                let message = "the token cannot be reviewed now";
                 self.refuse(Problem::new(Code::NotReady, "enrolment.review", message))
             }
             Doubt::Busy => {

@@ -381,8 +381,8 @@ fn envelope(bytes: &[u8]) -> Value {
 }
 
 fn unfinished(why: &str) -> Problem {
-    tracing::error!(why, "an erasure is on the books and not finished");
-    let message = "it is on the books and not finished: ask again";
+    tracing::error!(why, "an erasure is recorded and not finished");
+    let message = "it is recorded and not finished: repeat the request";
     Problem::new(Code::LedgerUnavailable, "erasure.unfinished", message)
 }
 

@@ -202,7 +202,9 @@ fn problem(failed: &Failed) -> Problem {
         Problem::new(Code::NotReady, "export.failed", message)
     };
     let error = match failed {
-        Failed::Left => return Problem::new(Code::CallCancelled, "export.left", "nobody waits"),
+        Failed::Left => {
+            return Problem::new(Code::CallCancelled, "export.left", "no receiver waits");
+        }
         Failed::Unusable(why) => return unwritten(why),
         Failed::Scratch(why) => return unwritten(why),
         Failed::Export(error) => error,

@@ -107,7 +107,7 @@ pub struct Office {
     desk: tokio::sync::Mutex<Desk>,
     glass: std::sync::OnceLock<break_glass::Glass>,
     evidence: std::sync::OnceLock<Arc<evidence::Room>>,
-    /// What goes on when nobody waits for its answer any more.
+    /// What goes on when no receiver waits for its answer any more.
     tasks: TaskTracker,
 }
 

@@ -209,7 +209,8 @@ fn workload(answer: &Json, (token, audience): (&str, &str)) -> Result<Workload, 
     if review.api_version != API_VERSION || review.kind != KIND {
         return Err(Doubt::Unanswered(ReviewError::Kind));
     }
-    let nobodys = |why: String| Doubt::Nobody(format!("the token is nobody's: {why}"));
+    let nobodys =
+        |why: String| Doubt::Nobody(format!("the token belongs to no service account: {why}"));
     let status = ReviewStatus::deserialize(review.status).map_err(|error| nobodys(form(&error)))?;
     if !status.authenticated {
         return Err(nobodys(words(&status.error, token)));

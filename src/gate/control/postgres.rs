@@ -57,7 +57,7 @@ impl Postgres {
 
     /// `$1`, `$2` and `$3`: the lease of the chain it speaks for.
     fn of_lease(&self) -> Result<Values<'_>, StoreError> {
-        let none = || StoreError::Unavailable("no slot is held: nobody to speak for".into());
+        let none = || StoreError::Unavailable("no slot is held".into());
         self.key.get().map(Values::of_lease).ok_or_else(none)
     }
 

@@ -219,14 +219,14 @@ fn waiting(call: &CallId, reasons: &[Reason], expires: Timestamp, receipt: &Rece
 }
 
 /// The answer a settled call gives.
-#[must_use = "a settled outcome is somebody's answer"]
+#[must_use = "a settled outcome is the answer to a call"]
 pub fn of_settled(settled: Settled) -> Answer {
     let (call, outcome, receipt) = settled.into_outcome();
     of_outcome(call, outcome, receipt)
 }
 
 /// The answer of a call whose outcome is on its way to the books.
-#[must_use = "a promised outcome is somebody's answer"]
+#[must_use = "a promised outcome is the answer to a call"]
 pub fn of_pledged(pledged: Pledged) -> Answer {
     let (call, outcome, receipt) = pledged.into_outcome();
     of_outcome(call, outcome, receipt).map(|released| Released { pending: true, ..released })
@@ -261,7 +261,7 @@ fn of_outcome(call: CallId, outcome: Outcome, receipt: Receipt) -> Answer {
 
 /// The answer that a recording gives to a call of a run that goes on from it; `opening`: that of the run,
 /// which names the recording.
-#[must_use = "a recorded answer is somebody's answer"]
+#[must_use = "a recorded answer is the answer to a call"]
 pub fn of_recorded(call: &CallId, line: Line, opening: &Receipt) -> Answer {
     match line {
         Line::Ended(outcome) => of_outcome(call.clone(), outcome, opening.clone()),
@@ -270,7 +270,7 @@ pub fn of_recorded(call: &CallId, line: Line, opening: &Receipt) -> Answer {
 }
 
 /// The answer the books give to a call that was asked for before.
-#[must_use = "a recalled answer is somebody's answer"]
+#[must_use = "a recalled answer is the answer to a call"]
 pub fn of_recalled(recalled: &Recalled) -> Answer {
     let (call, receipt) = (recalled.call(), recalled.receipt());
     match recalled.state() {
@@ -300,10 +300,10 @@ fn cancelled(call: &CallId, reason: &str, receipt: &Receipt) -> Fault {
     fault.about(call).at(receipt)
 }
 
-/// It ran, or may have, and its outcome is not on the books yet.
+/// It ran, or may have, and its outcome is not recorded yet.
 #[must_use]
 pub fn unknown_for_now(call: &CallId) -> Fault {
-    let message = "the call may have taken effect; its outcome is not on the books yet";
+    let message = "the call may have taken effect; its outcome is not recorded yet";
     Fault::new(Code::CallUnknown, message).detail("unrecorded").about(call)
 }
 

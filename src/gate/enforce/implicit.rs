@@ -153,7 +153,7 @@ impl Road {
     }
 
     /// Seals the implicit run of this caller and thread, if one is open: waits for its calls, cancels
-    /// held ones. Comes back once it is sealed; the sealing goes on if nobody waits for it.
+    /// held ones. Comes back once it is sealed; the sealing goes on if no receiver waits for it.
     pub async fn end_implicit(self: &Arc<Self>, caller: &Caller, thread: &Thread) {
         let Ok(key) = self.runs.thread_key(&self.of_thread(caller), thread) else { return };
         let road = Arc::clone(self);

@@ -329,7 +329,7 @@ impl Run {
         self.idle.notify_waiters();
     }
 
-    /// A call is over; its outcome is not on the books yet.
+    /// A call is over; its outcome is not recorded yet.
     pub(super) fn ended(&self, went: Went) {
         self.state.lock().usage.end(went);
         self.count_above(Usage::end_delegated);

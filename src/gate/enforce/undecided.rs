@@ -53,7 +53,7 @@ impl Road {
         }
         let Undecided::Ledger(error) = why else {
             run.forget(id);
-            let message = "cancelled before it was decided; nothing is on the books";
+            let message = "cancelled before it was decided; nothing is recorded";
             self.budget.reject(Code::CallCancelled);
             caller.send_replace(Some(Err(Fault::new(Code::CallCancelled, message).about(id))));
             return;

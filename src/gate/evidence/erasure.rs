@@ -321,12 +321,15 @@ impl Shelf<'_> {
             let Some(row) = self.chains.get(chain) else { continue };
             let lifted = kept_by(&theirs, self.reader, row, list).await?;
             if lifted.keys().any(|c| list.contains(c)) {
-                return refuse("erasure.part", "whoever lifted a hold does not erase what it kept");
+                return refuse(
+                    "erasure.part",
+                    "the person who lifted a hold cannot erase what it kept",
+                );
             }
             for run in self.spoken_of(row, run, subjects).await? {
                 let of_run = commitments_of(self.reader, chain, &run).await?;
                 if of_run.iter().any(|(c, _)| list.contains(c)) {
-                    let why = "whoever approved or refused a call does not erase its run";
+                    let why = "a person who approved or refused a call cannot erase its run";
                     return refuse("erasure.part", why);
                 }
             }

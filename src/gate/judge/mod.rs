@@ -93,7 +93,7 @@ pub struct Bench<'a> {
     pub now: Timestamp,
     /// How long a held call waits.
     pub hold: Duration,
-    /// Whether its arguments will be kept: what nobody can look at, nobody can approve.
+    /// Whether its arguments will be kept: what nobody can look at, no approval can count.
     pub kept: bool,
     /// Whether one more call may wait for an approval.
     pub room: Room<'a>,
@@ -256,7 +256,7 @@ fn unseen() -> Reason {
     Reason {
         code: Code::PolicyDenied,
         detail: "approval.unseen".into(),
-        message: "the call needs an approval, and its arguments are not kept for anybody to see"
+        message: "the call needs an approval, and its arguments are not stored, so no approver could see them"
             .into(),
         rule: "approval".into(),
     }

@@ -24,7 +24,7 @@ pub(super) struct Item {
 pub(super) enum Done {
     /// A judged call waits to become a permit, a refusal or a hold.
     Judged { judged: Box<Judged>, expires: Timestamp, reply: Reply<Committed> },
-    /// An outcome waits to be released. Owed even when nobody waits any more.
+    /// An outcome waits to be released. Owed even when no receiver waits any more.
     Finished { finished: Box<Finished>, reply: Reply<Settled> },
     /// Something else waits to be on the books.
     Event { reply: Option<Reply<Receipt>> },

@@ -91,7 +91,7 @@ impl Lanes {
 
 /// An outcome that was promised: it is on the books within 50 ms, or the ledger is failing.
 #[derive(Debug)]
-#[must_use = "the run is not quiet before its outcomes are on the books"]
+#[must_use = "the run is not quiet before its outcomes are recorded"]
 pub struct Promised(oneshot::Receiver<Result<Settled, Error>>);
 
 impl Promised {

@@ -384,7 +384,7 @@ impl Ledger {
 
 /// Something queued for the books.
 #[derive(Debug)]
-#[must_use = "whoever queues an intent must learn what became of it"]
+#[must_use = "the caller that queues an intent must wait for its outcome"]
 pub struct Pending<T> {
     answer: oneshot::Receiver<Result<T, Error>>,
     claim: Claim,

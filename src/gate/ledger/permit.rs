@@ -121,7 +121,7 @@ impl Permit {
         let outcome = Outcome::Failed {
             class: crate::domain::outcome::FailureClass::NotStarted,
             started: false,
-            message: "the caller had been answered before the call was on the books".into(),
+            message: "the caller had been answered before the call was recorded".into(),
         };
         self.finish(Ended { outcome, took: Duration::ZERO, attempts: 0 })
     }
@@ -129,7 +129,7 @@ impl Permit {
 
 /// A permitted call is over; the outcome is owed to the ledger.
 #[derive(Debug)]
-#[must_use = "an outcome that is not settled is a call nobody can explain"]
+#[must_use = "an outcome that is not settled leaves a call unexplained"]
 pub struct Finished {
     run: RunId,
     call: CallId,

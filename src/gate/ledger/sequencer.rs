@@ -62,7 +62,7 @@ pub(super) struct Sequencer {
     pub(super) signing: WriterKey,
     pub(super) journal: Option<Box<dyn Journal>>,
     pub(super) status: watch::Sender<Status>,
-    /// Owed entries that the sequencer itself makes: permits nobody waits for any more.
+    /// Owed entries that the sequencer itself makes: permits no receiver waits for any more.
     pub(super) backlog: VecDeque<Item>,
     /// What stands until the space kept back for outcomes is whole: at the start, and after it was spent.
     pub(super) short: Option<Status>,

@@ -66,7 +66,7 @@ pub enum Flaw {
     #[error("`{0}` is bound to no entry")]
     Unbound(String),
     /// The policy's input names another order than the step.
-    #[error("the policy was told of another break-glass order than is there")]
+    #[error("the policy saw another break-glass order than is recorded")]
     BreakGlass,
     /// Steps in another order than that of their numbers.
     #[error("step {found} stands where step {expected} should")]

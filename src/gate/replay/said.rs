@@ -23,7 +23,7 @@ pub(super) fn codes(reasons: &[call::Reason]) -> Json {
 /// What was said against a call that no policy judged.
 pub(super) fn reasons(step: &Step) -> Vec<Reason> {
     if step.ended.kind == record::Kind::CallExpired.as_str() {
-        let message = "nobody approved it in time".to_owned();
+        let message = "no approval came in time".to_owned();
         let (code, rule) = (Code::CallExpired, "approval".to_owned());
         return vec![Reason { code, detail: String::new(), message, rule }];
     }
@@ -38,7 +38,7 @@ pub(super) fn reasons(step: &Step) -> Vec<Reason> {
     step.decision.reasons.iter().filter_map(reason).collect()
 }
 
-/// What the policy was told of the run.
+/// What the policy saw the run.
 pub(super) fn told(input: &Document) -> Recorded {
     Recorded {
         calls: input.run.calls,

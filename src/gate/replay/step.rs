@@ -33,14 +33,14 @@ pub struct Step {
     /// Its arguments; nothing if something of them was left out.
     #[serde(default)]
     pub args: Json,
-    /// The time the policy was told, or that of the entry if none was asked.
+    /// The time the policy saw, or that of the entry if none was asked.
     pub at: Timestamp,
     /// What was decided.
     pub decision: Judgement,
     /// Roles of payloads of which something was left out.
     #[serde(default)]
     pub redacted: Vec<String>,
-    /// What the policy was told; none if it was not asked.
+    /// What the policy saw; none if it was not asked.
     pub input: Option<StepInput>,
     /// Who approved it, if it was held and then ran.
     pub approved: Option<Approved>,
@@ -72,7 +72,7 @@ pub struct Judgement {
     pub policy: Option<Digest>,
 }
 
-/// What the policy was told.
+/// What the policy saw.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(try_from = "Json")]
 pub struct StepInput {
@@ -181,7 +181,7 @@ impl Step {
         }
     }
 
-    /// Whether the policy was told of the break-glass order that is there, or of none.
+    /// Whether the policy saw the break-glass order that is there, or of none.
     fn names_its_order(&self) -> Result<(), Flaw> {
         let input = self.input.as_ref();
         let Some(told) = input.and_then(|input| input.document.break_glass.as_ref()) else {

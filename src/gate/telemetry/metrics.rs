@@ -185,8 +185,7 @@ impl Metrics {
         r.register("rejected", help, self.rejected.clone());
         let help = "Runs suspended for their denials, or for a credential in arguments";
         r.register("suspended_runs", help, self.suspended.clone());
-        let help =
-            "Calls refused for what the gate itself found in them, which agents are not told";
+        let help = "Calls refused for what the gate itself found in them, which agents do not see";
         r.register("alarms", help, self.alarms.clone());
         let help = "Break-glass orders that are in force here";
         r.register("break_glass_open", help, self.break_glass_open.clone());
@@ -198,7 +197,7 @@ impl Metrics {
         r.register("control_orders_refused", help, self.orders_refused.clone());
         let help = "Calls refused because the store of a shared pool did not answer";
         r.register("pool_unanswered", help, self.pool_unanswered.clone());
-        let help = "Slots nobody wrote any more that the hub visited, by what became of them";
+        let help = "Abandoned slots that the hub visited, by outcome";
         r.register("slots_reaped", help, self.reaped.clone());
         let help = "Canaries: calls of the gate itself that have to be denied";
         r.register("self_tests", help, self.self_tests.clone());

@@ -130,7 +130,7 @@ pub fn check(
     }
     let is = |other: &str| other.eq_ignore_ascii_case(&approval.subject);
     if said.verdict == Word::Approve && is(&pending.author) {
-        let why = format!("`{}` proposed it: somebody else has to approve", approval.subject);
+        let why = format!("`{}` proposed it: another approver has to approve", approval.subject);
         return refuse("amendment.self", why);
     }
     if said.verdict == Word::Approve && pending.given.iter().any(|given| is(given)) {

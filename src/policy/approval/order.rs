@@ -286,7 +286,7 @@ pub fn check(
     now: Timestamp,
 ) -> Result<Loosening, Refused> {
     if signed.signature.is_empty() {
-        return refuse("order.unsigned", "the order loosens, and nobody signed it");
+        return refuse("order.unsigned", "the order loosens and is not signed");
     }
     let bytes = signed.statement.as_bytes();
     let statement = Statement::parse(bytes)

@@ -48,7 +48,7 @@ pub(super) fn ask(
         }
     }
     if let Some(place) = waits.filter(|_| around.approvers == 0) {
-        let message = "an approval is asked for and nobody can give one: such a call waits until it \
+        let message = "an approval is required and no approvers are configured: such a call waits until it \
                        expires (`approvals.signers`)";
         let (level, code) = (Level::Warning, "lint.no_channel");
         findings.push(Finding { level, code, message: message.to_owned(), place });

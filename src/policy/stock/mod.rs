@@ -105,7 +105,7 @@ fn anew(module: &Module, moved: &mut Moved) -> Result<String, Vec<LoadError>> {
         let (start, end) = edit.range;
         let parts = authored.get(from..start).zip(authored.get(start..end));
         let (Some((before, old)), Ok(new)) = (parts, &edit.text) else {
-            let why = edit.text.err().unwrap_or("it cannot be told where it ends");
+            let why = edit.text.err().unwrap_or("its end cannot be found");
             errors.push(error(edit.span, &format!("give this condition a rule of its own: {why}")));
             continue;
         };

@@ -71,7 +71,7 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
         match seen.missing.clone().or_else(|| orders.missing.clone()) {
             Some(missing) => Outcome::Unverifiable(missing.to_string()),
             None if granted + refused + broken + proposed == 0 => {
-                Outcome::Valid(format!("nobody was asked to approve{orders}"))
+                Outcome::Valid(format!("no approval was required{orders}"))
             }
             None => {
                 let glass = match broken {
@@ -309,15 +309,15 @@ pub(super) fn known(
     Ok(Approvers::parse_for(purpose, text)?)
 }
 
-/// Who had approved the call, as the policy was told.
+/// Who had approved the call, as the policy saw.
 #[derive(Deserialize)]
 struct ApprovalsInput {
     #[serde(default)]
     approvals: Vec<Approval>,
 }
 
-/// Holds what the policy was told against who approved; whether its input is opened. `released`: what runs
-/// after a hold runs because the policy was told of an approval.
+/// Holds what the policy saw against who approved; whether its input is opened. `released`: what runs
+/// after a hold runs because the policy saw an approval.
 fn told(
     material: &Material<'_>,
     line: &Line,

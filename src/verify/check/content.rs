@@ -275,7 +275,7 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
         say("that the policy is one you approved: the trust file names none");
     }
     if trust.manifest.is_empty() {
-        say("that the manifest is signed by somebody you trust: the trust file names nobody");
+        say("that the manifest is signed by a key you trust: the trust file names none");
     }
     let bound = |binding: Binding| {
         let mut opened = case.strands.iter().flat_map(Strand::asked);
@@ -296,7 +296,7 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
     for (run, recording, at) in case.strands.iter().flat_map(Strand::asked).filter_map(forked) {
         say(&format!(
             "what its agent was answered before its first call: the run goes on from step {at} of run {run}, \
-             as told by the recording {recording}"
+             as stated by the recording {recording}"
         ));
     }
     let states: [(&str, Is); 6] = [

@@ -34,47 +34,47 @@ pub(super) enum Error {
     Shape(Mismatch),
     #[error("the policy's input has other members than it may have")]
     Members,
-    #[error("the policy was told another `{0}` than is recorded")]
+    #[error("the policy saw another `{0}` than is recorded")]
     Member(&'static str),
     #[error("decided by a policy that had ended")]
     Ended,
-    #[error("the policy was told of other runs above than the run was opened below")]
+    #[error("the policy saw other runs above than the run was opened below")]
     Delegation,
-    #[error("the policy was told other labels than the run was opened with")]
+    #[error("the policy saw other labels than the run was opened with")]
     Labels,
     #[error("the manifest: {0}")]
     Manifest(#[from] yaml::Error),
-    #[error("the policy was told another owner or other labels than the manifest's")]
+    #[error("the policy saw another owner or other labels than the manifest's")]
     Owner,
     #[error("the run is bound to its model by less than the manifest accepts")]
     Binding,
-    #[error("the policy was told another `agent.tier3` than the manifest says")]
+    #[error("the policy saw another `agent.tier3` than the manifest says")]
     Tier3,
-    #[error("the policy was told of approvals that are not recorded")]
+    #[error("the policy saw approvals that are not recorded")]
     Approvals,
-    #[error("the policy was told of other layers that count approvers than it has")]
+    #[error("the policy saw other layers that count approvers than it has")]
     Quorum,
-    #[error("the policy was told of another break-glass order than is recorded")]
+    #[error("the policy saw another break-glass order than is recorded")]
     BreakGlass,
-    #[error("the policy was told two counts of one thing")]
+    #[error("the policy saw two counts of one thing")]
     Counters,
-    #[error("the policy was told no time")]
+    #[error("the policy saw no time")]
     NoTime,
-    #[error("the policy was told {told}, and the entry is of {recorded}")]
+    #[error("the policy saw {told}, and the entry is of {recorded}")]
     Time { told: Timestamp, recorded: Timestamp },
-    #[error("the policy was told two times")]
+    #[error("the policy saw two times")]
     TwoTimes,
-    #[error("the policy was told another time at which the run was opened")]
+    #[error("the policy saw another time at which the run was opened")]
     OpenedAt,
-    #[error("the policy was told of other observing layers than it has")]
+    #[error("the policy saw other observing layers than it has")]
     Observing,
     #[error("no arguments are committed to")]
     NoArguments,
-    #[error("the policy was told of another effect than is recorded")]
+    #[error("the policy saw another effect than is recorded")]
     Effect,
-    #[error("the policy was told other arguments than were recorded")]
+    #[error("the policy saw other arguments than were recorded")]
     Arguments,
-    #[error("the policy was told of other findings than there are")]
+    #[error("the policy saw other findings than there are")]
     Findings,
 }
 

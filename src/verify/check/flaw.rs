@@ -50,9 +50,9 @@ pub(super) enum Flaw {
     /// What the entry says (first) differs from what was signed (second).
     #[error("{0} are not those of the {1}")]
     Differ(&'static str, &'static str),
-    #[error("the policy was told of an approval that nobody gave")]
+    #[error("the policy saw an approval that was not given")]
     Ungiven,
-    #[error("it was released, and the policy was told of no approval")]
+    #[error("it was released, and the policy saw no approval")]
     Unapproved,
     #[error("it names who wrote its arguments, and no proposal")]
     NoProposal,
@@ -68,7 +68,7 @@ pub(super) enum Flaw {
     GlassAgent,
     #[error("the break-glass order is for other tools")]
     GlassTools,
-    #[error("nobody signed it")]
+    #[error("it is not signed")]
     Unsigned,
     #[error("its order has no signature")]
     NoSignature,

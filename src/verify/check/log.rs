@@ -110,7 +110,7 @@ pub fn check(case: &mut Case<'_>, report: &mut Report) {
         }
     }
     if told.unpinned {
-        let why = "that history was not rewritten by somebody who holds every key: no head of this \
+        let why = "that history was not rewritten by a holder of every key: no head of this \
                    log is pinned";
         report.not_proven.push(why.into());
     }

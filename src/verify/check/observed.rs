@@ -19,7 +19,7 @@ use crate::policy::bundle::meta_of_archive;
 use crate::policy::fault;
 use crate::projection::{Material, unenforced};
 
-/// Between the moment the policy was told and the entry's own time.
+/// Between the moment the policy saw and the entry's own time.
 const SKEW_MILLIS: i64 = 5 * 60 * 1000;
 
 /// Why a decision that was not enforced should have been.
@@ -31,7 +31,7 @@ enum Error {
     Policy(#[from] fault::Error),
     #[error("not enforced, and no layer of the policy observed at {0}")]
     NoLayer(Timestamp),
-    #[error("the policy was told of other observing layers than it has")]
+    #[error("the policy saw other observing layers than it has")]
     Layers,
     #[error("it is no decision")]
     NoDecision,
@@ -47,7 +47,7 @@ enum Error {
     ObservedInput(#[from] json::Error),
     #[error("the policy's input names no time")]
     NoTime,
-    #[error("the policy was told {told}, and the entry is of {recorded}")]
+    #[error("the policy saw {told}, and the entry is of {recorded}")]
     Time { told: Timestamp, recorded: Timestamp },
 }
 
@@ -132,7 +132,7 @@ struct JudgedAt {
     layers: Option<Vec<String>>,
 }
 
-/// What the policy was told of time and layers.
+/// What the policy saw time and layers.
 #[derive(Deserialize)]
 struct ObservedInput {
     time: Time,

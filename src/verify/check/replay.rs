@@ -42,7 +42,7 @@ pub const NOT_MADE: &str = "that the policy engine would decide the same again";
 /// One evaluation here. The gate's own deadline is shorter and on another machine: a decision that was
 /// refused for being late is not made again, and a sound one is not to fail on a slow laptop.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Between the moment the policy was told and the entry's own time.
+/// Between the moment the policy saw and the entry's own time.
 const SKEW_MILLIS: i64 = 5 * 60 * 1000;
 
 /// What became of one decision.
@@ -282,7 +282,7 @@ impl Told<'_> {
         self.accepted(value.pointer("/spec").unwrap_or(&serde_json::Value::Null))
     }
 
-    /// The run is bound as well as the manifest asks for, and the policy was told how well a T3 call has to
+    /// The run is bound as well as the manifest asks for, and the policy saw how well a T3 call has to
     /// be: as the manifest says, or stricter below another run. A version that did not tell it asked for
     /// `observed`.
     fn accepted(&self, spec: &serde_json::Value) -> Result<(), Error> {
@@ -372,7 +372,7 @@ impl Told<'_> {
         if told.eq(layers.iter().map(|(layer, _)| *layer)) { Ok(()) } else { Err(Error::Observing) }
     }
 
-    /// Whether the arguments are disclosed; if so they are those the policy was told, and what the
+    /// Whether the arguments are disclosed; if so they are those the policy saw, and what the
     /// firewall saw in them it sees again.
     fn arguments(&self) -> Result<bool, Error> {
         let args = self.line.entry.draft.committed(Role::Args);

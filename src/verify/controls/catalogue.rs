@@ -143,7 +143,7 @@ pub(super) const ALL: [Said; 36] = [
     said(
         (ACT, "Art. 19(1)"),
         "logs are kept for as long as they must be",
-        "erasures, holds and prunings are on the books themselves",
+        "erasures, holds and prunings are recorded themselves",
         Need::Retention,
     ),
     said(

@@ -142,8 +142,7 @@ impl Amendments {
     ) -> Result<(), Damage> {
         let shown = policy.prefixed();
         let Some(found) = self.proposed.get(&policy) else {
-            return self
-                .lacking(policy, format!("{shown} was put in force, and nobody proposed it"));
+            return self.lacking(policy, format!("{shown} was put in force without a proposal"));
         };
         let base = Some(found.pending.base);
         if said.base.map(|base| base.0) != base || before.is_some() && before != base {

@@ -39,7 +39,7 @@ pub enum Error {
     #[error("`{0}` is not what was held")]
     Changed(&'static str),
     /// No second person approved what an approver wrote.
-    #[error("an approver wrote its arguments, and nobody else approved it")]
+    #[error("an approver wrote its arguments, and no other approver approved it")]
     Alone,
     /// The layers differ from those of the hold.
     #[error("`layers` are not those it was held under")]

@@ -189,10 +189,10 @@ pub(super) fn payloads(survey: &Survey<'_>) -> Markup {
                 ("opened", "shown: bytes and salt are here"),
                 ("redacted", "redacted: some members are shown, the others stay hidden and still count"),
                 ("withheld", "withheld or never stored: the commitment alone is here"),
-                ("erased", "erased: bytes and salt are gone, on the books"),
+                ("erased", "erased: bytes and salt are gone; the erasure is recorded"),
             ] { li { (survey.payloads_in(state)) " " (what) } }
         }
-        h3 { "Erasures and holds on the books" }
+        h3 { "Recorded erasures and holds" }
         (entries(survey.fleet_of(&kinds)))
     }
 }
@@ -297,7 +297,7 @@ pub(super) fn glossary() -> Markup {
             "Fleet log",
             "the tenant's log of logs: which logs there are, their heads, keys, erasures and exports",
         ),
-        ("Witness", "somebody else who signs a head only if it extends the one they signed before"),
+        ("Witness", "a third party that signs a head only if it extends the one it signed before"),
         ("Commitment", "a salted hash that stands for content without telling it"),
         ("Manifest", "the signed list of what an agent may use at all"),
         ("Policy", "the signed rules that decide about each call"),

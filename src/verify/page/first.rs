@@ -14,7 +14,7 @@ use crate::views::RunView;
 /// What no bundle of this version proves, whatever its checks say.
 pub const NOT_PROVEN: [&str; 7] = [
     "that nothing happened outside the gate: a ledger knows only the calls that went through it",
-    "that history was not rewritten by somebody who holds every key, unless a head was noted before by somebody else",
+    "that history was not rewritten by a holder of every key, unless a third party noted a head before",
     "that this is every run and every chain, beyond what the checks above say",
     "the time: `ts` is the writer's claim, except where a third party's time brackets it",
     "that the policy engine would decide the same again, unless decisions were replayed",
@@ -229,7 +229,7 @@ fn own_limits(survey: &Survey<'_>) -> Vec<String> {
     let bound = |run: &RunView, word: &str| run.opening.binding == word;
     say(
         stories().any(|run| bound(run, "claimed")),
-        "model and instructions: they are the agent's own claim, nobody observed them",
+        "model and instructions: they are the agent's own claim and were not observed",
     );
     say(
         stories().any(|run| bound(run, "unclaimed")),
@@ -242,20 +242,20 @@ fn own_limits(survey: &Survey<'_>) -> Vec<String> {
     let seen = !survey.witnesses().is_empty() || !survey.tokens().is_empty();
     say(
         survey.fleet_head.is_none(),
-        "that the log is known to anybody else: there is no fleet log here, so no witness and no time stamp",
+        "that the log is known to a third party: there is no fleet log here, so no witness and no time stamp",
     );
     say(
         survey.fleet_head.is_some() && !seen,
-        "that anybody outside has seen the head of the log: no witness cosigned it, no authority stamped it",
+        "that a third party has seen the head of the log: no witness cosigned it, no authority stamped it",
     );
     say(
         seen && !survey.newest_is_seen(),
-        "that anybody outside has seen the newest entries of the log of logs: those who vouch here saw an older head of it",
+        "that a third party has seen the newest entries of the log of logs: those who vouch here saw an older head of it",
     );
     for (state, what) in [
         ("withheld", "withheld or never stored: only their commitments are here"),
         ("redacted", "redacted: only the members that are shown can be checked"),
-        ("erased", "erased: they are gone, and the erasure is on the books"),
+        ("erased", "erased: they are gone, and the erasure is recorded"),
     ] {
         let n = survey.payloads_in(state);
         if n > 0 {
@@ -296,7 +296,7 @@ fn whose(survey: &Survey<'_>, exporter: &Exporter) -> Vec<(&'static str, Markup)
     }
     let (witnessed, stamped) = (survey.witnesses(), survey.tokens().len());
     let seen = match (witnessed.is_empty(), stamped) {
-        (true, 0) => "nobody outside: see what is not proven".to_owned(),
+        (true, 0) => "no third party: see what is not proven".to_owned(),
         (true, n) => format!("{} of a time stamping authority", count(n, "token", "tokens")),
         (false, 0) => witnessed.join(", "),
         (false, n) => format!(
@@ -307,7 +307,7 @@ fn whose(survey: &Survey<'_>, exporter: &Exporter) -> Vec<(&'static str, Markup)
     };
     all.push(("Seen by", html! { (seen) }));
     let approvals = survey.of_kinds(&["approval.granted", "approval.refused"]).count();
-    all.push(("Approved by", html! { (if approvals == 0 { "nobody: no approval is recorded here" } else { "see Approvals" }) }));
+    all.push(("Approved by", html! { (if approvals == 0 { "none: no approval is recorded here" } else { "see Approvals" }) }));
     let logs = survey.population.chains.len();
     if logs > 0 {
         all.push(("Logs asked", html! { (logs) }));

@@ -104,7 +104,7 @@ fn sections(survey: &Survey<'_>) -> Vec<Section> {
     all.push(("time", "Time", books::time(survey)));
     all.push(("log", "Keys and logs", books::log(survey)));
     all.push(("payloads", "Payloads: shown, withheld, redacted, erased", books::payloads(survey)));
-    all.push(("exports", "Exports on the books", books::exports(survey)));
+    all.push(("exports", "Recorded exports", books::exports(survey)));
     all.push(("controls", "What supports which requirement", books::controls(survey)));
     all.push(("files", "Files of this bundle", books::files(survey)));
     all.push(("words", "Words used here", books::glossary()));

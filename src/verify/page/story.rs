@@ -105,7 +105,7 @@ fn binding(word: &str) -> &str {
     match word {
         "unclaimed" => "unclaimed: the agent claimed neither model nor instructions",
         "claimed" => {
-            "claimed: the agent says which model and instructions it runs, nobody observed it"
+            "claimed: the agent says which model and instructions it runs; this was not observed"
         }
         "observed" => "observed: the gate saw the model traffic",
         other => other,
@@ -257,7 +257,7 @@ fn amendments(survey: &Survey<'_>) -> Markup {
     let told: Vec<&Noted> = survey.of_kinds(&kinds).collect();
     html! {
         @if !told.is_empty() {
-            p { "The policy was amended on the books:" }
+            p { "Recorded amendments of the policy:" }
             ul { @for noted in told {
                 @let data = signature(noted);
                 li {

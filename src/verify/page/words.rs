@@ -35,7 +35,7 @@ pub(super) fn outcome(kind: &str) -> &str {
         "call.held" => "waits for a person",
         "call.completed" => "completed",
         "call.failed" => "failed",
-        "call.unknown" => "ended nobody knows how",
+        "call.unknown" => "ended, outcome unknown",
         "call.cancelled" => "cancelled: it did not run",
         "call.expired" => "expired while it waited: it did not run",
         "call.progress" => "under way",

@@ -118,7 +118,7 @@ async fn called(exchange: &Exchange, manner: &Manner, ask: &Request) -> Result<R
         call_id: call.clone(),
         traceparent: ask.meta("traceparent").and_then(Json::as_str).map(str::to_owned),
     };
-    // Only where requests stand alone is a response that nobody waits for a call that nobody wants.
+    // Only where requests stand alone is a response that no receiver waits for a call that nobody wants.
     let mut left = Left::new(exchange, &run, &call, manner.style.modern);
     let answer = Box::pin(exchange.road.execute(&run, request)).await;
     left.answered();
@@ -368,7 +368,7 @@ fn input_required(problem: &Problem, call: &str) -> Rendered {
     Rendered { notes: Vec::new(), result: result.to_string().into_bytes() }
 }
 
-/// Cancels the call when nobody waits for its answer any more.
+/// Cancels the call when no receiver waits for its answer any more.
 struct Left {
     road: Arc<Road>,
     run: Arc<Run>,

@@ -201,7 +201,7 @@ impl State {
             .max()
             .unwrap_or(0);
         if request.pool == crate::ledger::fleet::POOL && slot > 0 {
-            let why = "somebody else is recording in the fleet log";
+            let why = "another process is recording in the fleet log";
             return Err(StoreError::Conflict(why.into()));
         }
         let head = empty(&request.chain);

@@ -15,8 +15,7 @@ pub fn unprotected(url: &str) -> Option<String> {
         return None;
     }
     Some(format!(
-        "`sslmode` is `{}` and the database is on another machine, so nobody checks which server \
-         answers: set `sslmode=verify-full` and `sslrootcert`, or `accept_unverified_server: true`",
+        "`sslmode` is `{}` and the database is on another machine, so the server is not verified: set `sslmode=verify-full` and `sslrootcert`, or `accept_unverified_server: true`",
         mode.name()
     ))
 }

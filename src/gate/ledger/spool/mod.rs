@@ -77,7 +77,7 @@ pub trait Journal: Send + Sync + 'static {
     fn unsettled(&self, _chain: &ChainId) -> io::Result<Option<Batch>> {
         Ok(None)
     }
-    /// Forgets that batch: the slot was taken by somebody else before the store had it.
+    /// Forgets that batch: the slot was taken by another process before the store had it.
     ///
     /// # Errors
     /// The file system's.

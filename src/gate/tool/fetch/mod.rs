@@ -214,7 +214,7 @@ impl Fetch {
             return failed(
                 FailureClass::Protocol,
                 true,
-                "the answer is encoded, and nobody asked for it",
+                "the answer has a content encoding that was not requested",
             );
         }
         let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());

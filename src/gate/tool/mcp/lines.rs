@@ -4,7 +4,7 @@ use super::error::OutputError;
 
 /// Bytes kept of each end of a line that is too long.
 const END_BYTES: usize = 4 * 1024;
-/// How many times its limit a line may have before nobody waits for its end.
+/// How many times its limit a line may have before no receiver waits for its end.
 const PATIENCE: usize = 16;
 
 /// One line, without its break.

@@ -354,7 +354,7 @@ impl Drop for Flight {
     }
 }
 
-/// The notification that nobody waits for this request any more.
+/// The notification that no receiver waits for this request any more.
 pub(super) fn cancelled(id: &Id) -> Vec<u8> {
     let params = Writer::default()
         .member("requestId", id.to_json().as_bytes())

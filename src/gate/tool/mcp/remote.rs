@@ -32,7 +32,7 @@ const FRAME_BYTES: usize = 64 * 1024;
 const EVENTS_MAX: usize = 100_000;
 /// Requests of the server that are refused aloud, in one stream.
 const REFUSALS_MAX: usize = 16;
-/// How long a message may take that nobody waits for.
+/// How long a message may take that no receiver waits for.
 const ASIDE: Duration = Duration::from_secs(5);
 
 /// A server behind a URL.

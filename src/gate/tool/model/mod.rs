@@ -343,7 +343,7 @@ impl ToolExecutor for Model {
             upstreams.push(place.facts(model));
         }
         if requests.is_empty() && known {
-            let message = "`ollama` cannot be told `tool_choice: required`, nor arguments of a \
+            let message = "`ollama` does not support `tool_choice: required`, nor arguments of a \
                            function that are no strict JSON";
             return Err(refuse("model.argument", message.into()));
         }

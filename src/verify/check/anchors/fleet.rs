@@ -201,7 +201,7 @@ impl Fleet {
             n => format!("{n} of them are here"),
         };
         Some(format!(
-            "that anybody else has seen entries {seen} to {} of the fleet log ({which}): the next \
+            "that a third party has seen entries {seen} to {} of the fleet log ({which}): the next \
              round of anchoring shows them",
             newest.saturating_sub(1)
         ))

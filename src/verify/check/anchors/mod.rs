@@ -87,7 +87,7 @@ pub fn check(files: &Files, trust: &Trust, chains: &[Chain<'_>], report: &mut Re
         for id in asked {
             report.unverifiable(id, "the trust file names no fleet key");
         }
-        let unseen = "that anybody else saw this log: the trust file names no fleet key";
+        let unseen = "that a third party saw this log: the trust file names no fleet key";
         report.not_proven.push(unseen.into());
         return;
     }
@@ -114,7 +114,7 @@ pub fn check(files: &Files, trust: &Trust, chains: &[Chain<'_>], report: &mut Re
             vouched.extend(times);
         }
         None => {
-            let why = "that anybody else saw this log: the trust file names no witness";
+            let why = "that a third party saw this log: the trust file names no witness";
             report.not_proven.push(why.into());
         }
     }

@@ -1,5 +1,5 @@
 //! PostgreSQL: a few sessions of one role that may not do much, and a request to stop for every
-//! statement nobody waits for any more.
+//! statement no receiver waits for any more.
 
 mod plan;
 mod probe;
