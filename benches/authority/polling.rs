@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use wicketgate::clock::{Clock as _, SystemClock};
-use wicketgate::control::postgres::Postgres;
-use wicketgate::control::{Action, Given, Order, Orders, Presence, Report, Target, answer};
+use wicketgate::control::postgres::PostgresControl;
+use wicketgate::control::{
+    Action, Order, OrderOrigin, OrderReport, Orders, Presence, Target, answer,
+};
 use wicketgate::domain::id::ChainId;
 use wicketgate::domain::json::Json;
-use wicketgate::ledger::postgres::{Options, Postgres as Store};
+use wicketgate::ledger::postgres::{Options, PostgresStore as Store};
 use wicketgate::ledger::store::{LeaseRequest, LedgerStore as _};
 
 use crate::floor;
@@ -30,7 +32,7 @@ const TICKS: f64 = 100.0;
 const OBEYING: usize = 50;
 
 async fn list(url: &str) -> Arc<dyn Orders> {
-    Arc::new(Postgres::connect(url, Options::default()).await.unwrap())
+    Arc::new(PostgresControl::connect(url, Options::default()).await.unwrap())
 }
 
 /// Appends alone, then the same beside gates that poll.
@@ -121,7 +123,7 @@ pub async fn kill(plan: &Plan, db: &TestDb, table: &mut Table) {
     }
     let (mut all, began) = (Vec::new(), Instant::now());
     for _ in 0..plan.times.min(50) {
-        let given = Given {
+        let given = OrderOrigin {
             subject: "bench".to_owned(),
             roles: vec!["operator".to_owned()],
             auth: "token".to_owned(),
@@ -163,7 +165,7 @@ async fn gate(url: &str, n: usize) -> (Arc<dyn Orders>, String) {
         })
         .await
         .unwrap();
-    let list = Postgres::connect(url, Options::default()).await.unwrap();
+    let list = PostgresControl::connect(url, Options::default()).await.unwrap();
     list.speak_for(&leased.key);
     (Arc::new(list), leased.origin)
 }
@@ -176,7 +178,7 @@ async fn obeys(list: Arc<dyn Orders>, origin: String, over: Arc<AtomicBool>) {
             seen = row.seq;
             let done = Json::object([("stopped_count", Json::from(0_u64))]);
             let at = SystemClock::new().now();
-            let report = Report { seq: row.seq, origin: origin.clone(), at, done };
+            let report = OrderReport { seq: row.seq, origin: origin.clone(), at, done };
             list.report(&report).await.unwrap();
         }
         show(&*list, &origin, seen).await;

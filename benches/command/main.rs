@@ -18,8 +18,8 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use wicketgate::catalog::command::{Level, Limits, inspect};
-use wicketgate::tool::sandbox::{self, Levels, Plan, Report, Scratch};
+use wicketgate::catalog::command::{CommandLimits, Level, inspect};
+use wicketgate::tool::sandbox::{self, Levels, SandboxPlan, SandboxReport, Scratch};
 
 /// Runs of each kind.
 const RUNS: usize = 100;
@@ -77,7 +77,7 @@ fn row(what: &str, run: impl Fn()) {
 fn confined(level: Level) {
     let file = File::open(program()).unwrap();
     let interpreter = inspect(&std::fs::read(program()).unwrap()).unwrap().interpreter;
-    let plan = Plan {
+    let plan = SandboxPlan {
         level,
         argv: vec!["true".to_owned()],
         env: Vec::new(),
@@ -91,7 +91,12 @@ fn confined(level: Level) {
         serves: false,
         cpu: sandbox::next_cpu(),
         uid: sandbox::next_uid(),
-        limits: Limits { memory_bytes: 512 << 20, cpu_seconds: 10, pids: 8, together: false },
+        limits: CommandLimits {
+            memory_bytes: 512 << 20,
+            cpu_seconds: 10,
+            pids: 8,
+            together: false,
+        },
     };
     let (mut command, mut control) = sandbox::supervisor().unwrap();
     let mut child = command.spawn().unwrap();
@@ -101,6 +106,6 @@ fn confined(level: Level) {
     let mut report = Vec::new();
     control.read_to_end(&mut report).unwrap();
     child.wait().unwrap();
-    let report = Report::read(&report).unwrap();
+    let report = SandboxReport::read(&report).unwrap();
     assert_eq!(report.code, Some(0), "{report:?}");
 }

@@ -14,7 +14,7 @@ use wicketgate::domain::digest::Digest;
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::evidence::artifacts::Artifacts;
 use wicketgate::ledger::proofs::Prover;
-use wicketgate::ledger::sqlite::{Sqlite, SqliteReader};
+use wicketgate::ledger::sqlite::{SqliteReader, SqliteStore};
 use wicketgate::ledger::store::LedgerReader as _;
 use wicketgate::ledger::verify::chain_of;
 
@@ -83,7 +83,7 @@ pub fn verify(plan: &Plan, table: &mut Table) {
 pub async fn large(plan: &Plan, dir: &Path, table: &mut Table) {
     for entries in [1_000, plan.entries] {
         let file = dir.join(format!("large-{entries}.sqlite"));
-        let store = Sqlite::open(&file).await.unwrap();
+        let store = SqliteStore::open(&file).await.unwrap();
         let (run, row) = write::filled(&store, entries).await;
         store.close().await.unwrap();
         let reader = SqliteReader::open(&file).await.unwrap();

@@ -11,10 +11,10 @@ use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::{Digest, commitment};
 use wicketgate::domain::id::RunId;
 use wicketgate::ledger::Ledger;
-use wicketgate::ledger::postgres::{self, Postgres};
+use wicketgate::ledger::postgres::{self, PostgresStore};
 use wicketgate::ledger::spool::{HeadFile, Spool};
-use wicketgate::ledger::sqlite::Sqlite;
-use wicketgate::ledger::store::{Batch, ChainRow, Head, LeaseRequest, LedgerStore, PayloadRow};
+use wicketgate::ledger::sqlite::SqliteStore;
+use wicketgate::ledger::store::{Batch, ChainRow, HeadRow, LeaseRequest, LedgerStore, PayloadRow};
 use wicketgate::record::Kind;
 
 use crate::books::{Books, ORIGIN, key, run_id};
@@ -28,11 +28,11 @@ const STORED: usize = 1024 * 1024;
 
 async fn on_postgres(url: &str, dir: &Path, slot: &str) -> Open {
     let spool = Spool::open(&dir.join(format!("spool-{slot}"))).unwrap();
-    let store = Postgres::connect(url, postgres::Options::default()).await.unwrap();
+    let store = PostgresStore::connect(url, postgres::Options::default()).await.unwrap();
     writer::open(Arc::new(store), Box::new(spool), slot).await
 }
 
-async fn on_sqlite(store: Arc<Sqlite>, dir: &Path, name: &str) -> Open {
+async fn on_sqlite(store: Arc<SqliteStore>, dir: &Path, name: &str) -> Open {
     let journal = HeadFile::open(&dir.join(format!("{name}.head"))).unwrap();
     writer::open(store, Box::new(journal), "local").await
 }
@@ -58,7 +58,7 @@ pub async fn batches(plan: &Plan, dir: &Path, table: &mut Table) {
         ratio: Some(seen.per_second / naive.per_second),
         target,
     };
-    let file = Arc::new(Sqlite::open(&dir.join("batches.sqlite")).await.unwrap());
+    let file = Arc::new(SqliteStore::open(&dir.join("batches.sqlite")).await.unwrap());
     let sqlite = on_sqlite(file, dir, "batches").await;
     let first = on_postgres(&database.writer_url, dir, "b0").await;
     for (name, open) in [("SQLite", &sqlite), ("Postgres, 1 chain", &first)] {
@@ -132,13 +132,13 @@ pub async fn filled(store: &dyn LedgerStore, entries: u64) -> (RunId, ChainRow) 
 async fn put(
     store: &dyn LedgerStore,
     key: &wicketgate::ledger::store::LeaseKey,
-    head: &Head,
+    head: &HeadRow,
     books: &mut Books,
     done: &mut usize,
-) -> Head {
+) -> HeadRow {
     let size = books.frontier.size();
     let note = Checkpoint { origin: ORIGIN.into(), size, root: books.frontier.root() };
-    let next = Head {
+    let next = HeadRow {
         size,
         hash: books.rows[books.rows.len() - 1].leaf,
         frontier: books.frontier.to_bytes(),
@@ -159,8 +159,8 @@ pub async fn growth(plan: &Plan, dir: &Path, table: &mut Table) {
     const CALLERS: usize = 32;
     let what =
         |name: &str| format!("{name}, {CALLERS} callers, {} entries over none", plan.entries);
-    let small = Arc::new(Sqlite::open(&dir.join("empty.sqlite")).await.unwrap());
-    let large = Sqlite::open(&dir.join("grown.sqlite")).await.unwrap();
+    let small = Arc::new(SqliteStore::open(&dir.join("empty.sqlite")).await.unwrap());
+    let large = SqliteStore::open(&dir.join("grown.sqlite")).await.unwrap();
     filled(&large, plan.entries).await;
     let empty = on_sqlite(small, dir, "empty").await;
     let grown = on_fleet_free(Arc::new(large), dir, "grown").await;
@@ -176,7 +176,8 @@ pub async fn growth(plan: &Plan, dir: &Path, table: &mut Table) {
     grown.close().await;
 
     let (one, two) = (pg::Pg::cluster().database().await, pg::Pg::cluster().database().await);
-    let store = Postgres::connect(&two.writer_url, postgres::Options::default()).await.unwrap();
+    let store =
+        PostgresStore::connect(&two.writer_url, postgres::Options::default()).await.unwrap();
     filled(&store, plan.entries).await;
     let empty = on_postgres(&one.writer_url, dir, "g0").await;
     let grown = on_postgres(&two.writer_url, dir, "g1").await;
@@ -193,7 +194,7 @@ pub async fn growth(plan: &Plan, dir: &Path, table: &mut Table) {
 }
 
 /// A chain of its own in a file that holds a large one: the index is what grew.
-async fn on_fleet_free(store: Arc<Sqlite>, dir: &Path, name: &str) -> Open {
+async fn on_fleet_free(store: Arc<SqliteStore>, dir: &Path, name: &str) -> Open {
     let journal = HeadFile::open(&dir.join(format!("{name}.head"))).unwrap();
     writer::open(store, Box::new(journal), "beside").await
 }
@@ -223,13 +224,14 @@ type Kept = (&'static str, Open, Arc<dyn LedgerStore>);
 pub async fn beside_large_results(plan: &Plan, dir: &Path, table: &mut Table) {
     const CALLERS: usize = 128;
     let database = pg::Pg::cluster().database().await;
-    let sqlite = Arc::new(Sqlite::open(&dir.join("results.sqlite")).await.unwrap());
-    let first: Arc<dyn LedgerStore> = Arc::<Sqlite>::clone(&sqlite);
+    let sqlite = Arc::new(SqliteStore::open(&dir.join("results.sqlite")).await.unwrap());
+    let first: Arc<dyn LedgerStore> = Arc::<SqliteStore>::clone(&sqlite);
     let second =
-        Postgres::connect(&database.writer_url, postgres::Options::default()).await.unwrap();
+        PostgresStore::connect(&database.writer_url, postgres::Options::default()).await.unwrap();
     let second = Arc::new(second);
     let spool = Spool::open(&dir.join("spool-results")).unwrap();
-    let on_pg = writer::open(Arc::<Postgres>::clone(&second), Box::new(spool), "results").await;
+    let on_pg =
+        writer::open(Arc::<PostgresStore>::clone(&second), Box::new(spool), "results").await;
     let on_lite = on_sqlite(sqlite, dir, "results").await;
     let stores: [Kept; 2] = [("SQLite", on_lite, first), ("Postgres", on_pg, second)];
     for (name, open, store) in stores {

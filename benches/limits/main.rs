@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use wicketgate_support::inside;
 
 use wicketgate::enforce::Bounds;
-use wicketgate::ledger::sqlite::{Sqlite, SqlitePools};
+use wicketgate::ledger::sqlite::{SqlitePools, SqliteStore};
 
 #[path = "../support/bench.rs"]
 mod bench;
@@ -59,7 +59,7 @@ const ALONE_BATCHED: Way = Way { name: "T0, batched, one caller", callers: 1, ..
 async fn measure(dir: &Path, way: Way) -> f64 {
     let dir = tempfile::tempdir_in(dir).unwrap();
     let path = dir.path().join("ledger.sqlite");
-    let store = Arc::new(Sqlite::open(&path).await.unwrap());
+    let store = Arc::new(SqliteStore::open(&path).await.unwrap());
     let mut bounds = Bounds { batch_t0: way.batch, ..Bounds::default() };
     if way.shared {
         bounds.pools = vec![pool(1 << 40)];

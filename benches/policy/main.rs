@@ -25,8 +25,10 @@ use std::time::{Duration, Instant};
 use wicketgate_support::inside;
 
 use wicketgate::enforce::{Bounds, Thread};
-use wicketgate::evidence::backtest::{self, Against, Bench, Candidate, Query, Watch};
-use wicketgate::ledger::sqlite::{Sqlite, SqliteReader};
+use wicketgate::evidence::backtest::{
+    self, BacktestProgress, BacktestQuery, Baseline, Candidate, Comparison,
+};
+use wicketgate::ledger::sqlite::{SqliteReader, SqliteStore};
 use wicketgate::ledger::store::LedgerReader as _;
 use wicketgate::policy::PolicyEngine as _;
 use wicketgate::policy::bundle::Bundle;
@@ -48,7 +50,7 @@ const CALLERS: usize = 512;
 
 struct Nobody;
 
-impl Watch for Nobody {
+impl BacktestProgress for Nobody {
     fn at(&self, _: u64, _: u64, _: u64) {}
 }
 
@@ -66,7 +68,7 @@ fn bundle() -> Bundle {
 
 /// Puts so many decisions on the books.
 async fn write(path: &Path, inputs: usize) {
-    let store = Arc::new(Sqlite::open(path).await.unwrap());
+    let store = Arc::new(SqliteStore::open(path).await.unwrap());
     let gate = Arc::new(Gate::over(store, Bounds::default(), &Arc::new(AtomicU64::new(0))).await);
     let callers = (0..CALLERS).map(|caller| {
         let gate = Arc::clone(&gate);
@@ -148,11 +150,16 @@ fn main() {
     for jobs in jobs {
         let floor = alone(&bundle, &some, jobs);
         println!("engine alone, {jobs} thread(s)  {floor:>10.0} /s and core");
-        let bench = Bench { new: &candidate, old: Against::Recorded, vault: None, jobs };
+        let bench = Comparison { new: &candidate, old: Baseline::Recorded, vault: None, jobs };
         let (began, mut sink) = (Instant::now(), std::io::sink());
-        let found =
-            backtest::run(&runtime, &reader, &Query::default(), &bench, (&Nobody, &mut sink))
-                .unwrap();
+        let found = backtest::run(
+            &runtime,
+            &reader,
+            &BacktestQuery::default(),
+            &bench,
+            (&Nobody, &mut sink),
+        )
+        .unwrap();
         assert_eq!(found.tally.judged, u64::try_from(inputs).unwrap());
         let rate = found.tally.judged as f64 / began.elapsed().as_secs_f64();
         println!(

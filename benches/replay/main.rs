@@ -24,14 +24,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use wicketgate::domain::call::{Asking, Auth, ToolCall};
+use wicketgate::domain::call::{CallOrigin, CallerAuth, ToolCall};
 use wicketgate::domain::canonical;
 use wicketgate::domain::commitment::commit;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::{CallId, RunId};
 use wicketgate::domain::json::Json;
-use wicketgate::enforce::Rehearsal as _;
-use wicketgate::replay::player::{Manner, Player};
+use wicketgate::enforce::ReplaySession as _;
+use wicketgate::replay::player::{Player, ReplaySettings};
 use wicketgate::replay::props::RecordedClock;
 use wicketgate::replay::recording::{Recording, VERSION};
 
@@ -80,12 +80,12 @@ fn write(path: &Path, run: &RunId, steps: u64) {
 
 fn call(run: RunId, number: u64) -> ToolCall {
     let id = CallId::parse(&format!("c-{number}")).unwrap();
-    let asking = Asking {
+    let asking = CallOrigin {
         run,
         id,
         after: 0,
         agent: "agent".into(),
-        auth: Auth::default(),
+        auth: CallerAuth::default(),
         traceparent: None,
     };
     ToolCall::parse(asking, "crm.search", arguments(number).as_bytes()).unwrap()
@@ -103,7 +103,7 @@ fn main() {
     let read = began.elapsed();
     let clock = Arc::new(RecordedClock::at(recording.header.opened_at));
     let (engines, volatile) = (BTreeMap::new(), BTreeMap::new());
-    let manner = Manner { collect: false, engines, now: None, volatile };
+    let manner = ReplaySettings { collect: false, engines, now: None, volatile };
     let player = Player::new(recording, manner, clock).unwrap();
     let calls: Vec<ToolCall> = (1..=steps).map(|number| call(run, number)).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

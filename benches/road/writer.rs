@@ -7,12 +7,12 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use wicketgate::clock::{SystemClock, SystemEntropy};
 use wicketgate::crypto::keys::SecretKey;
-use wicketgate::ledger::drafts::Written;
-use wicketgate::ledger::postgres::{self, Postgres};
+use wicketgate::ledger::drafts::DraftWithPayloads;
+use wicketgate::ledger::postgres::{self, PostgresStore};
 use wicketgate::ledger::spool::{HeadFile, Journal, Spool};
-use wicketgate::ledger::sqlite::Sqlite;
+use wicketgate::ledger::sqlite::SqliteStore;
 use wicketgate::ledger::store::LedgerStore;
-use wicketgate::ledger::{Ledger, Parts, Settings};
+use wicketgate::ledger::{Ledger, LedgerParts, LedgerSettings};
 use wicketgate::record::Draft;
 use wicketgate::record::chain::RequestRejected;
 use wicketgate::telemetry::metrics::Metrics;
@@ -31,7 +31,7 @@ pub struct Open {
 
 /// Starts a writer on this store.
 pub async fn open(store: Arc<dyn LedgerStore>, journal: Box<dyn Journal>, slot: &str) -> Open {
-    let parts = Parts {
+    let parts = LedgerParts {
         store,
         clock: Arc::new(SystemClock::new()),
         entropy: Arc::new(SystemEntropy),
@@ -41,7 +41,8 @@ pub async fn open(store: Arc<dyn LedgerStore>, journal: Box<dyn Journal>, slot: 
         lease_file: None,
         metrics: Arc::new(Metrics::new([], "0", "bench")),
     };
-    let settings = Settings { queue_max: 4096, pool: slot.to_owned(), ..Settings::default() };
+    let settings =
+        LedgerSettings { queue_max: 4096, pool: slot.to_owned(), ..LedgerSettings::default() };
     let (ledger, writer) = Ledger::new(settings, parts);
     let stop = CancellationToken::new();
     let (recovered, ready) = oneshot::channel();
@@ -60,10 +61,10 @@ impl Open {
 }
 
 /// An entry whose canonical bytes are about `floor::ENTRY_BYTES`.
-pub fn entry() -> Written {
+pub fn entry() -> DraftWithPayloads {
     let padding = "x".repeat(floor::ENTRY_BYTES - 330);
     let (code, first, last) = (padding.into(), "".into(), "".into());
-    Written::bare(Draft::of(RequestRejected { code, count: 1_u64.into(), first, last }))
+    DraftWithPayloads::bare(Draft::of(RequestRejected { code, count: 1_u64.into(), first, last }))
 }
 
 /// So many callers, spread over these ledgers.
@@ -84,11 +85,12 @@ pub async fn measure(plan: &Plan, dir: &Path, table: &mut Table) {
     let naive_words = format!("naive chain, 32 clients: {}", naive.words("entries"));
     let open_postgres = async |slot: &str| {
         let spool = Spool::open(&dir.join(format!("spool-{slot}"))).unwrap();
-        let store = Postgres::connect(&database.writer_url, postgres::Options::default()).await;
+        let store =
+            PostgresStore::connect(&database.writer_url, postgres::Options::default()).await;
         open(Arc::new(store.unwrap()), Box::new(spool), slot).await
     };
     let file = dir.join("writer.sqlite");
-    let sqlite = Arc::new(Sqlite::open(&file).await.unwrap());
+    let sqlite = Arc::new(SqliteStore::open(&file).await.unwrap());
     let journal = HeadFile::open(&dir.join("writer.head")).unwrap();
     let sqlite = open(sqlite, Box::new(journal), "local").await;
     let postgres = open_postgres("local").await;

@@ -16,7 +16,7 @@ use sqlx::Connection as _;
 use wicketgate::catalog::address::Cidr;
 use wicketgate::catalog::binding::{Api, Kind, Model, ModelUpstream};
 use wicketgate::catalog::host::Origin;
-use wicketgate::catalog::sql::{Asks, Named, Postgres, Sql, Statement, Target};
+use wicketgate::catalog::sql::{Named, Postgres, Sql, SqlTarget, Statement, StatementSource};
 use wicketgate::domain::tier::Tier;
 
 use crate::pg::Pg;
@@ -32,7 +32,7 @@ fn loopback() -> Vec<Cidr> {
     vec![Cidr::parse("127.0.0.0/8").unwrap()]
 }
 
-fn sql(target: Target, relation: &str) -> Kind {
+fn sql(target: SqlTarget, relation: &str) -> Kind {
     let statement = Statement {
         text: SELECT.into(),
         kind: "select",
@@ -46,7 +46,7 @@ fn sql(target: Target, relation: &str) -> Kind {
     let named = Named { statement: Arc::new(statement), params: vec!["id".into()] };
     Kind::Sql(Box::new(Sql {
         target,
-        asks: Asks::Named(BTreeMap::from([("order".to_owned(), named)])),
+        asks: StatementSource::Named(BTreeMap::from([("order".to_owned(), named)])),
         read_only: true,
         statement_timeout: Duration::from_secs(5),
         rows_max: 100,
@@ -90,7 +90,7 @@ async fn lite(desk: &Desk) {
         let name: String = statement.query_row([2], |row| row.get(0)).unwrap();
         assert_eq!(name, "bob");
     };
-    let kind = sql(Target::Sqlite(path), "orders");
+    let kind = sql(SqlTarget::Sqlite(path), "orders");
     by_turns(desk, "sql, SQLite", kind, r#"{"id":2}"#, ask).await;
 }
 
@@ -105,7 +105,7 @@ async fn postgres(desk: &Desk) {
     let mut direct = sqlx::PgConnection::connect(&url).await.unwrap();
     let database = admin.rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
     let (origin, _) = Origin::parse(&format!("http://127.0.0.1:{}/", pg.port())).unwrap();
-    let target = Target::Postgres(Box::new(Postgres {
+    let target = SqlTarget::Postgres(Box::new(Postgres {
         origin,
         database,
         user: "bench_reader".into(),

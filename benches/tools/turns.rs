@@ -12,8 +12,8 @@ use wicketgate::catalog::schema::Schema;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::tier::Tier;
-use wicketgate::enforce::{Bounds, Change};
-use wicketgate::ledger::sqlite::Sqlite;
+use wicketgate::enforce::{AgentsUpdate, Bounds};
+use wicketgate::ledger::sqlite::SqliteStore;
 use wicketgate::tool::Toolbox;
 use wicketgate::tool::mcp::Upstreams;
 
@@ -32,7 +32,7 @@ impl Desk {
     /// Opens it below `dir`.
     pub async fn new(dir: &Path) -> Self {
         let dir = tempfile::tempdir_in(dir).unwrap();
-        let store = Arc::new(Sqlite::open(&dir.path().join("ledger.sqlite")).await.unwrap());
+        let store = Arc::new(SqliteStore::open(&dir.path().join("ledger.sqlite")).await.unwrap());
         let gate = Gate::over(store, Bounds::default(), &Arc::new(AtomicU64::new(0))).await;
         Self { dir, gate }
     }
@@ -45,7 +45,7 @@ impl Desk {
     /// Has these tools and no others from now on.
     pub async fn tools(&self, bindings: Vec<Binding>) {
         let toolbox = Toolbox::build(bindings, &Upstreams::new(&[]), Vec::new()).unwrap();
-        self.gate.road.change(Change { policy: None, toolbox, agents: None }).await.unwrap();
+        self.gate.road.change(AgentsUpdate { policy: None, toolbox, agents: None }).await.unwrap();
     }
 
     /// Asks directly and through the gate by turns, and prints the line.

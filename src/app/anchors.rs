@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use crate::ledger::Ledger;
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::ledger::fleet::file::AnchorFile;
 use crate::record::Draft;
 
@@ -35,7 +35,7 @@ impl Anchors {
                 for observed in file.observed {
                     let draft = Draft::of(observed);
                     // Nobody waits for it: it is on the books with the next batch or not at all.
-                    if ledger.submit_event(Written::bare(draft)).is_err() {
+                    if ledger.submit_event(DraftWithPayloads::bare(draft)).is_err() {
                         return;
                     }
                 }

@@ -5,30 +5,33 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::checked::{self, Checked, Live};
-use super::lists::{Error, Known, ended};
+use super::lists::{Error, KnownLists, ended};
 use crate::approval::approvers::Purpose;
-use crate::approval::order::{self, Loosening, Word};
+use crate::approval::order::{self, Loosening, OrderKind};
 use crate::approval::proposal::{self, Proposer};
-use crate::approval::{self, Approvers, Signed};
+use crate::approval::{self, Approvers, SignedApproval};
 use crate::config::Config;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::sshsig::SshSig;
 use crate::domain::time::Timestamp;
-use crate::enforce::{Checker, Counts, Parties, Readying, Refused, Releaser, Said, Signers};
+use crate::enforce::{
+    ApprovalRefusal, ApproverStatement, Checker, CountedApproval, Parties, Readying, Releaser,
+    Signers,
+};
 use crate::evidence::artifacts::{Artifacts, SignedList};
 use crate::ledger::Ledger;
-use crate::ledger::hold::Hold;
+use crate::ledger::hold::HeldCall;
 
 /// The list in its file, and who may sign it.
 #[derive(Debug)]
-pub(super) struct List {
+pub(super) struct ApproverList {
     file: PathBuf,
     trusted: Vec<PublicKey>,
     threshold: usize,
     owners: bool,
     tenant: String,
     artifacts: Artifacts,
-    known: Known,
+    known: KnownLists,
 }
 
 /// Approvals, and orders that take back a stop, count as the configured list says. Without one, none does.
@@ -45,16 +48,16 @@ pub(super) fn signers(checked: &Checked, ledger: &Ledger) -> Signers {
 }
 
 /// The configured list itself.
-pub(super) fn signed(checked: &Checked, live: &Live, ledger: &Ledger) -> Option<List> {
+pub(super) fn signed(checked: &Checked, live: &Live, ledger: &Ledger) -> Option<ApproverList> {
     let config = &live.config;
-    Some(List {
+    Some(ApproverList {
         file: config.approvals.signers.clone()?,
         trusted: live.approver_keys.clone(),
         threshold: config.trust.approver_threshold,
         owners: config.approvals.owner_may_approve,
         tenant: super::fleet::tenant(config),
         artifacts: checked.artifacts.clone(),
-        known: Known::of(Purpose::Approval, checked, ledger),
+        known: KnownLists::of(Purpose::Approval, checked, ledger),
     })
 }
 
@@ -108,14 +111,14 @@ pub(crate) fn in_force(
     Ok((list, signed))
 }
 
-impl List {
+impl ApproverList {
     fn read(&self) -> Result<(Approvers, SignedList), Error> {
         read(Purpose::Approval, &self.file, (&self.trusted, self.threshold))
     }
 
     /// Has the list as it is now on the chain, if it may be there. One that cannot be read counts for nobody: that is
     /// said by whoever goes by it.
-    pub(super) async fn bind(&self) -> Result<(), Refused> {
+    pub(super) async fn bind(&self) -> Result<(), ApprovalRefusal> {
         match self.read() {
             Ok((list, _)) => self.known.bind(&list).await,
             Err(_) => Ok(()),
@@ -138,17 +141,17 @@ impl List {
     }
 }
 
-impl List {
+impl ApproverList {
     /// The list as it is now; one that cannot be used refuses under this code.
-    fn current(&self, code: &str) -> Result<Approvers, Refused> {
-        self.counting().map_err(|message| Refused {
+    fn current(&self, code: &str) -> Result<Approvers, ApprovalRefusal> {
+        self.counting().map_err(|message| ApprovalRefusal {
             detail: code.into(),
             message: format!("the list of approvers cannot be used: {message}"),
         })
     }
 
     /// The hold, with everybody who may not approve it.
-    fn of(&self, hold: &Hold, parties: &Parties) -> approval::Hold {
+    fn of(&self, hold: &HeldCall, parties: &Parties) -> approval::Hold {
         let mut barred = vec![parties.agent.clone()];
         barred.extend((!self.owners).then(|| parties.owner.clone()));
         barred.extend(hold.asked_by.as_ref().map(|by| by.approval.subject.clone()));
@@ -166,49 +169,58 @@ impl List {
     }
 }
 
-fn refused(why: approval::Refused) -> Refused {
-    Refused { detail: why.code.to_owned(), message: why.why }
+fn refused(why: approval::ApprovalRefusal) -> ApprovalRefusal {
+    ApprovalRefusal { detail: why.code.to_owned(), message: why.why }
 }
 
 /// A signature in its one spelling.
-fn spelled(signature: &str) -> Result<String, Refused> {
+fn spelled(signature: &str) -> Result<String, ApprovalRefusal> {
     let spelled = SshSig::parse(signature).map(|signature| signature.armored());
     let detail = || "approval.signature".to_owned();
-    spelled.map_err(|why| Refused { detail: detail(), message: why.to_string() })
+    spelled.map_err(|why| ApprovalRefusal { detail: detail(), message: why.to_string() })
 }
 
-impl Releaser for List {
+impl Releaser for ApproverList {
     fn ready(&self) -> Readying<'_> {
         Box::pin(self.bind())
     }
 
-    fn loosens(&self, signed: &Signed, now: Timestamp) -> Result<Loosening, Refused> {
+    fn loosens(
+        &self,
+        signed: &SignedApproval,
+        now: Timestamp,
+    ) -> Result<Loosening, ApprovalRefusal> {
         let list = self.current("order.signer")?;
-        order::check(&list, (&self.tenant, &[Word::Reinstate]), signed, now).map_err(refused)
+        order::check(&list, (&self.tenant, &[OrderKind::Reinstate]), signed, now).map_err(refused)
     }
 }
 
-impl Checker for List {
+impl Checker for ApproverList {
     fn ready(&self) -> Readying<'_> {
         Box::pin(self.bind())
     }
 
-    fn check(&self, hold: &Hold, parties: &Parties, said: &Said<'_>) -> Result<Counts, Refused> {
+    fn check(
+        &self,
+        hold: &HeldCall,
+        parties: &Parties,
+        said: &ApproverStatement<'_>,
+    ) -> Result<CountedApproval, ApprovalRefusal> {
         let (list, held) = (self.current("approval.signer")?, self.of(hold, parties));
         let (statement, signature) = (said.statement.as_bytes(), said.signature);
         let checked = approval::check(&held, &list, statement, signature, said.now);
         let (approval, word) = checked.map_err(refused)?;
         let signature = spelled(signature)?;
-        Ok(Counts { approval, word, signers: Some(*list.digest()), signature })
+        Ok(CountedApproval { approval, word, signers: Some(*list.digest()), signature })
     }
 
     fn propose(
         &self,
-        hold: &Hold,
+        hold: &HeldCall,
         parties: &Parties,
-        said: &Said<'_>,
+        said: &ApproverStatement<'_>,
         arguments: &[u8],
-    ) -> Result<Proposer, Refused> {
+    ) -> Result<Proposer, ApprovalRefusal> {
         let (list, mut held) = (self.current("approval.signer")?, self.of(hold, parties));
         // Who proposed these arguments may propose others: nothing is approved by that.
         if let Some(by) = &hold.asked_by {
@@ -219,10 +231,10 @@ impl Checker for List {
         let (proposal, approval) = checked.map_err(refused)?;
         if !proposal.names(&hold.salt, arguments) {
             let message = "the statement is about other arguments".to_owned();
-            return Err(Refused { detail: "approval.arguments".into(), message });
+            return Err(ApprovalRefusal { detail: "approval.arguments".into(), message });
         }
         let (statement, signature) = (said.statement.to_owned(), spelled(said.signature)?);
-        let signed = Some(Signed { statement, signature });
+        let signed = Some(SignedApproval { statement, signature });
         Ok(Proposer { approval, signers: Some(*list.digest()), signed })
     }
 }

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::checked::{self, Checked};
-use super::control::List;
+use super::control::OrderList;
 use super::{Error, LedgerError, System, fleet};
 use crate::clock::Entropy;
 use crate::config;
-use crate::ledger::postgres::Postgres;
+use crate::ledger::postgres::PostgresStore;
 use crate::ledger::spool::{HeadFile, Journal, LeaseFile, Spool};
-use crate::ledger::sqlite::Sqlite;
+use crate::ledger::sqlite::SqliteStore;
 use crate::ledger::store::LedgerStore;
-use crate::ledger::{Parts, Settings, postgres};
+use crate::ledger::{LedgerParts, LedgerSettings, postgres};
 
 /// The writer's parts.
 pub(super) struct Books {
-    pub settings: Settings,
-    pub parts: Parts,
-    pub list: List,
+    pub settings: LedgerSettings,
+    pub parts: LedgerParts,
+    pub list: OrderList,
 }
 
 struct Chosen {
@@ -37,9 +37,9 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
         config::Ledger::Sqlite(sqlite) => sqlite_books(sqlite, &*checked.entropy).await?,
         config::Ledger::Postgres(postgres) => postgres_books(postgres)?,
     };
-    let list = List::open(config).await?;
+    let list = OrderList::open(config).await?;
     let host = checked::host();
-    let settings = Settings {
+    let settings = LedgerSettings {
         tenant: chosen.tenant,
         pool: chosen.slots,
         writer: checked.writer(),
@@ -55,10 +55,10 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
         accept_clock_step: config.accept_clock_step,
         marks: Some(Arc::clone(&checked.tokens)),
         sights: fleet::sights(config).map_err(Error::wrong)?,
-        ..Settings::default()
+        ..LedgerSettings::default()
     };
     let signer = Arc::clone(&checked.enrolment);
-    let parts = Parts {
+    let parts = LedgerParts {
         store: chosen.store,
         clock: Arc::clone(&checked.clock),
         entropy: Arc::clone(&checked.entropy),
@@ -74,7 +74,7 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
 async fn sqlite_books(sqlite: &config::Sqlite, entropy: &dyn Entropy) -> Result<Chosen, Error> {
     let path = || Some(sqlite.path.display().to_string());
     let unopened = |source| LedgerError { source, path: path() };
-    let store = Sqlite::open(&sqlite.path).await.map_err(unopened)?;
+    let store = SqliteStore::open(&sqlite.path).await.map_err(unopened)?;
     let tenant = "default".to_owned();
     let slots = store.pool(&tenant, entropy).await.map_err(unopened)?;
     let mut mark = sqlite.path.clone().into_os_string();
@@ -87,14 +87,14 @@ async fn sqlite_books(sqlite: &config::Sqlite, entropy: &dyn Entropy) -> Result<
         durability: durability.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
         tenant,
         slots,
-        lease: Settings::default().lease_term,
+        lease: LedgerSettings::default().lease_term,
     })
 }
 
 /// Waits for the database for as long as it takes: a sidecar may start before it.
 fn postgres_books(config: &config::Postgres) -> Result<Chosen, Error> {
     let spool = spool(&config.spool)?;
-    let store = Postgres::lazy(config.connect.expose(), postgres::Options::default())
+    let store = PostgresStore::lazy(config.connect.expose(), postgres::Options::default())
         .map_err(|source| LedgerError { source, path: None })?;
     let loss = config.accept_failover_loss.to_string();
     Ok(Chosen {

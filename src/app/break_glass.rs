@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::checked::{self, Checked};
-use super::lists::{Error, Known};
+use super::lists::{Error, KnownLists};
 use super::{approvers, fleet, operators};
 use crate::approval::Approvers;
 use crate::approval::approvers::Purpose;
-use crate::approval::break_glass::{self, Open, Signed, Terms};
+use crate::approval::break_glass::{self, Open, SignedBreakGlass, Terms};
 use crate::config::Config;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::sshsig::SshSig;
 use crate::domain::time::Timestamp;
-use crate::enforce::{Breaker, Readying, Refused};
+use crate::enforce::{ApprovalRefusal, Breaker, Readying};
 use crate::evidence::artifacts::{Artifacts, SignedList};
 use crate::ledger::Ledger;
 use crate::operator::break_glass::Glass;
@@ -22,7 +22,7 @@ use crate::telemetry::metrics::Metrics;
 
 /// The list in its file, and who may sign it.
 #[derive(Clone, Debug)]
-struct List {
+struct BreakGlassList {
     file: PathBuf,
     trusted: Vec<PublicKey>,
     threshold: usize,
@@ -32,22 +32,22 @@ struct List {
 
 /// The list of this gate, which keeps what it read for evidence.
 #[derive(Debug)]
-struct Gate {
-    list: List,
+struct RecordedList {
+    list: BreakGlassList,
     terms: Terms,
     artifacts: Artifacts,
-    known: Known,
+    known: KnownLists,
 }
 
 /// What the configuration says; `None`: there is no break-glass.
-fn configured(config: &Config) -> Result<Option<(List, Terms)>, Vec<String>> {
+fn configured(config: &Config) -> Result<Option<(BreakGlassList, Terms)>, Vec<String>> {
     let Some(section) = &config.trust.break_glass else { return Ok(None) };
     let mut wrong = Vec::new();
     let trusted = checked::keys(&section.keys, &mut wrong);
     if !wrong.is_empty() {
         return Err(wrong);
     }
-    let list = List {
+    let list = BreakGlassList {
         file: section.signers.clone(),
         trusted,
         threshold: section.threshold,
@@ -78,9 +78,9 @@ pub(super) fn breaker(
         // Somebody may mend it before it is needed.
         tracing::warn!(%why, "no break-glass order can count");
     }
-    let known = Known::of(Purpose::BreakGlass, checked, ledger);
+    let known = KnownLists::of(Purpose::BreakGlass, checked, ledger);
     let artifacts = checked.artifacts.clone();
-    Ok(Some(Arc::new(Gate { list, terms, artifacts, known })))
+    Ok(Some(Arc::new(RecordedList { list, terms, artifacts, known })))
 }
 
 /// What an office needs to take statements. `None`: it takes none.
@@ -96,7 +96,7 @@ pub(super) fn office(
     Ok(Some(Glass { terms, list, alarm, metrics: Arc::clone(metrics) }))
 }
 
-impl List {
+impl BreakGlassList {
     /// The list as it is now, and its envelope.
     fn open(&self) -> Result<(Approvers, SignedList), Error> {
         let trusted = (self.trusted.as_slice(), self.threshold);
@@ -117,7 +117,7 @@ impl List {
     }
 }
 
-impl Breaker for Gate {
+impl Breaker for RecordedList {
     fn ready(&self) -> Readying<'_> {
         Box::pin(async {
             match self.list.open() {
@@ -128,8 +128,8 @@ impl Breaker for Gate {
         })
     }
 
-    fn check(&self, signed: &Signed, now: Timestamp) -> Result<Open, Refused> {
-        let unusable = |wrong: Error| Refused {
+    fn check(&self, signed: &SignedBreakGlass, now: Timestamp) -> Result<Open, ApprovalRefusal> {
+        let unusable = |wrong: Error| ApprovalRefusal {
             detail: "break_glass.signer".into(),
             message: format!("the list of break-glass signers cannot be used: {wrong}"),
         };
@@ -137,8 +137,10 @@ impl Breaker for Gate {
         self.known.counts(&list).map_err(unusable)?;
         let kept = self.artifacts.put_approvers(list.digest(), &text, &envelope);
         kept.map_err(|unkept| unusable(unkept.into()))?;
-        let refused =
-            |why: break_glass::Refused| Refused { detail: why.code.to_owned(), message: why.why };
+        let refused = |why: break_glass::ApprovalRefusal| ApprovalRefusal {
+            detail: why.code.to_owned(),
+            message: why.why,
+        };
         let open = break_glass::check(&self.terms, &self.known.trusted(list), signed, now);
         let mut open = open.map_err(refused)?;
         // As stock tools spell them: that is what goes on the books.

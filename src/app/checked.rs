@@ -7,12 +7,12 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::enrolment::Enrolled;
-use super::tools::{self, Tools};
+use super::tools::{self, BoundTools};
 use super::versions::Versions;
-use super::{Error, Play, Stage, System, bounds, reload};
+use super::{Error, ReplayExtent, ReplayParts, System, bounds, reload};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::Config;
-use crate::crypto::files::Seen;
+use crate::crypto::files::FileMarks;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::signer::{self, Signer};
 use crate::domain::time::Timestamp;
@@ -23,7 +23,7 @@ use crate::identity::callers::{Callers, Trust};
 use crate::identity::token::RunTokens;
 use crate::ledger::enrolment::{Certifier, Local};
 use crate::ledger::time::LedgerTime;
-use crate::operator::staff::Staff;
+use crate::operator::staff::Operators;
 use crate::policy::activation;
 use crate::policy::bundle::Bundle;
 use crate::replay::fork::Forked;
@@ -38,7 +38,7 @@ pub(super) struct Live {
     pub callers: Arc<Callers>,
     pub policy_trust: activation::Trust,
     pub approver_keys: Vec<PublicKey>,
-    pub staff: Staff,
+    pub staff: Operators,
 }
 
 /// Everything that is checked before anything is started.
@@ -60,11 +60,11 @@ pub(super) struct Checked {
     pub enrolment: Arc<dyn Certifier>,
     pub metrics: Arc<Metrics>,
     /// What is replayed, if anything is.
-    pub stage: Option<Stage>,
+    pub stage: Option<ReplayParts>,
     /// What one run goes on from, if one does.
     pub forked: Option<Arc<Forked>>,
     /// Files that are followed, as they were before any was read.
-    pub read: Seen,
+    pub read: FileMarks,
     /// Agents whose runs take their calls in turn, for as long as this gate runs.
     pub ordered: BTreeSet<String>,
 }
@@ -92,16 +92,16 @@ impl Live {
 /// Loads and checks what may change while the gate runs, with these tools: all that is wrong, or all of it.
 pub(super) fn live(
     config: Config,
-    tools: Result<Tools, Vec<String>>,
+    tools: Result<BoundTools, Vec<String>>,
     tokens: &Arc<RunTokens>,
     now: Timestamp,
-) -> Result<(Live, Tools), Vec<String>> {
+) -> Result<(Live, BoundTools), Vec<String>> {
     let mut wrong = Vec::new();
     let manifest_keys = keys(&config.trust.manifest_keys, &mut wrong);
     let policy_keys = keys(&config.trust.policy_keys, &mut wrong);
     let approver_keys = keys(&config.trust.approver_keys, &mut wrong);
     let callers = callers(&config, &manifest_keys, tokens, now);
-    let staff = Staff::load(&config.operators)
+    let staff = Operators::load(&config.operators)
         .map_err(|wrong| wrong.iter().map(ToString::to_string).collect());
     let (callers, tools, staff) = match (callers, tools, staff) {
         (Ok(callers), Ok(tools), Ok(staff)) if wrong.is_empty() => (callers, tools, staff),
@@ -146,11 +146,14 @@ pub(super) fn host() -> String {
 }
 
 /// Loads and checks everything the configuration names; reports all that is wrong.
-pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tools), Error> {
+pub(super) fn check(
+    config: Config,
+    play: Option<ReplayExtent>,
+) -> Result<(Checked, BoundTools), Error> {
     let (stage, forked) = match play {
         None => (None, None),
-        Some(Play::Whole(stage)) => (Some(stage), None),
-        Some(Play::Fork(forked)) => (None, Some(forked)),
+        Some(ReplayExtent::Whole(stage)) => (Some(stage), None),
+        Some(ReplayExtent::Fork(forked)) => (None, Some(forked)),
     };
     let clock: Arc<dyn Clock> = match &stage {
         Some(stage) => Arc::<RecordedClock>::clone(&stage.clock),

@@ -9,35 +9,35 @@ use super::{Error, PAUSE, System};
 use crate::config::{self, Config};
 use crate::control::{Orders, postgres, sqlite};
 use crate::domain::json::Json;
-use crate::enforce::{Backlog, Follow, Road, Told};
+use crate::enforce::{Backlog, Follow, Road, StateReporter};
 use crate::ledger::postgres::Options;
 use crate::ledger::store::LeaseKey;
 use crate::ledger::store::Leased;
 
 /// The list, as this gate opened it.
 #[derive(Clone, Debug)]
-pub(super) enum List {
+pub(super) enum OrderList {
     /// In the ledger's file.
-    Sqlite(Arc<sqlite::Sqlite>),
+    Sqlite(Arc<sqlite::SqliteControl>),
     /// Beside the ledger.
-    Postgres(Arc<postgres::Postgres>),
+    Postgres(Arc<postgres::PostgresControl>),
 }
 
-impl List {
+impl OrderList {
     /// Opens the list; the ledger is open already. A database may be away for now.
     pub async fn open(config: &Config) -> Result<Self, Error> {
         let cannot = |source| System::Store { part: "control", source };
         match &config.ledger {
             config::Ledger::Sqlite(at) => {
-                let list = sqlite::Sqlite::open(&at.path).await.map_err(cannot)?;
+                let list = sqlite::SqliteControl::open(&at.path).await.map_err(cannot)?;
                 Ok(Self::Sqlite(Arc::new(list)))
             }
             config::Ledger::Postgres(at) => {
                 // A look that takes longer is no fresh look.
                 let second = Duration::from_secs(1);
                 let options = Options { connect: second, statement: second, call: second * 2 };
-                let list =
-                    postgres::Postgres::lazy(at.connect.expose(), options).map_err(cannot)?;
+                let list = postgres::PostgresControl::lazy(at.connect.expose(), options)
+                    .map_err(cannot)?;
                 Ok(Self::Postgres(Arc::new(list)))
             }
         }
@@ -46,8 +46,8 @@ impl List {
     /// The list, for whoever reads it or puts orders on it.
     pub fn orders(&self) -> Arc<dyn Orders> {
         match self {
-            Self::Sqlite(list) => Arc::<sqlite::Sqlite>::clone(list),
-            Self::Postgres(list) => Arc::<postgres::Postgres>::clone(list),
+            Self::Sqlite(list) => Arc::<sqlite::SqliteControl>::clone(list),
+            Self::Postgres(list) => Arc::<postgres::PostgresControl>::clone(list),
         }
     }
 
@@ -91,7 +91,7 @@ pub(super) async fn read(running: &Running, road: &Road) -> Option<Backlog> {
 }
 
 /// What the gate tells about itself with every sign of life.
-fn told(running: Weak<Running>) -> Told {
+fn told(running: Weak<Running>) -> StateReporter {
     Arc::new(move || {
         let Some(running) = running.upgrade() else { return Vec::new() };
         let now = running.readiness.borrow().clone();

@@ -14,8 +14,8 @@ const OWN: u64 = 256;
 fn needed(config: &Config) -> u64 {
     let listeners = config.sockets().len().saturating_add(config.listen.tcp.iter().len());
     let of_one = |connections: usize| connections.saturating_add(STRANGERS);
-    let agents = listeners.saturating_mul(of_one(grpc::Settings::default().connections_max));
-    let all = agents.saturating_add(of_one(operator::Settings::default().connections_max));
+    let agents = listeners.saturating_mul(of_one(grpc::AgentSettings::default().connections_max));
+    let all = agents.saturating_add(of_one(operator::OperatorSettings::default().connections_max));
     let all = u64::try_from(all).unwrap_or(u64::MAX);
     all.saturating_add(config.limits.in_flight_max).saturating_add(OWN)
 }

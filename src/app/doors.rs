@@ -8,13 +8,13 @@ use crate::serve::tls::Tls;
 use crate::telemetry::metrics::Metrics;
 
 /// TLS of each listener that has it.
-pub(super) struct Doors {
+pub(super) struct ListenerTls {
     all: Vec<(&'static str, Tls)>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
 }
 
-impl Doors {
+impl ListenerTls {
     /// Listeners by the names of their section.
     pub fn new(
         all: impl IntoIterator<Item = (&'static str, Option<Tls>)>,

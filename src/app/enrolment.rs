@@ -18,10 +18,10 @@ use crate::ledger::PortError;
 use crate::ledger::enrolment::{Certifier, Issued, Request};
 use crate::ledger::writer_key::{Certificate, WriterKey};
 use crate::operator::credential::showing;
-use crate::operator::enrolment::{Parts, Registrar};
+use crate::operator::enrolment::{Registrar, RegistrarParts};
 use crate::operator::http::ENROLMENT;
 use crate::operator::visible;
-use crate::serve::operator::{self as door, Running, View};
+use crate::serve::operator::{self as door, OperatorView, Running};
 use crate::serve::tls::Tls;
 use crate::witness::Remote;
 
@@ -72,15 +72,15 @@ pub(super) enum SectionError {
 }
 
 /// A registrar that is open, and its TLS if it has it.
-type Open = (Running, Option<Tls>);
+type OpenRegistrar = (Running, Option<Tls>);
 
 /// Opens the registrar, if this hub enrols.
 pub(super) fn registry(
     config: Option<&Registry>,
-    view: View,
-    parts: impl FnOnce(&Registry) -> Parts,
+    view: OperatorView,
+    parts: impl FnOnce(&Registry) -> RegistrarParts,
     stop: tokio_util::sync::CancellationToken,
-) -> Result<Option<Open>, Error> {
+) -> Result<Option<OpenRegistrar>, Error> {
     let Some(registry) = config else { return Ok(None) };
     let settings = registry.door().map_err(Error::wrong)?;
     let tls = settings.tls.clone();

@@ -5,7 +5,7 @@ use std::io;
 use tokio::task::JoinError;
 
 use crate::crypto::{keys, signer};
-use crate::enforce::Refused;
+use crate::enforce::ApprovalRefusal;
 use crate::ledger::store::StoreError;
 use crate::telemetry::trace;
 use crate::{evidence, identity, ledger, serve};
@@ -113,7 +113,7 @@ pub enum System {
     Evidence(#[from] evidence::Error),
     /// A list of people cannot be recorded.
     #[error("{}", .0.message)]
-    List(Refused),
+    List(ApprovalRefusal),
     /// An entry of the start cannot be recorded.
     #[error(transparent)]
     Record(#[from] ledger::Error),

@@ -71,7 +71,7 @@ impl Archive for Configured {
     }
 
     async fn fleet(&self) -> Result<FleetParts, Cause> {
-        Ok(fleet::parts(&self.0, &fleet::Keys::of(&self.0)?).await?)
+        Ok(fleet::parts(&self.0, &fleet::FleetKeys::of(&self.0)?).await?)
     }
 }
 

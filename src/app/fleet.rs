@@ -10,11 +10,11 @@ use crate::crypto::note::{self, VerifierKey};
 use crate::crypto::signer::{self, Signer, agent_key};
 use crate::crypto::tsp;
 use crate::ledger::fleet::anchor::Outside;
-use crate::ledger::fleet::port::{Sight, TimeStamp, Witness};
-use crate::ledger::fleet::{Fleet, FleetParts, OpenError};
-use crate::ledger::postgres::{self, Postgres};
+use crate::ledger::fleet::port::{TimeStamp, Witness, WitnessSight};
+use crate::ledger::fleet::{FleetParts, OpenError, OpenFleetLog};
+use crate::ledger::postgres::{self, PostgresStore};
 use crate::ledger::spool::HeadFile;
-use crate::ledger::sqlite::Sqlite;
+use crate::ledger::sqlite::SqliteStore;
 use crate::ledger::store::{LedgerStore, StoreError};
 use crate::witness::client;
 use crate::witness::tsa::{self, Tsa};
@@ -86,14 +86,14 @@ pub enum Error {
 ///
 /// # Errors
 /// There is no `fleet.key`, a key cannot be used, or the log cannot be opened.
-pub async fn open(config: &Config) -> Result<Fleet, Error> {
-    let parts = parts(config, &Keys::of(config)?).await?;
-    Ok(Fleet::open(parts).await?)
+pub async fn open(config: &Config) -> Result<OpenFleetLog, Error> {
+    let parts = parts(config, &FleetKeys::of(config)?).await?;
+    Ok(OpenFleetLog::open(parts).await?)
 }
 
 /// The keys the fleet log is written with.
 #[derive(Clone, Debug)]
-pub struct Keys {
+pub struct FleetKeys {
     /// The fleet key.
     pub key: Arc<dyn Signer>,
     /// The one before, during a rotation.
@@ -102,7 +102,7 @@ pub struct Keys {
     pub enrolment: Arc<dyn Signer>,
 }
 
-impl Keys {
+impl FleetKeys {
     /// The keys this configuration names.
     ///
     /// # Errors
@@ -158,10 +158,12 @@ pub fn sqlite_head_file(ledger: &Path) -> PathBuf {
 /// It cannot be opened.
 pub async fn store(config: &Config) -> Result<Arc<dyn LedgerStore>, StoreError> {
     match &config.ledger {
-        config::Ledger::Sqlite(sqlite) => Ok(Arc::new(Sqlite::open_fleet(&sqlite.path).await?)),
+        config::Ledger::Sqlite(sqlite) => {
+            Ok(Arc::new(SqliteStore::open_fleet(&sqlite.path).await?))
+        }
         config::Ledger::Postgres(postgres) => {
             let url = postgres.connect.expose();
-            Ok(Arc::new(Postgres::connect(url, postgres::Options::default()).await?))
+            Ok(Arc::new(PostgresStore::connect(url, postgres::Options::default()).await?))
         }
     }
 }
@@ -170,7 +172,7 @@ pub async fn store(config: &Config) -> Result<Arc<dyn LedgerStore>, StoreError> 
 ///
 /// # Errors
 /// The store cannot be opened, or the file system's.
-pub async fn parts(config: &Config, keys: &Keys) -> Result<FleetParts, Error> {
+pub async fn parts(config: &Config, keys: &FleetKeys) -> Result<FleetParts, Error> {
     let head = head_file(config);
     let journal = HeadFile::open(&head)
         .map_err(|source| Error::HeadFile { path: head.display().to_string(), source })?;
@@ -188,7 +190,7 @@ pub async fn parts(config: &Config, keys: &Keys) -> Result<FleetParts, Error> {
     })
 }
 
-fn publics(keys: &Keys) -> Vec<PublicKey> {
+fn publics(keys: &FleetKeys) -> Vec<PublicKey> {
     std::iter::once(&keys.key).chain(&keys.previous).map(|key| key.public()).collect()
 }
 
@@ -212,7 +214,7 @@ fn witnesses(config: &Config) -> Result<Vec<Arc<dyn Witness>>, Error> {
         let key = VerifierKey::parse(&witness.key)?;
         let ca = witness.ca.as_ref().map(std::fs::read).transpose();
         let ca = ca.map_err(Error::WitnessAuthorities)?;
-        all.push(Arc::new(client::Witness::new(&witness.url, key, ca.as_deref(), SKEW)?));
+        all.push(Arc::new(client::WitnessClient::new(&witness.url, key, ca.as_deref(), SKEW)?));
     }
     Ok(all)
 }
@@ -230,7 +232,7 @@ fn stamps(config: &Config) -> Result<Option<Arc<dyn TimeStamp>>, Error> {
 ///
 /// # Errors
 /// An address or a key is wrong.
-pub fn sights(config: &Config) -> Result<Vec<Sight>, Error> {
+pub fn sights(config: &Config) -> Result<Vec<WitnessSight>, Error> {
     let files = [&config.fleet.key, &config.fleet.previous_key];
     let mut keys = Vec::new();
     for file in files.into_iter().flatten() {
@@ -244,10 +246,10 @@ pub fn sights(config: &Config) -> Result<Vec<Sight>, Error> {
     sights_of(config, &keys)
 }
 
-fn sights_of(config: &Config, keys: &[PublicKey]) -> Result<Vec<Sight>, Error> {
+fn sights_of(config: &Config, keys: &[PublicKey]) -> Result<Vec<WitnessSight>, Error> {
     if keys.is_empty() {
         return Ok(Vec::new());
     }
-    let seen = |witness| Sight { witness, keys: keys.to_vec() };
+    let seen = |witness| WitnessSight { witness, keys: keys.to_vec() };
     Ok(witnesses(config)?.into_iter().map(seen).collect())
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use super::running::{DRAINING, Running};
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::record::chain::HealthChanged;
 use crate::record::{Draft, Text};
 use crate::serve::Readiness;
@@ -22,10 +22,10 @@ pub(super) fn follow(running: &Arc<Running>) {
     });
 }
 
-fn written(now: &Readiness) -> Written {
+fn written(now: &Readiness) -> DraftWithPayloads {
     let reasons = now.reasons.iter().take(REASONS_MAX);
     let reasons = reasons.map(|one| Text::clip(one, REASON_MAX)).collect();
-    Written::bare(Draft::of(HealthChanged { ready: now.ready, reasons }))
+    DraftWithPayloads::bare(Draft::of(HealthChanged { ready: now.ready, reasons }))
 }
 
 async fn watch(running: Weak<Running>, mut readiness: tokio::sync::watch::Receiver<Readiness>) {

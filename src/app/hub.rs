@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::doors::Doors;
+use super::doors::ListenerTls;
 use super::reaper::Reaper;
 use super::{Ended, Error, Signals, System, checked, enrolment, fleet, operators};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
@@ -19,13 +19,13 @@ use crate::config::{self, Config};
 use crate::control;
 use crate::crypto::private;
 use crate::ledger::enrolment::Local;
-use crate::ledger::postgres::{self, Postgres, PostgresReader, PostgresReaper};
+use crate::ledger::postgres::{self, PostgresReader, PostgresReaper, PostgresStore};
 use crate::ledger::spool::LeaseFile;
 use crate::ledger::store::LedgerStore;
 use crate::ledger::writer_key::Signer;
-use crate::ledger::{Ledger, Parts, Settings, Status};
-use crate::operator::staff::Staff;
-use crate::operator::{self, Office};
+use crate::ledger::{Ledger, LedgerParts, LedgerSettings, LedgerStatus};
+use crate::operator::staff::Operators;
+use crate::operator::{self, OperatorApi};
 use crate::serve::Readiness;
 use crate::serve::operator as door;
 use crate::telemetry::metrics::Metrics;
@@ -53,14 +53,14 @@ async fn run(config: Config) -> Result<Ended, Error> {
         let why = "enrolment: a hub certifies others and itself: it needs `fleet.enrolment_key`";
         return Err(Error::wrong(why));
     }
-    let staff = Staff::load(&config.operators)
+    let staff = Operators::load(&config.operators)
         .map_err(|wrong| Error::Config(wrong.iter().map(ToString::to_string).collect()))?;
     if staff.is_empty() {
         return Err(Error::wrong("operators: none are configured, so the hub answers no request"));
     }
     let hook = operators::webhook(&config)?;
     let metrics = Arc::new(Metrics::new([], env!("CARGO_PKG_VERSION"), "source"));
-    let desk = Desk::of(&config, &metrics)?;
+    let desk = HubWriters::of(&config, &metrics)?;
     let (ledger, writer) = books(&config, &desk)?;
     let reader = reader(&config).await?;
     let enrols = Arc::<PostgresReader>::clone(&reader);
@@ -71,13 +71,13 @@ async fn run(config: Config) -> Result<Ended, Error> {
     let (ready_out, readiness) = watch::channel(Readiness::default());
     let settings = config.operator.door().map_err(Error::wrong)?;
     let tls = settings.tls.clone();
-    let view = door::View { readiness, metrics };
+    let view = door::OperatorView { readiness, metrics };
     let parts = |registry: &Registry| enrolling(registry, &desk, (&ledger, enrols));
     let registry = config.hub.enrolment.as_ref();
     let registry = enrolment::registry(registry, view.clone(), parts, stop.clone())?;
     let (registry, enrolled) = registry.unzip();
     let listeners = [("operator.tls", tls.clone()), ("hub.enrolment.tls", enrolled.flatten())];
-    let doors = Doors::new(listeners, &desk.clock, &desk.metrics);
+    let doors = ListenerTls::new(listeners, &desk.clock, &desk.metrics);
     let mut looks = tokio::time::interval(super::running::LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let door = door::serve_with(settings, view, Some(Arc::clone(&office)), stop.clone());
@@ -92,7 +92,7 @@ async fn run(config: Config) -> Result<Ended, Error> {
         tokio::select! {
             biased;
             ending = &mut writing => break super::running::ended(ending),
-            ask = signals.next() => if ask == super::Ask::Stop {
+            ask = signals.next() => if ask == super::GateRequest::Stop {
                 stop.cancel();
                 let within = Duration::from_secs(5);
                 let ending = tokio::time::timeout(within, &mut writing).await;
@@ -116,11 +116,11 @@ async fn run(config: Config) -> Result<Ended, Error> {
 /// What the registrar works with.
 fn enrolling(
     registry: &Registry,
-    desk: &Desk,
+    desk: &HubWriters,
     (ledger, reader): (&Ledger, Arc<PostgresReader>),
-) -> operator::enrolment::Parts {
+) -> operator::enrolment::RegistrarParts {
     let counted = Arc::clone(&desk.metrics);
-    operator::enrolment::Parts {
+    operator::enrolment::RegistrarParts {
         pools: registry.pools(),
         reviewer: registry.reviewer(),
         term: registry.term(),
@@ -134,8 +134,8 @@ fn enrolling(
 }
 
 /// A hub is ready when it can record what it is told.
-fn tell(readiness: &watch::Sender<Readiness>, status: &Status, doors: &Doors) {
-    let books = (*status != Status::Ready).then(|| format!("ledger: {status:?}"));
+fn tell(readiness: &watch::Sender<Readiness>, status: &LedgerStatus, doors: &ListenerTls) {
+    let books = (*status != LedgerStatus::Ready).then(|| format!("ledger: {status:?}"));
     let reasons: Vec<String> = books.into_iter().chain(doors.reasons()).collect();
     let (ready, notes) = (reasons.is_empty(), doors.notes());
     let next = Readiness { started: true, ready, reasons, notes };
@@ -162,25 +162,25 @@ fn postgres_of(config: &Config) -> Result<&config::Postgres, Error> {
 }
 
 /// What everything that writes for the hub is made of.
-struct Desk {
+struct HubWriters {
     store: Arc<dyn LedgerStore>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     signer: Arc<dyn Signer>,
     metrics: Arc<Metrics>,
-    settings: Settings,
+    settings: LedgerSettings,
 }
 
-impl Desk {
+impl HubWriters {
     fn of(config: &Config, metrics: &Arc<Metrics>) -> Result<Self, Error> {
         let at = postgres_of(config)?;
         checked::private_dir(&config.state)?;
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
-        let store = Postgres::lazy(at.connect.expose(), postgres::Options::default());
+        let store = PostgresStore::lazy(at.connect.expose(), postgres::Options::default());
         let store = store.map_err(System::ledger)?;
         let host = checked::host();
         let lease = Duration::from_secs(at.lease_seconds);
-        let settings = Settings {
+        let settings = LedgerSettings {
             tenant: at.tenant.clone(),
             pool: POOL.to_owned(),
             writer: format!("{host}/{}", std::process::id()),
@@ -190,7 +190,7 @@ impl Desk {
             heartbeat: lease.saturating_mul(2) / 3,
             anchor_file: config.fleet.anchor_file.clone(),
             sights: fleet::sights(config).map_err(Error::wrong)?,
-            ..Settings::default()
+            ..LedgerSettings::default()
         };
         Ok(Self {
             store: Arc::new(store),
@@ -205,11 +205,11 @@ impl Desk {
 
 fn books(
     config: &Config,
-    desk: &Desk,
+    desk: &HubWriters,
 ) -> Result<(Ledger, crate::ledger::sequencer::Writer), Error> {
     let at = postgres_of(config)?;
     let spool = super::books::spool(&at.spool)?;
-    let parts = Parts {
+    let parts = LedgerParts {
         store: Arc::clone(&desk.store),
         clock: Arc::clone(&desk.clock),
         signer: Arc::new(Local(Arc::clone(&desk.signer))),
@@ -239,15 +239,15 @@ async fn reader(config: &Config) -> Result<Arc<PostgresReader>, Error> {
 
 async fn office(
     config: &Config,
-    staff: Staff,
+    staff: Operators,
     ledger: &Ledger,
-    (desk, reader): (&Desk, &Arc<PostgresReader>),
-) -> Result<Office, Error> {
+    (desk, reader): (&HubWriters, &Arc<PostgresReader>),
+) -> Result<OperatorApi, Error> {
     let at = postgres_of(config)?;
     let options = postgres::Options::default();
-    let orders = control::postgres::Postgres::connect(at.connect.expose(), options).await;
+    let orders = control::postgres::PostgresControl::connect(at.connect.expose(), options).await;
     let counted = Arc::clone(&desk.metrics);
-    let office = Office::new(operator::Parts {
+    let office = OperatorApi::new(operator::OperatorParts {
         staff,
         reader: Arc::<PostgresReader>::clone(reader),
         orders: Arc::new(orders.map_err(System::ledger)?),
@@ -270,13 +270,13 @@ async fn office(
 /// Closes what dead sidecars of the tenant left open.
 fn reaper(
     config: &Config,
-    desk: &Desk,
+    desk: &HubWriters,
     reader: Arc<PostgresReader>,
-    office: &Arc<Office>,
+    office: &Arc<OperatorApi>,
 ) -> Result<Reaper, Error> {
     let at = postgres_of(config)?;
     let slots = PostgresReaper::lazy(at.connect.expose(), postgres::Options::default());
-    let store = Postgres::lazy(at.connect.expose(), postgres::Options::default());
+    let store = PostgresStore::lazy(at.connect.expose(), postgres::Options::default());
     Ok(Reaper {
         slots: slots.map_err(System::ledger)?,
         // A connection of its own: a slot that takes long to close does not hold up the hub's orders.
@@ -287,7 +287,7 @@ fn reaper(
         clock: Arc::clone(&desk.clock),
         entropy: Arc::clone(&desk.entropy),
         metrics: Arc::clone(&desk.metrics),
-        settings: Settings { reaping: true, ..desk.settings.clone() },
+        settings: LedgerSettings { reaping: true, ..desk.settings.clone() },
         grace: config.hub.grace(desk.settings.lease_term),
         foreign: parking_lot::Mutex::default(),
     })

@@ -8,14 +8,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::checked::Checked;
-use super::control::List;
-use super::doors::Doors;
+use super::control::OrderList;
+use super::doors::ListenerTls;
 use super::operators::{office, webhook};
 use super::{Error, System};
 use crate::config::tls::Tls;
 use crate::enforce::{Fault, Road};
 use crate::ledger::Ledger;
-use crate::operator::Office;
+use crate::operator::OperatorApi;
 use crate::serve::operator::Hindered;
 use crate::serve::{Faces, Identify, Readiness, grpc, operator};
 use crate::tool::net::identity::Wrong;
@@ -26,7 +26,7 @@ const OPERATORS: &str = "operator.sock";
 /// What listeners answer from.
 pub(super) struct Sources<'a> {
     pub ledger: &'a Ledger,
-    pub list: &'a List,
+    pub list: &'a OrderList,
     /// The road, once it is open.
     pub road: &'a Arc<OnceLock<Arc<Road>>>,
 }
@@ -38,11 +38,11 @@ pub(super) struct Listeners {
     /// Where operators look.
     pub operators: SocketAddr,
     /// Their certificates.
-    pub doors: Doors,
+    pub doors: ListenerTls,
     /// Whether operators are answered at their address.
     pub hindered: Hindered,
     /// What answers operators here, if any are configured.
-    pub office: Option<Arc<Office>>,
+    pub office: Option<Arc<OperatorApi>>,
 }
 
 /// The same listeners, for the one who closes them.
@@ -77,23 +77,28 @@ pub(super) async fn listen(
     ready: watch::Receiver<Readiness>,
 ) -> Result<(Listeners, Served), Error> {
     let config = &checked.config;
-    let sockets = config.sockets().into_iter().map(grpc::Place::Socket);
-    let all = sockets.chain(config.listen.tcp.map(grpc::Place::Tcp)).collect();
+    let sockets = config.sockets().into_iter().map(grpc::Endpoint::Socket);
+    let all = sockets.chain(config.listen.tcp.map(grpc::Endpoint::Tcp)).collect();
     let drain = Duration::from_secs(config.limits.drain_seconds);
     let wrong = |wrong: Wrong| Error::wrong(format!("listen.tls.{}: {wrong}", wrong.field));
     let tls = config.listen.tls.as_ref().map(Tls::demand).transpose().map_err(wrong)?;
-    let settings =
-        grpc::Settings { places: all, drain, tls: tls.clone(), ..grpc::Settings::default() };
+    let settings = grpc::AgentSettings {
+        places: all,
+        drain,
+        tls: tls.clone(),
+        ..grpc::AgentSettings::default()
+    };
     let bound = grpc::bind(settings).await.map_err(System::from)?;
     let stop = CancellationToken::new();
-    let view = operator::View { readiness: ready.clone(), metrics: Arc::clone(&checked.metrics) };
+    let view =
+        operator::OperatorView { readiness: ready.clone(), metrics: Arc::clone(&checked.metrics) };
     let settings = config.operator.door().map_err(Error::wrong)?;
     let listeners = [("listen.tls", tls), ("operator.tls", settings.tls.clone())];
-    let doors = Doors::new(listeners, &checked.clock, &checked.metrics);
+    let doors = ListenerTls::new(listeners, &checked.clock, &checked.metrics);
     let tls = settings.tls.is_some();
     // WHY: an agent that takes the address while its gate starts again must not keep the gate out for good.
     let socket = Some(config.state.join(OPERATORS));
-    let settings = operator::Settings { socket, patient: true, ..settings };
+    let settings = operator::OperatorSettings { socket, patient: true, ..settings };
     let office = office(checked, sources).await?;
     let telling = match (webhook(&checked.config)?, &office) {
         (Some(hook), Some(office)) => {

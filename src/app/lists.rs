@@ -15,10 +15,10 @@ use crate::approval::approvers::{self, Purpose};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::domain::time::Timestamp;
-use crate::enforce::{Breaker, Refused, Stops};
+use crate::enforce::{ApprovalRefusal, Breaker, Stops};
 use crate::evidence;
 use crate::ledger::Ledger;
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::record::chain::SignersBound;
 use crate::record::{Draft, TaggedDigest};
 
@@ -58,7 +58,7 @@ pub(crate) enum Error {
 }
 
 /// What is known of the lists of one purpose.
-pub(super) struct Known {
+pub(super) struct KnownLists {
     purpose: Purpose,
     versions: Arc<Versions>,
     stops: Arc<Stops>,
@@ -104,13 +104,13 @@ pub(super) fn ended(list: &Approvers, now: Timestamp) -> Result<(), Error> {
     }
 }
 
-impl std::fmt::Debug for Known {
+impl std::fmt::Debug for KnownLists {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Known").field("purpose", &self.purpose).finish_non_exhaustive()
     }
 }
 
-impl Known {
+impl KnownLists {
     pub(super) fn of(purpose: Purpose, checked: &Checked, ledger: &Ledger) -> Self {
         Self {
             purpose,
@@ -142,12 +142,13 @@ impl Known {
     }
 
     /// Puts a list on the chain that may follow, and is not there.
-    pub(super) async fn bind(&self, list: &Approvers) -> Result<(), Refused> {
+    pub(super) async fn bind(&self, list: &Approvers) -> Result<(), ApprovalRefusal> {
         if self.check(list).is_err() || self.versions.has_list(self.purpose, list) {
             // What is wrong with it is said by whoever goes by it.
             return Ok(());
         }
-        let unwritten = |message: String| Refused { detail: "ledger.unavailable".into(), message };
+        let unwritten =
+            |message: String| ApprovalRefusal { detail: "ledger.unavailable".into(), message };
         let edition = list.edition();
         let bound = SignersBound {
             digest: TaggedDigest(*list.digest()),
@@ -155,7 +156,7 @@ impl Known {
             list: self.purpose.list(),
             version: edition.version.into(),
         };
-        let recorded = self.ledger.record(Written::bare(Draft::of(bound))).await;
+        let recorded = self.ledger.record(DraftWithPayloads::bare(Draft::of(bound))).await;
         recorded.map_err(|error| unwritten(error.to_string()))?;
         self.versions.keep_list(self.purpose, list);
         Ok(())

@@ -69,7 +69,7 @@ pub enum Ended {
 
 /// What stands in for the world when a recording is replayed.
 #[derive(Clone, Debug)]
-pub struct Stage {
+pub struct ReplayParts {
     /// Says of every call which recorded one it is.
     pub player: Arc<Player>,
     /// The recorded time.
@@ -78,16 +78,16 @@ pub struct Stage {
 
 /// How much of a recording a gate plays.
 #[derive(Debug)]
-enum Play {
+enum ReplayExtent {
     /// All of it: nothing else is in its world.
-    Whole(Stage),
+    Whole(ReplayParts),
     /// Its beginning, to one run of an ordinary gate.
     Fork(Arc<Forked>),
 }
 
 /// What is asked of the running gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Ask {
+enum GateRequest {
     Stop,
     Reload,
 }
@@ -97,7 +97,7 @@ enum Ask {
 /// lets it.
 #[derive(Debug)]
 pub struct Gate {
-    asks: mpsc::Sender<Ask>,
+    asks: mpsc::Sender<GateRequest>,
     readiness: watch::Receiver<Readiness>,
     agents: Vec<SocketAddr>,
     operators: SocketAddr,
@@ -122,8 +122,8 @@ impl Gate {
     ///
     /// # Errors
     /// As [`Self::start`].
-    pub async fn replay(config: Config, stage: Stage) -> Result<Self, Error> {
-        Self::start_with(config, Some(Play::Whole(stage))).await
+    pub async fn replay(config: Config, stage: ReplayParts) -> Result<Self, Error> {
+        Self::start_with(config, Some(ReplayExtent::Whole(stage))).await
     }
 
     /// The same as [`Self::start`], but one run goes on from a recording.
@@ -131,10 +131,10 @@ impl Gate {
     /// # Errors
     /// As [`Self::start`].
     pub async fn fork(config: Config, forked: Arc<Forked>) -> Result<Self, Error> {
-        Self::start_with(config, Some(Play::Fork(forked))).await
+        Self::start_with(config, Some(ReplayExtent::Fork(forked))).await
     }
 
-    async fn start_with(config: Config, play: Option<Play>) -> Result<Self, Error> {
+    async fn start_with(config: Config, play: Option<ReplayExtent>) -> Result<Self, Error> {
         let checking = tokio::task::spawn_blocking(|| checked::check(config, play));
         let checked = checking.await.map_err(System::from)??;
         let unfit = tools::look(&checked.1).await;
@@ -173,13 +173,13 @@ impl Gate {
     /// Asks it to drain and to end; asked again, it does not wait for what is on the road.
     pub fn stop(&self) {
         // It has ended already: nobody is left to ask.
-        self.asks.try_send(Ask::Stop).ok();
+        self.asks.try_send(GateRequest::Stop).ok();
     }
 
     /// Asks it to read the configuration and everything it names again. What is refused is logged, and the
     /// old state stays in force.
     pub fn reload(&self) {
-        self.asks.try_send(Ask::Reload).ok();
+        self.asks.try_send(GateRequest::Reload).ok();
     }
 
     /// Waits until it ended. May be dropped and asked again.
@@ -198,7 +198,7 @@ impl Gate {
 ///
 /// # Errors
 /// The level or the collector cannot be understood, or somebody else logs in this process already.
-pub fn log(config: &Config, json: bool) -> Result<trace::Guard, Error> {
+pub fn log(config: &Config, json: bool) -> Result<trace::TraceGuard, Error> {
     let otlp = config.telemetry.otlp.as_ref().map(|otlp| {
         let wrong = |(field, why)| Error::wrong(format!("telemetry.otlp.{field}: {why}"));
         let dial = Arc::new(otlp.open().map_err(wrong)?);
@@ -232,8 +232,8 @@ async fn until_signalled(config: Config) -> Result<Ended, Error> {
             biased;
             ended = gate.wait() => return ended,
             ask = signals.next() => match ask {
-                Ask::Stop => gate.stop(),
-                Ask::Reload => gate.reload(),
+                GateRequest::Stop => gate.stop(),
+                GateRequest::Reload => gate.reload(),
             },
         }
     }
@@ -255,12 +255,12 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Ask {
+    async fn next(&mut self) -> GateRequest {
         tokio::select! {
             biased;
-            _ = self.terminate.recv() => Ask::Stop,
-            _ = self.interrupt.recv() => Ask::Stop,
-            _ = self.hangup.recv() => Ask::Reload,
+            _ = self.terminate.recv() => GateRequest::Stop,
+            _ = self.interrupt.recv() => GateRequest::Stop,
+            _ = self.hangup.recv() => GateRequest::Reload,
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::tool::sandbox::Levels;
 
 /// What was found.
 #[derive(Debug, Default)]
-pub struct Named {
+pub struct NamedFiles {
     /// What keeps the gate from starting, from being ready, or a part of it from working.
     pub problems: Vec<String>,
     /// What keeps nobody from starting, and what the operator should know.
@@ -33,8 +33,8 @@ pub struct Named {
 /// Loads all of it. `in_force`: the newest that each chain of the ledger has had in force, with the chain's log.
 /// Blocks: the bundle is tried in a child process.
 #[must_use]
-pub fn check(config: &Config, in_force: Vec<(String, Marks)>) -> Named {
-    let mut named = Named::default();
+pub fn check(config: &Config, in_force: Vec<(String, Marks)>) -> NamedFiles {
+    let mut named = NamedFiles::default();
     let bound = config.bindings(&config::environment);
     let tiers = bound.as_ref().map(tiers).unwrap_or_default();
     let (mut signers, mut isolated) = (Vec::new(), Vec::new());
@@ -101,7 +101,7 @@ fn approving(config: &Config, problems: &mut Vec<String>) -> usize {
 }
 
 /// Manifests and lists that are older than those the ledger has had in force.
-fn follows(live: &Live, in_force: &[(String, Marks)], named: &mut Named) {
+fn follows(live: &Live, in_force: &[(String, Marks)], named: &mut NamedFiles) {
     let list = live.config.approvals.signers.as_ref().and_then(|file| {
         let trusted = (live.approver_keys.as_slice(), live.config.trust.approver_threshold);
         approvers::read(Purpose::Approval, file, trusted).ok()
@@ -123,7 +123,7 @@ fn bundle(
     live: &Live,
     (tiers, approving): (&[(String, Tier)], usize),
     in_force: Vec<(String, Marks)>,
-    named: &mut Named,
+    named: &mut NamedFiles,
 ) {
     let Some(dir) = &live.config.policy.bundle else {
         let amended = live.config.policy.amendments == Amendments::Required;

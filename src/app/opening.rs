@@ -14,7 +14,7 @@ use crate::enforce::{self, Agents, Amender, Commands, Replaying, Road};
 use crate::ledger::RecoveredRun;
 use crate::replay::fork::Forked;
 use crate::replay::player::Player;
-use crate::replay::shelf::Shelf;
+use crate::replay::shelf::RecordingStore;
 use crate::tool::toolbox::Toolbox;
 
 /// Waits for the chain, then opens the gate: what is in force is recorded, and the runs of the last life are taken up.
@@ -73,7 +73,7 @@ async fn parts(
     let replaying = Replaying {
         whole: checked.stage.as_ref().map(|stage| Arc::<Player>::clone(&stage.player) as _),
         fork: checked.forked.as_ref().map(|forked| Arc::<Forked>::clone(forked) as _),
-        recordings: recordings.map(|dir| Arc::new(Shelf::at(dir)) as _),
+        recordings: recordings.map(|dir| Arc::new(RecordingStore::at(dir)) as _),
     };
     Ok(enforce::Parts {
         settings: settings(checked, running).await?,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::checked::Checked;
-use super::control::List;
+use super::control::OrderList;
 use super::listen::Sources;
 use super::{Error, System};
 use crate::config::{self, Config};
@@ -11,19 +11,19 @@ use crate::crypto::signer;
 use crate::domain::code::Code;
 use crate::ledger::sqlite::SqliteReader;
 use crate::operator::webhook::Webhook;
-use crate::operator::{Office, Parts};
+use crate::operator::{OperatorApi, OperatorParts};
 
 /// The office, if there is anybody to ask it. On Postgres operators ask the hub.
 pub(super) async fn office(
     checked: &Checked,
     sources: &Sources<'_>,
-) -> Result<Option<Arc<Office>>, Error> {
+) -> Result<Option<Arc<OperatorApi>>, Error> {
     if let Some(unheard) = config::operators::unheard(&checked.config) {
         tracing::warn!("{unheard}");
     }
     let live = checked.live();
     let config::Ledger::Sqlite(sqlite) = &checked.config.ledger else { return Ok(None) };
-    let List::Sqlite(followed) = sources.list else { return Ok(None) };
+    let OrderList::Sqlite(followed) = sources.list else { return Ok(None) };
     if live.staff.is_empty() && checked.config.approvals.webhook.is_none() {
         return Ok(None);
     }
@@ -35,7 +35,7 @@ pub(super) async fn office(
         None => metrics.rejected(code.as_str()),
     };
     let glass = super::break_glass::office(&checked.config, &checked.metrics)?;
-    let office = Office::new(Parts {
+    let office = OperatorApi::new(OperatorParts {
         staff: live.staff.clone(),
         reader: Arc::new(reader),
         orders: Arc::new(orders),

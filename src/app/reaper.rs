@@ -17,11 +17,11 @@ use crate::clock::{Clock, Entropy, random32};
 use crate::domain::id::ChainId;
 use crate::ledger::enrolment::Local;
 use crate::ledger::postgres::PostgresReaper;
-use crate::ledger::reap::{self, Abandoned, Closed, Watch};
+use crate::ledger::reap::{self, Abandoned, Closed, SlotWatch};
 use crate::ledger::store::{LedgerReader, LedgerStore, StoreError};
 use crate::ledger::writer_key::{Certificate, Signer};
-use crate::ledger::{Parts, Settings, spool};
-use crate::operator::Office;
+use crate::ledger::{LedgerParts, LedgerSettings, spool};
+use crate::operator::OperatorApi;
 use crate::record::chain::WriterStarted;
 use crate::record::{Entry, Kind};
 use crate::serve::problem::Problem;
@@ -38,13 +38,13 @@ pub(super) struct Reaper {
     /// Closes: entries of a slot are written through it like those of any writer.
     pub store: Arc<dyn LedgerStore>,
     pub reader: Arc<dyn LedgerReader>,
-    pub office: Arc<Office>,
+    pub office: Arc<OperatorApi>,
     pub signer: Arc<dyn Signer>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub metrics: Arc<Metrics>,
     /// Of the writer that closes a slot.
-    pub settings: Settings,
+    pub settings: LedgerSettings,
     /// How long a slot lies abandoned after its lease ran out.
     pub grace: Duration,
     /// Chains of which it was said already that another key certifies their writers.
@@ -52,7 +52,7 @@ pub(super) struct Reaper {
 }
 
 /// Why a slot is left alone for now.
-enum Left {
+enum KeepReason {
     /// A held call of it may still be approved.
     Held,
     /// Its writers are certified by another enrolment key: an entry of ours would not verify.
@@ -73,7 +73,7 @@ impl Reaper {
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         // Often enough to see every writer that comes back within the grace.
         let pause = (self.grace / 8).clamp(Duration::from_millis(100), LOOK_MAX);
-        let mut watch = Watch::new(self.grace, pause.saturating_mul(4));
+        let mut watch = SlotWatch::new(self.grace, pause.saturating_mul(4));
         let mut closing = JoinSet::new();
         loop {
             tokio::select! {
@@ -106,7 +106,7 @@ impl Reaper {
         let origin = slot.origin.as_str();
         let closed = match self.left(slot).await {
             Ok(None) => self.close(slot, stop).await,
-            Ok(Some(Left::Held)) => {
+            Ok(Some(KeepReason::Held)) => {
                 self.metrics.reaped("held");
                 tracing::info!(
                     origin,
@@ -114,7 +114,7 @@ impl Reaper {
                 );
                 return;
             }
-            Ok(Some(Left::OtherKey)) => {
+            Ok(Some(KeepReason::OtherKey)) => {
                 self.metrics.reaped("other_key");
                 if self.foreign.lock().insert(slot.chain) {
                     tracing::warn!(
@@ -148,7 +148,7 @@ impl Reaper {
     }
 
     /// Whether the slot is to be left alone.
-    async fn left(&self, slot: &Abandoned) -> Result<Option<Left>, LookError> {
+    async fn left(&self, slot: &Abandoned) -> Result<Option<KeepReason>, LookError> {
         let kinds = [Kind::WriterStarted.as_str()];
         let rows = self.reader.entries_of(&slot.chain, &kinds).await?;
         let last = rows.last().and_then(|row| Entry::parse(&row.body).ok());
@@ -157,11 +157,11 @@ impl Reaper {
             Certificate::open(&started.certificate, &self.signer.public()).is_some()
         };
         if !certificate.is_some_and(ours) {
-            return Ok(Some(Left::OtherKey));
+            return Ok(Some(KeepReason::OtherKey));
         }
         let until = self.office.held_until(&slot.chain, slot.size).await;
         let until = until.map_err(LookError::Operators)?;
-        Ok(until.is_some_and(|until| until >= self.clock.now()).then_some(Left::Held))
+        Ok(until.is_some_and(|until| until >= self.clock.now()).then_some(KeepReason::Held))
     }
 
     async fn close(&self, slot: &Abandoned, stop: &CancellationToken) -> Closed {
@@ -172,7 +172,7 @@ impl Reaper {
             Err(StoreError::Conflict(why)) => return Closed::Lost(why),
             Err(error) => return Closed::Later(error.to_string()),
         };
-        let parts = Parts {
+        let parts = LedgerParts {
             store: Arc::clone(&self.store),
             clock: Arc::clone(&self.clock),
             entropy: Arc::clone(&self.entropy),

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::tools;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::Config;
-use crate::domain::call::{Asking, Auth, ToolCall};
+use crate::domain::call::{CallOrigin, CallerAuth, ToolCall};
 use crate::domain::canonical;
-use crate::domain::decision::{Alarm, Reason};
+use crate::domain::decision::{Alarm, LayerReason};
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{self, Json, Limits};
 use crate::domain::tier::Binding;
@@ -19,7 +19,7 @@ use crate::tool::toolbox::prepare;
 
 /// What is asked.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Asked<'a> {
+pub struct ReplayRequest<'a> {
     /// The tool's name.
     pub tool: &'a str,
     /// Its arguments.
@@ -53,7 +53,7 @@ pub enum Error {
         "refused before any policy is asked: {}/{}: {} ({})",
         .0.code.as_str(), .0.detail, .0.message, .0.rule
     )]
-    Refused(Reason),
+    Refused(LayerReason),
     /// A credential or the like stands in the arguments.
     #[error("refused before any policy is asked: {}", .0.reason().message)]
     Alarm(Alarm),
@@ -70,15 +70,15 @@ pub enum Error {
 pub fn input(
     config: &Config,
     manifests: &[Arc<Manifest>],
-    asked: &Asked<'_>,
+    asked: &ReplayRequest<'_>,
     by_hand: &[&'static str],
 ) -> Result<Json, Error> {
     let manifest = manifest(manifests, asked.agent)?;
     let run = RunId::from_random([0; 16]);
-    let auth = Auth { method: "none".to_owned(), ..Auth::default() };
+    let auth = CallerAuth { method: "none".to_owned(), ..CallerAuth::default() };
     let id = CallId::parse("rehearsal").ok_or(Error::NoTool)?;
     let asking =
-        Asking { run, id, after: 0, agent: manifest.name.clone(), auth, traceparent: None };
+        CallOrigin { run, id, after: 0, agent: manifest.name.clone(), auth, traceparent: None };
     let call = ToolCall::parse(asking, asked.tool, &canonical::bytes(&asked.args))?;
     let grant = manifest.tools.iter().find(|grant| grant.name.as_str() == asked.tool);
     let toolbox = tools::open(config).map_err(Error::Tools)?.toolbox;

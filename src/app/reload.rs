@@ -12,11 +12,11 @@ use tokio::task::JoinHandle;
 
 use super::checked::{self, Checked, Live};
 use super::running::Running;
-use super::tools::{self, Tools};
+use super::tools::{self, BoundTools};
 use super::{approvers, policy};
 use crate::config::{self, Config};
-use crate::crypto::files::Seen;
-use crate::enforce::{Agents, Change, Road};
+use crate::crypto::files::FileMarks;
+use crate::enforce::{Agents, AgentsUpdate, Road};
 use crate::identity::envelope_path;
 use crate::ledger;
 use crate::policy::activation::Candidate;
@@ -46,17 +46,17 @@ const TAKEN: [&str; 16] = [
 /// The files that are followed.
 pub(super) struct Watched {
     /// As they were when they were last read. `None`: they are to be read again.
-    read: Option<Seen>,
+    read: Option<FileMarks>,
     /// As they were at the last look, if that was not as they were read.
-    moving: Option<Seen>,
+    moving: Option<FileMarks>,
     /// Who reads them just now.
-    reading: Option<JoinHandle<Came>>,
+    reading: Option<JoinHandle<ReloadOutcome>>,
     /// Whether somebody asked for more than who reads now may have seen.
     again: bool,
 }
 
 /// What was read, as it was before, and what came of it: how many entries say so.
-pub(super) type Came = (Seen, Result<usize, Unchanged>);
+pub(super) type ReloadOutcome = (FileMarks, Result<usize, Unchanged>);
 
 /// Why nothing was put in force.
 pub(super) enum Unchanged {
@@ -79,7 +79,7 @@ pub(super) enum Delay {
 
 impl Watched {
     /// From how the files were before the start read them: what changed since is read again.
-    pub fn new(read: Seen) -> Self {
+    pub fn new(read: FileMarks) -> Self {
         Self { read: Some(read), moving: None, reading: None, again: false }
     }
 
@@ -118,7 +118,7 @@ impl Watched {
     }
 
     /// What came of it, once something did. May be dropped and asked again.
-    pub async fn came(&mut self, checked: &Checked) -> Came {
+    pub async fn came(&mut self, checked: &Checked) -> ReloadOutcome {
         let Some(reading) = &mut self.reading else { return std::future::pending().await };
         let came = reading.await;
         self.reading = None;
@@ -128,7 +128,12 @@ impl Watched {
     }
 
     /// Says what came of it.
-    pub async fn told(&mut self, checked: &Checked, running: &Running, (seen, came): Came) {
+    pub async fn told(
+        &mut self,
+        checked: &Checked,
+        running: &Running,
+        (seen, came): ReloadOutcome,
+    ) {
         self.moving = None;
         self.read = (!std::mem::take(&mut self.again)).then_some(seen);
         match came {
@@ -158,7 +163,11 @@ impl Watched {
 }
 
 /// Reads everything and puts it in force.
-async fn read_and_put(checked: &Arc<Checked>, running: &Arc<Running>, road: &Arc<Road>) -> Came {
+async fn read_and_put(
+    checked: &Arc<Checked>,
+    running: &Arc<Running>,
+    road: &Arc<Road>,
+) -> ReloadOutcome {
     let (before, of) = (running.upstreams.load_full(), Arc::clone(checked));
     let reading = tokio::task::spawn_blocking(move || read_again(&of, &before));
     let (seen, read) = match reading.await {
@@ -176,10 +185,10 @@ async fn read_and_put(checked: &Arc<Checked>, running: &Arc<Running>, road: &Arc
 }
 
 /// A state that was read and checked, or everything that is wrong with it.
-type Read = Result<(Live, Tools), Vec<String>>;
+type Read = Result<(Live, BoundTools), Vec<String>>;
 
 /// The files as they were before they were read, and what they say. Blocks.
-fn read_again(checked: &Checked, before: &Upstreams) -> (Seen, Read) {
+fn read_again(checked: &Checked, before: &Upstreams) -> (FileMarks, Read) {
     let live = checked.live();
     let seen = files(&live.config);
     let next = match &live.config.file {
@@ -238,8 +247,8 @@ async fn put(
     checked: &Arc<Checked>,
     running: &Running,
     road: &Arc<Road>,
-    (live, Tools { toolbox, upstreams }): (Live, Tools),
-    seen: &Seen,
+    (live, BoundTools { toolbox, upstreams }): (Live, BoundTools),
+    seen: &FileMarks,
 ) -> Result<usize, Unchanged> {
     let refused = |why: String| Unchanged::Refused(vec![why]);
     let bundle = match (&live.config.policy.bundle, running.constitution.get()) {
@@ -271,7 +280,7 @@ async fn put(
         return Err(Unchanged::Later(Delay::Changing));
     }
     let policy = bundle.as_ref().map(|(candidate, _)| policy::signed(candidate, &live));
-    let change = Change { policy, toolbox, agents: Some(Agents::from(&live.callers)) };
+    let change = AgentsUpdate { policy, toolbox, agents: Some(Agents::from(&live.callers)) };
     let recorded = road.change(change).await;
     let recorded = recorded.map_err(|error| Unchanged::Later(error.into()))?;
     upstreams.start_all();
@@ -301,7 +310,7 @@ fn take_over(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>, live: 
 }
 
 /// The configuration file and everything it names that is followed, as it is now.
-pub(super) fn files(config: &Config) -> Seen {
+pub(super) fn files(config: &Config) -> FileMarks {
     let agents = config.agents.iter();
     let manifests = agents.flat_map(|one| [one.manifest.clone(), envelope_path(&one.manifest)]);
     let callers = config.agents.iter().flat_map(|one| &one.callers);
@@ -312,8 +321,8 @@ pub(super) fn files(config: &Config) -> Seen {
     let keys = keys.into_iter().flatten().cloned();
     let named: Vec<PathBuf> = config.file.iter().cloned().chain(manifests).chain(tokens).collect();
     let more = operators.chain(keys).chain(tools::files(config));
-    let bundle = config.policy.bundle.as_deref().map(Seen::below).unwrap_or_default();
-    Seen::of(named.into_iter().chain(more)).and(bundle)
+    let bundle = config.policy.bundle.as_deref().map(FileMarks::below).unwrap_or_default();
+    FileMarks::of(named.into_iter().chain(more)).and(bundle)
 }
 
 /// Sections, or fields of those that are taken over in part, that are not as they were at the start.

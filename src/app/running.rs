@@ -15,14 +15,14 @@ use tokio_util::task::TaskTracker;
 use super::anchors::Anchors;
 use super::checked::Checked;
 use super::constitution::Constitution;
-use super::control::{self, List};
+use super::control::{self, OrderList};
 use super::listen::{Listeners, Sources, listen};
 use super::reload::Watched;
-use super::tools::Tools;
-use super::{Ask, Ended, Error, PAUSE, System, books, opening};
+use super::tools::BoundTools;
+use super::{Ended, Error, GateRequest, PAUSE, System, books, opening};
 use crate::enforce::Road;
 use crate::ledger::sequencer::Ending;
-use crate::ledger::{self, Ledger, Status};
+use crate::ledger::{self, Ledger, LedgerStatus};
 use crate::serve::Readiness;
 use crate::tool::mcp::Upstreams;
 
@@ -44,7 +44,7 @@ pub(super) struct Running {
     /// The servers behind the tools in force.
     pub upstreams: ArcSwap<Upstreams>,
     /// Operators' orders.
-    pub list: List,
+    pub list: OrderList,
     /// Ends following the list.
     pub deaf: CancellationToken,
     /// Whoever follows it.
@@ -62,11 +62,11 @@ pub(super) struct Running {
 }
 
 /// What the holder of the gate asks; it ends when nobody holds the gate any more.
-pub(super) type Asked = mpsc::Receiver<Ask>;
+pub(super) type GateRequests = mpsc::Receiver<GateRequest>;
 
 /// A gate nobody holds ends as one that was asked to.
-async fn next(asked: &mut Asked) -> Ask {
-    asked.recv().await.unwrap_or(Ask::Stop)
+async fn next(asked: &mut GateRequests) -> GateRequest {
+    asked.recv().await.unwrap_or(GateRequest::Stop)
 }
 
 /// A gate that was started, for whoever holds it.
@@ -79,8 +79,8 @@ pub(super) struct Started {
 
 /// Opens the books, binds the listeners, and leaves the rest to a task.
 pub(super) async fn start(
-    (checked, tools): (Checked, Tools),
-    asked: Asked,
+    (checked, tools): (Checked, BoundTools),
+    asked: GateRequests,
 ) -> Result<Started, Error> {
     let checked = Arc::new(checked);
     let books = books::open(&checked).await?;
@@ -133,7 +133,7 @@ async fn supervise(
     running: &Arc<Running>,
     opening: JoinHandle<Result<(), Error>>,
     mut writing: JoinHandle<Ending>,
-    mut asked: Asked,
+    mut asked: GateRequests,
 ) -> Result<Ended, Error> {
     let mut status = running.ledger.status();
     let mut opening = Some(opening);
@@ -148,8 +148,8 @@ async fn supervise(
             biased;
             ending = &mut writing => return Ok(ended(ending)),
             ask = next(&mut asked) => match ask {
-                Ask::Stop => break,
-                Ask::Reload => watched.begin(checked, running),
+                GateRequest::Stop => break,
+                GateRequest::Reload => watched.begin(checked, running),
             },
             _ = looks.tick() => {
                 // Nothing is read before there is a road to put it on.
@@ -180,9 +180,9 @@ async fn supervise(
 }
 
 /// A second request to end. Nobody left to ask is no request.
-async fn asked_again(asked: &mut Asked) {
+async fn asked_again(asked: &mut GateRequests) {
     while let Some(ask) = asked.recv().await {
-        if ask == Ask::Stop {
+        if ask == GateRequest::Stop {
             return;
         }
     }
@@ -193,7 +193,7 @@ async fn finish(
     checked: &Checked,
     running: &Running,
     mut writing: JoinHandle<Ending>,
-    mut asked: Asked,
+    mut asked: GateRequests,
 ) -> Ended {
     let reasons = vec![DRAINING.to_owned()];
     running.readiness.send_replace(Readiness { started: true, reasons, ..Readiness::default() });
@@ -241,13 +241,15 @@ pub(super) fn ended(ending: Result<Ending, JoinError>) -> Ended {
 }
 
 /// Whether the ledger was tried in vain and is tried again: something outside of this process is away.
-fn waits(status: &Status) -> bool {
+fn waits(status: &LedgerStatus) -> bool {
     match status {
-        Status::Starting(why) => why != ledger::store::UNTRIED,
-        Status::Failing(_) => true,
-        Status::Ready | Status::Full | Status::Fenced(_) | Status::Broken(_) | Status::Stopped => {
-            false
-        }
+        LedgerStatus::Starting(why) => why != ledger::store::UNTRIED,
+        LedgerStatus::Failing(_) => true,
+        LedgerStatus::Ready
+        | LedgerStatus::Full
+        | LedgerStatus::Fenced(_)
+        | LedgerStatus::Broken(_)
+        | LedgerStatus::Stopped => false,
     }
 }
 
@@ -255,8 +257,11 @@ impl Running {
     /// Whether it makes sense to ask the ledger again: the store is away, and somebody still writes.
     pub fn passes(&self, error: &ledger::Error) -> bool {
         let over = match &*self.ledger.status().borrow() {
-            Status::Ready | Status::Starting(_) | Status::Failing(_) | Status::Full => false,
-            Status::Fenced(_) | Status::Broken(_) | Status::Stopped => true,
+            LedgerStatus::Ready
+            | LedgerStatus::Starting(_)
+            | LedgerStatus::Failing(_)
+            | LedgerStatus::Full => false,
+            LedgerStatus::Fenced(_) | LedgerStatus::Broken(_) | LedgerStatus::Stopped => true,
         };
         match error {
             ledger::Error::Unavailable(_) | ledger::Error::Unknown | ledger::Error::Overloaded => {
@@ -319,13 +324,13 @@ impl Running {
     pub fn tell(&self) {
         let mut reasons = Vec::new();
         match &*self.ledger.status().borrow() {
-            Status::Ready => {}
-            Status::Starting(why) => reasons.push(format!("ledger: starting: {why}")),
-            Status::Failing(why) => reasons.push(format!("ledger: failing: {why}")),
-            Status::Full => reasons.push("ledger: no space for new calls".to_owned()),
-            Status::Fenced(why) => reasons.push(format!("ledger: fenced: {why}")),
-            Status::Broken(why) => reasons.push(format!("ledger: broken: {why}")),
-            Status::Stopped => reasons.push("ledger: closed".to_owned()),
+            LedgerStatus::Ready => {}
+            LedgerStatus::Starting(why) => reasons.push(format!("ledger: starting: {why}")),
+            LedgerStatus::Failing(why) => reasons.push(format!("ledger: failing: {why}")),
+            LedgerStatus::Full => reasons.push("ledger: no space for new calls".to_owned()),
+            LedgerStatus::Fenced(why) => reasons.push(format!("ledger: fenced: {why}")),
+            LedgerStatus::Broken(why) => reasons.push(format!("ledger: broken: {why}")),
+            LedgerStatus::Stopped => reasons.push("ledger: closed".to_owned()),
         }
         match self.road.get() {
             None => reasons.push("the gate is not open yet".to_owned()),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::Stage;
+use super::ReplayParts;
 use crate::catalog::drift::Drift;
 use crate::catalog::secret::Secret;
 use crate::catalog::{Bound, lock};
@@ -12,7 +12,7 @@ use crate::config::{self, Config};
 use crate::domain::token;
 use crate::identity::callers::read_token;
 use crate::replay::props;
-use crate::tool::mcp::{Upstream, Upstreams};
+use crate::tool::mcp::{McpUpstream, Upstreams};
 use crate::tool::toolbox::Toolbox;
 
 /// Members of tools and servers that name a file which is read with them. Credentials follow theirs by
@@ -20,25 +20,25 @@ use crate::tool::toolbox::Toolbox;
 const NAMED: [&str; 3] = ["ca_file", "input_schema_file", "url_file"];
 
 /// Every bound tool, and the servers behind some of them.
-pub(super) struct Tools {
+pub(super) struct BoundTools {
     pub toolbox: Toolbox,
     pub upstreams: Upstreams,
 }
 
 /// Opens everything that is bound. Reaches no network and starts no server.
-pub(super) fn open(config: &Config) -> Result<Tools, Vec<String>> {
+pub(super) fn open(config: &Config) -> Result<BoundTools, Vec<String>> {
     open_after(config, &Upstreams::default())
 }
 
 /// The tools of a recording: none of them reaches anything.
-pub(super) fn recorded(stage: &Stage) -> Result<Tools, Vec<String>> {
+pub(super) fn recorded(stage: &ReplayParts) -> Result<BoundTools, Vec<String>> {
     let toolbox = props::toolbox(stage.player.recording(), &stage.player);
     let toolbox = toolbox.map_err(|why| vec![format!("the recording: {why}")])?;
-    Ok(Tools { toolbox, upstreams: Upstreams::default() })
+    Ok(BoundTools { toolbox, upstreams: Upstreams::default() })
 }
 
 /// The same; servers that did not change keep their connections.
-pub(super) fn open_after(config: &Config, before: &Upstreams) -> Result<Tools, Vec<String>> {
+pub(super) fn open_after(config: &Config, before: &Upstreams) -> Result<BoundTools, Vec<String>> {
     let bound = config.bindings(&config::environment)?;
     bound.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     opened(config, bound, before)
@@ -49,13 +49,13 @@ pub(super) fn opened(
     config: &Config,
     bound: Bound,
     before: &Upstreams,
-) -> Result<Tools, Vec<String>> {
+) -> Result<BoundTools, Vec<String>> {
     let upstreams = Upstreams::following(before, &bound.servers);
     upstreams.places().resize(config.limits.sandboxes_max, config.agents.len());
     let toolbox = Toolbox::build(bound.bindings, &upstreams, own(config)).map_err(|all| {
         all.iter().map(|one| config.of_tool(one.tool.as_str(), &one.message)).collect::<Vec<_>>()
     })?;
-    Ok(Tools { toolbox, upstreams })
+    Ok(BoundTools { toolbox, upstreams })
 }
 
 /// What callers and operators of this gate show it, as far as it is not known by itself (`domain::token`). What is
@@ -70,7 +70,7 @@ fn own(config: &Config) -> Vec<Secret> {
 }
 
 /// Looks at what the tools reach, all at the same time, and says what must not be used.
-pub(super) async fn look(tools: &Tools) -> Vec<String> {
+pub(super) async fn look(tools: &BoundTools) -> Vec<String> {
     let looking = tools.toolbox.iter().map(|tool| async {
         let looked = tool.executor.look().await;
         looked.err().map(|why| format!("tool `{}`: {why}", tool.facts.name))
@@ -101,7 +101,7 @@ fn named(value: &Value, base: &Path) -> Vec<PathBuf> {
 }
 
 /// What an operator should know about one server: it fails, or is not what was signed.
-pub(super) fn note(upstream: &Upstream) -> Option<String> {
+pub(super) fn note(upstream: &McpUpstream) -> Option<String> {
     let (name, standing) = (&upstream.server().name, upstream.standing());
     let mut what = Vec::new();
     if standing.failures > 0 && standing.state != "up" {

@@ -50,7 +50,7 @@ pub struct Binding {
 #[derive(Clone, Debug)]
 pub struct Credential {
     /// Header or query parameter.
-    pub place: Place,
+    pub place: CredentialTarget,
     /// Put before the secret in a header.
     pub prefix: String,
     /// The secret.
@@ -61,7 +61,7 @@ pub struct Credential {
 
 /// Where a secret goes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum CredentialTarget {
     /// A request header.
     Header(http::HeaderName),
     /// A query parameter. It is part of no effect facts and no entry.

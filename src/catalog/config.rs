@@ -16,7 +16,7 @@ pub struct Config(pub Vec<Tool>);
 /// Where one secret goes and where it comes from.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Credential {
+pub struct CredentialConfig {
     /// Name of the request header that holds the secret.
     pub header: Option<String>,
     /// Name of the query parameter that holds the secret.

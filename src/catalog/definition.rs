@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::address::Cidr;
-use super::binding::{Credential, Place};
+use super::binding::{Credential, CredentialTarget};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
@@ -44,8 +44,8 @@ pub(super) fn authorities(ca: Option<&[u8]>) -> Json {
 
 pub(super) fn credential(credential: &Credential) -> Json {
     let place = match &credential.place {
-        Place::Header(name) => format!("header:{name}"),
-        Place::Query(name) => format!("query:{name}"),
+        CredentialTarget::Header(name) => format!("header:{name}"),
+        CredentialTarget::Query(name) => format!("query:{name}"),
     };
     Json::object([
         ("place", Json::from(place)),

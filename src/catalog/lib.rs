@@ -24,7 +24,7 @@ use crate::check::{
     TIMEOUT_MS_MAX,
 };
 use crate::command::Demand;
-use crate::config::Credential;
+use crate::config::CredentialConfig;
 use crate::domain::effect::ToolKind;
 use crate::domain::json::Json;
 use crate::file::Root;
@@ -109,21 +109,21 @@ pub struct Tool {
     pub dedupe_ms: Option<u64>,
     /// Secrets that requests are authenticated with (`http`, `fetch`, `grpc`).
     #[serde(default)]
-    pub credentials: Vec<Credential>,
+    pub credentials: Vec<CredentialConfig>,
     /// The request of a tool of kind `http`.
-    pub http: Option<http::config::Http>,
+    pub http: Option<http::config::HttpConfig>,
     /// The bounds of a tool of kind `fetch`.
-    pub fetch: Option<fetch::config::Fetch>,
+    pub fetch: Option<fetch::config::FetchConfig>,
     /// The directory of a tool of kind `file.read`, `file.list` or `file.write`.
     pub file: Option<file::config::File>,
     /// The database of a tool of kind `sql`.
-    pub sql: Option<sql::config::Sql>,
+    pub sql: Option<sql::config::SqlConfig>,
     /// The program of a tool of kind `command`.
     pub command: Option<command::config::Command>,
     /// The upstreams of a tool of kind `model`.
-    pub model: Option<model::config::Model>,
+    pub model: Option<model::config::ModelConfig>,
     /// The method of a tool of kind `grpc`.
-    pub grpc: Option<grpc::config::Grpc>,
+    pub grpc: Option<grpc::config::GrpcConfig>,
 }
 
 impl Tool {

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::Problems;
 use super::address::{Cidr, is_public};
-use super::binding::{self, Place};
+use super::binding::{self, CredentialTarget};
 use super::check::Surroundings;
 use super::config;
 use super::host::{self, Host, Origin};
@@ -145,7 +145,7 @@ pub(super) fn ca(
 }
 
 pub(super) fn credentials(
-    list: &[config::Credential],
+    list: &[config::CredentialConfig],
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,
@@ -162,7 +162,7 @@ pub(super) fn credentials(
 }
 
 pub(super) fn credential(
-    credential: &config::Credential,
+    credential: &config::CredentialConfig,
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,
@@ -172,9 +172,9 @@ pub(super) fn credential(
     }
     let place = match (&credential.header, &credential.query) {
         (Some(name), None) => {
-            header_name(name, &format!("{at}.header"), problems).map(Place::Header)
+            header_name(name, &format!("{at}.header"), problems).map(CredentialTarget::Header)
         }
-        (None, Some(name)) => Some(Place::Query(name.clone())),
+        (None, Some(name)) => Some(CredentialTarget::Query(name.clone())),
         (None, None) | (Some(_), Some(_)) => {
             problems.add(at, "give one of `header` and `query`");
             None

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::domain::canonical;
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::json::{self, Json, Limits};
 
 /// Bytes of the largest schema.
@@ -103,7 +103,7 @@ impl Schema {
             // No backtracking, so no pattern of an operator can be made slow by a caller.
             .with_pattern_options(PatternOptions::regex().size_limit(1 << 20))
             .should_validate_formats(true)
-            .with_keyword("type", Kind::factory)
+            .with_keyword("type", TypeKeyword::factory)
             .build(&json.to_serde())
             .map_err(|error| Error::Compile(clip(&error.to_string(), 400)))?;
         Ok(Self { json, canonical, validator })
@@ -150,7 +150,7 @@ impl Schema {
 
     /// Why these arguments do not satisfy the schema, at most eight reasons; none if they do.
     #[must_use]
-    pub fn check(&self, args: &Json) -> Vec<Reason> {
+    pub fn check(&self, args: &Json) -> Vec<LayerReason> {
         let instance = args.to_serde();
         self.validator.iter_errors(&instance).take(REASONS_MAX).map(|e| reason(&e)).collect()
     }
@@ -239,7 +239,7 @@ fn closed(schema: &Json) -> Result<Json, Error> {
     Ok(Json::Object(root))
 }
 
-fn reason(error: &ValidationError<'_>) -> Reason {
+fn reason(error: &ValidationError<'_>) -> LayerReason {
     let pointer = error.instance_path().to_string();
     let place = if pointer.is_empty() { "arguments" } else { pointer.as_str() };
     // Masked: the value itself is never repeated, it may be large or secret.
@@ -248,7 +248,7 @@ fn reason(error: &ValidationError<'_>) -> Reason {
     while message.ends_with('.') {
         message.pop();
     }
-    Reason {
+    LayerReason {
         code: Code::ArgumentsInvalid,
         detail: detail(&keyword(error)),
         message,
@@ -300,9 +300,9 @@ fn clip(text: &str, chars_max: usize) -> String {
 ///
 /// By the specification it is one, but the tool behind us may read it as something else, so the
 /// wire form has to say what the schema says.
-struct Kind(Vec<String>);
+struct TypeKeyword(Vec<String>);
 
-impl Kind {
+impl TypeKeyword {
     fn factory<'a>(
         _parent: &'a Map<String, Value>,
         value: &'a Value,
@@ -336,7 +336,7 @@ impl Kind {
     }
 }
 
-impl<'i> Keyword<'i> for Kind {
+impl<'i> Keyword<'i> for TypeKeyword {
     fn validate(&self, instance: &'i Value) -> Result<(), ValidationError<'i>> {
         if self.fits(instance) {
             return Ok(());

@@ -25,9 +25,9 @@ const VALUES_MAX: usize = 16;
 /// One that came from a file takes the file's new value when that changes; the values it had stay
 /// known, for they may come back in an answer long after.
 #[derive(Clone)]
-pub struct Secret(Arc<Held>);
+pub struct Secret(Arc<HeldSecret>);
 
-struct Held {
+struct HeldSecret {
     /// Where it comes from, if that is a file.
     file: Option<PathBuf>,
     values: Mutex<Values>,
@@ -36,7 +36,7 @@ struct Held {
 
 struct Values {
     /// Every value it had, the one in force last.
-    all: Vec<Value>,
+    all: Vec<SecretValue>,
     /// The file as it was last looked at.
     seen: Option<Stamp>,
 }
@@ -46,9 +46,9 @@ type Stamp = (u64, u64, u64, i64, i64, i64, i64);
 
 /// The value of a secret at one moment. Not shown by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Value(Arc<Zeroizing<String>>);
+pub struct SecretValue(Arc<Zeroizing<String>>);
 
-impl Deref for Value {
+impl Deref for SecretValue {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -56,7 +56,7 @@ impl Deref for Value {
     }
 }
 
-impl fmt::Debug for Value {
+impl fmt::Debug for SecretValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[secret]")
     }
@@ -97,22 +97,22 @@ impl Secret {
         Ok(Self::held(value(&text)?, Some(path.to_owned()), Some(stamp)))
     }
 
-    fn held(value: Value, file: Option<PathBuf>, seen: Option<Stamp>) -> Self {
+    fn held(value: SecretValue, file: Option<PathBuf>, seen: Option<Stamp>) -> Self {
         let values = Mutex::new(Values { all: vec![value], seen });
-        Self(Arc::new(Held { file, values, generation: AtomicU64::new(0) }))
+        Self(Arc::new(HeldSecret { file, values, generation: AtomicU64::new(0) }))
     }
 
     /// The value. Only for the request it belongs to and for finding it where it must not be.
     #[must_use]
-    pub fn expose(&self) -> Value {
+    pub fn expose(&self) -> SecretValue {
         // INVARIANT: there is always one; an empty text would only be a credential that is refused.
-        self.0.values.lock().all.last().cloned().unwrap_or_else(|| Value(Arc::default()))
+        self.0.values.lock().all.last().cloned().unwrap_or_else(|| SecretValue(Arc::default()))
     }
 
     /// The value the file holds now, at the last moment before it is sent. A file that cannot be read,
     /// or holds no secret, changes nothing: it may be half written.
     #[must_use]
-    pub fn latest(&self) -> Value {
+    pub fn latest(&self) -> SecretValue {
         if let Some(file) = &self.0.file {
             self.look(file);
         }
@@ -151,7 +151,7 @@ impl Secret {
 
     /// Every value it had, as far as they are remembered.
     #[must_use]
-    pub fn values(&self) -> Vec<Value> {
+    pub fn values(&self) -> Vec<SecretValue> {
         self.0.values.lock().all.clone()
     }
 
@@ -162,7 +162,7 @@ impl Secret {
     }
 }
 
-fn value(text: &str) -> Result<Value, Error> {
+fn value(text: &str) -> Result<SecretValue, Error> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     if !(SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&text.len()) {
@@ -171,7 +171,7 @@ fn value(text: &str) -> Result<Value, Error> {
     if !text.bytes().all(|b| (0x20..0x7f).contains(&b)) || text.trim() != text {
         return Err(Error::Ascii);
     }
-    Ok(Value(Arc::new(Zeroizing::new(text.to_owned()))))
+    Ok(SecretValue(Arc::new(Zeroizing::new(text.to_owned()))))
 }
 
 fn stamp(metadata: &Metadata) -> Stamp {

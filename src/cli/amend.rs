@@ -8,16 +8,16 @@ use super::api::{Answer, Api};
 use super::approval::sign;
 use super::argument::{digest, word};
 use super::error::Occupied;
-use super::report::{self, Done, joined};
+use super::report::{self, ReportedAction, joined};
 use super::{BundleError, Cause, Exit, FileError, block_on, fail, say};
-use crate::approval::Word;
-use crate::approval::amendment::{NAMESPACE, Statement};
+use crate::approval::Verdict;
+use crate::approval::amendment::{AmendmentStatement, NAMESPACE};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::operator::api::replies::{Amendment, AmendmentDetail, OrderReply};
 use crate::operator::api::{Route, requests, route};
 use crate::operator::visible;
-use crate::policy::carried::Carried;
+use crate::policy::carried::BundleFiles;
 
 /// Propose a signed bundle: every gate tests it and reports what it would change; it does not take effect yet
 #[derive(Debug, clap::Args)]
@@ -42,23 +42,23 @@ pub struct Propose {
 
 /// List proposals and their outcome
 #[derive(Debug, clap::Args)]
-pub struct Amendments {
+pub struct ListAmendments {
     #[command(subcommand)]
-    command: Seen,
+    command: ProposalView,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Seen {
+enum ProposalView {
     /// List every proposal, its approvers, and whether it is in force
-    List(List),
+    List(AmendmentRows),
     /// Show one proposal with its files
-    Show(Show),
+    Show(ShowAmendment),
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wicketgate policy amendments list --token-file grace.token")]
-struct List {
+struct AmendmentRows {
     #[command(flatten)]
     api: Api,
 }
@@ -67,7 +67,7 @@ struct List {
 #[command(after_help = "Examples:\n  \
     wicketgate policy amendments show sha256:… --token-file grace.token\n  \
     wicketgate policy amendments show sha256:… --out review --token-file grace.token")]
-struct Show {
+struct ShowAmendment {
     /// The bundle's digest (`sha256:…`)
     #[arg(value_parser = digest)]
     bundle: Digest,
@@ -77,7 +77,7 @@ struct Show {
     /// Print only the bytes to sign for `approve` or `refuse`; sign them with `ssh-keygen -Y sign -n
     /// wicketgate-amendment`
     #[arg(long, value_name = "WORD", value_parser = word, conflicts_with = "json")]
-    statement: Option<Word>,
+    statement: Option<Verdict>,
     #[command(flatten)]
     api: Api,
 }
@@ -90,7 +90,7 @@ struct Show {
         The command downloads the files, computes their digest and signs that digest. Your key needs a line with\n\
         `namespaces=\"wicketgate-amendment\"` and `roles=policy_publisher` in the signed list. The author of a\n\
         proposal cannot approve it. Ends with 0 when every gate counted the signature, with 1 when one did not or did not answer.")]
-pub struct Give {
+pub struct SignAmendment {
     /// The bundle's digest (`sha256:…`)
     #[arg(value_parser = digest)]
     bundle: Digest,
@@ -141,7 +141,7 @@ enum Error {
 /// Proposes.
 pub fn propose(args: &Propose) -> Exit {
     ended(async {
-        let read = Carried::read(&args.bundle);
+        let read = BundleFiles::read(&args.bundle);
         let read = read.map_err(BundleError::at(&args.bundle)).map_err(failed)?;
         let files = read.bounded().map_err(failed)?.to_json().to_serde();
         let files = files.as_object().cloned().unwrap_or_default();
@@ -152,17 +152,17 @@ pub fn propose(args: &Propose) -> Exit {
 }
 
 /// Shows.
-pub fn amendments(args: &Amendments) -> Exit {
+pub fn amendments(args: &ListAmendments) -> Exit {
     ended(async {
         match &args.command {
-            Seen::List(args) => all(&args.api).await,
-            Seen::Show(args) => show(args).await,
+            ProposalView::List(args) => all(&args.api).await,
+            ProposalView::Show(args) => show(args).await,
         }
     })
 }
 
 /// Approves or refuses.
-pub fn give(word: Word, args: &Give) -> Exit {
+pub fn give(word: Verdict, args: &SignAmendment) -> Exit {
     ended(async {
         let (Answer { reply, .. }, _) = fetched(&args.api, &args.bundle).await?;
         let statement = statement(&reply, &args.bundle, word)?;
@@ -190,12 +190,15 @@ fn path(bundle: &Digest) -> requests::BundlePath {
 }
 
 /// One proposal, its files held against its digest.
-async fn fetched(api: &Api, bundle: &Digest) -> Result<(Answer<AmendmentDetail>, Carried), Exit> {
+async fn fetched(
+    api: &Api,
+    bundle: &Digest,
+) -> Result<(Answer<AmendmentDetail>, BundleFiles), Exit> {
     let answer = api.ask::<route::AmendmentDetail>(&path(bundle), &()).await?;
     let odd = |why: Cause| fail(Exit::Unverifiable, Error::Files(why));
     let files = answer.reply.files.to_string();
     let files = Json::parse(files.as_bytes(), &Limits::FILE).map_err(|e| odd(e.into()))?;
-    let files = Carried::parse(&files).map_err(|e| odd(e.into()))?;
+    let files = BundleFiles::parse(&files).map_err(|e| odd(e.into()))?;
     let (found, _) = files.described().map_err(|e| odd(e.into()))?;
     if found == *bundle {
         return Ok((answer, files));
@@ -207,16 +210,16 @@ async fn fetched(api: &Api, bundle: &Digest) -> Result<(Answer<AmendmentDetail>,
 fn statement(
     AmendmentDetail { amendment, statement, .. }: &AmendmentDetail,
     bundle: &Digest,
-    verdict: Word,
-) -> Result<Statement, Exit> {
-    let made = Statement::parse(statement.as_bytes()).map_err(failed)?;
+    verdict: Verdict,
+) -> Result<AmendmentStatement, Exit> {
+    let made = AmendmentStatement::parse(statement.as_bytes()).map_err(failed)?;
     let Amendment { base, author, expires, .. } = amendment;
     let shown = (Digest::parse(base), author.as_str(), expires.as_str());
     let signed = (Some(made.base), made.author.as_str(), &*made.expires.to_string());
     if made.bundle != *bundle || shown != signed {
         return Err(fail(Exit::Unverifiable, Error::Statement));
     }
-    Ok(Statement { verdict, ..made })
+    Ok(AmendmentStatement { verdict, ..made })
 }
 
 async fn all(api: &Api) -> Result<Exit, Exit> {
@@ -232,7 +235,7 @@ async fn all(api: &Api) -> Result<Exit, Exit> {
     Ok(Exit::Ok)
 }
 
-async fn show(args: &Show) -> Result<Exit, Exit> {
+async fn show(args: &ShowAmendment) -> Result<Exit, Exit> {
     let (Answer { body, reply }, files) = fetched(&args.api, &args.bundle).await?;
     if let Some(word) = args.statement {
         return Ok(sign::printed(&statement(&reply, &args.bundle, word)?.bytes()));
@@ -272,13 +275,13 @@ fn summary(amendment: &Amendment) {
 }
 
 /// What one gate did, for a person.
-fn gate(origin: &str, done: &Done) {
+fn gate(origin: &str, done: &ReportedAction) {
     if let Some(error) = &done.error {
         say(format!("  {origin}: REFUSED: {} ({})", visible(error), visible(&done.code)));
     } else if done.activated {
         say(format!("  {origin}: {} is in force", visible(&done.bundle)));
     } else if done.counted == Some(true) {
-        let Done { approvals, needed, .. } = done;
+        let ReportedAction { approvals, needed, .. } = done;
         say(format!("  {origin}: counted; {approvals} of {needed} approvals"));
     } else {
         let (changed, agents) = (joined(&done.changed), joined(&done.agents));

@@ -7,14 +7,14 @@ use super::argument::days;
 use super::bucket::BucketArgs;
 use super::ledger::{chains, unreadable};
 use super::progress::Progress;
-use super::reader::{self, Source};
+use super::reader::{self, LedgerSource};
 use super::{Exit, Failure, fail, many, say};
 use crate::crypto::keys::PublicKey;
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::evidence::bucket::Retain;
 use crate::evidence::trust::Trust;
-use crate::ledger::archive::shelf::{Directory, Shelf};
+use crate::ledger::archive::shelf::{ArchiveStore, Directory};
 use crate::ledger::archive::{self, Error, Saved};
 use crate::ledger::store::ChainRow;
 
@@ -25,7 +25,7 @@ use crate::ledger::store::ChainRow;
     wicketgate ledger archive --config wicketgate.yaml --to s3://bucket/ledger --retain 400d")]
 pub struct Archive {
     #[command(flatten)]
-    source: Source,
+    source: LedgerSource,
     /// Write to this directory, each chain below its id; only new tiles are written
     #[arg(long, value_name = "PATH", required_unless_present = "to")]
     out: Option<PathBuf>,
@@ -97,7 +97,7 @@ pub(super) fn trusted(path: Option<&Path>) -> Result<Vec<PublicKey>, Failure> {
 }
 
 /// The archive of one chain, for writing.
-fn shelf(command: &Archive, row: &ChainRow) -> Result<Box<dyn Shelf>, Failure> {
+fn shelf(command: &Archive, row: &ChainRow) -> Result<Box<dyn ArchiveStore>, Failure> {
     if let Some(place) = &command.to {
         let compliance = command.retain_mode == Mode::Compliance;
         let retain = command.retain.map(|term| Retain { term, compliance });

@@ -14,9 +14,9 @@ use super::approval::SignError;
 use super::argument::tool;
 use super::report::joined;
 use super::{Exit, Failure, FileError, JsonArg, fail, many, say, tell};
-use crate::approval::Malformed;
+use crate::approval::MalformedStatement;
 use crate::approval::approvers::Purpose;
-use crate::approval::break_glass::{MINUTES_MAX, NAMESPACE, Statement};
+use crate::approval::break_glass::{BreakGlassStatement, MINUTES_MAX, NAMESPACE};
 use crate::clock::{Clock as _, SystemClock, SystemEntropy, random16};
 use crate::domain::id::ToolName;
 use crate::domain::time::Timestamp;
@@ -35,15 +35,15 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Write a statement that names the agent, the tools, the reason and the end
-    Request(Request),
+    Request(BreakGlassRequest),
     /// Show a statement and sign it with your break-glass key
-    Sign(Sign),
+    Sign(SignBreakGlass),
     /// Send a statement and its signatures: operators are notified, then it takes effect
-    Open(Open),
+    Open(OpenBreakGlass),
     /// End an open statement early
     Close(Close),
     /// List opened statements, who sent them, and which still need a review
-    List(List),
+    List(ListBreakGlass),
     /// Record your review of an opened statement
     Review(Review),
     /// Check and sign the list of break-glass key holders
@@ -55,7 +55,7 @@ enum Command {
         wicketgate control break-glass request --agent refund-agent --tool payments.refund \\\n    \
         --reason \"approvers unreachable, incident 12\" --minutes 30 --out glass.json\n\n\
         A statement replaces approvals only. The policy still decides: a call that it denies does not run.")]
-struct Request {
+struct BreakGlassRequest {
     /// Agent, by the name in its manifest
     #[arg(long, value_name = "NAME")]
     agent: String,
@@ -85,7 +85,7 @@ struct Request {
     wicketgate control break-glass sign glass.json --key ssh-agent:glass_sk.pub --out glass.anna.sig\n  \
     ssh-keygen -Y sign -f ~/.ssh/glass_ed25519 -n wicketgate-break-glass glass.json"
 )]
-struct Sign {
+struct SignBreakGlass {
     /// The statement
     file: PathBuf,
     /// Sign with this break-glass key: a private key file, or `ssh-agent:<public key file>`
@@ -103,7 +103,7 @@ struct Sign {
         wicketgate control break-glass open glass.json --signature bo.sig --signature cy.sig --token-file ada.token\n\n\
         Ends with 0 when every gate opened it, with 1 when one did not or was not reached, with 2 when there was no\n\
         answer. A statement opens once.")]
-struct Open {
+struct OpenBreakGlass {
     /// The statement
     file: PathBuf,
     /// Signature over the statement; repeat it for each signer
@@ -129,7 +129,7 @@ struct Close {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wicketgate control break-glass list --token-file ada.token")]
-struct List {
+struct ListBreakGlass {
     #[command(flatten)]
     api: Api,
 }
@@ -171,13 +171,13 @@ enum Error {
     File(#[from] FileError),
     /// It says too much.
     #[error(transparent)]
-    Bounds(#[from] Malformed),
+    Bounds(#[from] MalformedStatement),
     /// The file does not hold a statement.
     #[error("`{}`: {error}", file.display())]
     Statement {
         file: PathBuf,
         #[source]
-        error: Malformed,
+        error: MalformedStatement,
     },
     /// It could not take effect any more.
     #[error("it ended at {0}: nothing was signed")]
@@ -224,12 +224,12 @@ fn nonce(nonce: &str) -> Result<NoncePath, Exit> {
     Err(fail(Exit::Usage, "a nonce has 32 hex digits: see `wicketgate control break-glass list`"))
 }
 
-fn request(args: &Request) -> Result<(), Error> {
+fn request(args: &BreakGlassRequest) -> Result<(), Error> {
     let mut tools = args.tools.clone();
     tools.sort_by(|a, b| a.as_str().cmp(b.as_str()));
     tools.dedup();
     let now = SystemClock::new().now();
-    let statement = Statement {
+    let statement = BreakGlassStatement {
         tenant: args.tenant.clone(),
         agent: args.agent.clone(),
         tools,
@@ -248,8 +248,9 @@ fn request(args: &Request) -> Result<(), Error> {
 }
 
 /// Everything a statement says.
-fn show(statement: &Statement) {
-    let Statement { tenant, agent, tools, reason, not_before, expires, nonce } = statement;
+fn show(statement: &BreakGlassStatement) {
+    let BreakGlassStatement { tenant, agent, tools, reason, not_before, expires, nonce } =
+        statement;
     let facts = json!({"tenant": tenant, "agent": agent, "reason": reason, "nonce": nonce,
         "tools": tools.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "not_before": not_before.to_string(), "expires": expires.to_string()});
@@ -262,13 +263,13 @@ fn show(statement: &Statement) {
     tell(facts, line);
 }
 
-fn statement(path: &Path) -> Result<Statement, Error> {
+fn statement(path: &Path) -> Result<BreakGlassStatement, Error> {
     let bytes = std::fs::read(path).map_err(FileError::at(path))?;
     let wrong = |error| Error::Statement { file: path.to_owned(), error };
-    Statement::parse(&bytes).map_err(wrong)
+    BreakGlassStatement::parse(&bytes).map_err(wrong)
 }
 
-fn sign(args: &Sign) -> Result<(), Error> {
+fn sign(args: &SignBreakGlass) -> Result<(), Error> {
     let statement = statement(&args.file)?;
     show(&statement);
     let now: Timestamp = SystemClock::new().now();
@@ -293,7 +294,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     made.and_then(|mut file| file.write_all(bytes)).map_err(FileError::at(path))
 }
 
-async fn open(args: &Open) -> Result<Exit, Exit> {
+async fn open(args: &OpenBreakGlass) -> Result<Exit, Exit> {
     let read = |path: &PathBuf| {
         let read = std::fs::read_to_string(path).map_err(FileError::at(path));
         read.map_err(|error| fail(Exit::Invalid, error))
@@ -303,7 +304,7 @@ async fn open(args: &Open) -> Result<Exit, Exit> {
     args.api.order::<route::BreakGlassOpening>(&(), &signed).await
 }
 
-async fn past(args: &List) -> Result<Exit, Exit> {
+async fn past(args: &ListBreakGlass) -> Result<Exit, Exit> {
     let Answer { body, reply } = args.api.ask::<route::BreakGlass>(&(), &()).await?;
     if args.api.json {
         say(body.to_string());

@@ -8,8 +8,8 @@ use super::{Failure, FileError};
 use crate::clock::SystemClock;
 use crate::config::environment;
 use crate::domain::id::ChainId;
-use crate::evidence::bucket::{Access, Bucket, Place, Retain};
-use crate::ledger::archive::shelf::{Directory, Shelf};
+use crate::evidence::bucket::{Access, Bucket, BucketLocation, Retain};
+use crate::ledger::archive::shelf::{ArchiveStore, Directory};
 
 /// How to reach an object store. Credentials are read from `AWS_ACCESS_KEY_ID`,
 /// `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`, so that they are in no process list.
@@ -43,7 +43,7 @@ impl BucketArgs {
     /// # Errors
     /// Usage: what is missing or wrong.
     pub(super) fn open(&self, place: &str, retain: Option<Retain>) -> Result<Bucket, Failure> {
-        let place = Place::parse(place).map_err(Failure::usage)?;
+        let place = BucketLocation::parse(place).map_err(Failure::usage)?;
         let first = |names: &[&str]| names.iter().find_map(|name| set(name));
         let need = |name| set(name).ok_or(Error::Unset(name)).map_err(Failure::usage);
         let ca = self.ca.clone().or_else(|| set("AWS_CA_BUNDLE").map(PathBuf::from));
@@ -67,7 +67,11 @@ impl BucketArgs {
     ///
     /// # Errors
     /// Usage.
-    pub(super) fn of_chain(&self, at: &Path, chain: &ChainId) -> Result<Box<dyn Shelf>, Failure> {
+    pub(super) fn of_chain(
+        &self,
+        at: &Path,
+        chain: &ChainId,
+    ) -> Result<Box<dyn ArchiveStore>, Failure> {
         match remote(at) {
             None => Ok(Box::new(Directory::read(&at.join(chain.to_string())))),
             Some(place) => {
@@ -82,14 +86,20 @@ impl BucketArgs {
     ///
     /// # Errors
     /// Usage, or the store does not say.
-    pub(super) async fn archives(&self, place: &str) -> Result<Vec<Box<dyn Shelf>>, Failure> {
+    pub(super) async fn archives(
+        &self,
+        place: &str,
+    ) -> Result<Vec<Box<dyn ArchiveStore>>, Failure> {
         let bucket = self.open(place, None)?;
         let whole = bucket.get(crate::ledger::archive::CHECKPOINT).await.map_err(unreadable)?;
         if whole.is_some() {
             return Ok(vec![Box::new(bucket)]);
         }
         let below = bucket.chains().await.map_err(unreadable)?;
-        Ok(below.into_iter().map(|place| Box::new(bucket.at(place)) as Box<dyn Shelf>).collect())
+        Ok(below
+            .into_iter()
+            .map(|place| Box::new(bucket.at(place)) as Box<dyn ArchiveStore>)
+            .collect())
     }
 }
 

@@ -7,7 +7,7 @@ use super::bucket::{BucketArgs, remote};
 use super::error::LookupError;
 use super::ledger::unreadable;
 use super::progress::Progress;
-use super::reader::{self, Source};
+use super::reader::{self, LedgerSource};
 use super::{Exit, Failure, FileError, many, note, say};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -15,12 +15,12 @@ use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::evidence::trust::Trust;
 use crate::ledger::archive;
-use crate::ledger::archive::shelf::{Directory, Shelf};
+use crate::ledger::archive::shelf::{ArchiveStore, Directory};
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::announced::Announced;
-use crate::ledger::verify::fleet::{Fleet, Known, Noted, is_fleet};
+use crate::ledger::verify::fleet::{ExternalHeads, FleetHeads, Noted, is_fleet};
 use crate::ledger::verify::kinds::{self, DamageKind, Finding};
-use crate::ledger::verify::{self, Report, Roots};
+use crate::ledger::verify::{self, ChainReport, Roots};
 use crate::record::Entry;
 
 /// `ledger verify`.
@@ -31,7 +31,7 @@ use crate::record::Entry;
     wicketgate ledger verify --tiles archive --trust trust.txt")]
 pub struct Verify {
     #[command(flatten)]
-    source: Source,
+    source: LedgerSource,
     /// Verify archives from their files alone: in this directory, or below this URL of an object store
     /// (`s3://bucket/prefix`)
     #[arg(long, value_name = "DIR|URL", group = "Source")]
@@ -77,7 +77,7 @@ impl Verdict {
         if understood { Exit::Ok } else { Exit::Unverifiable }
     }
 
-    fn of(report: Report, finding: Option<Finding>) -> Self {
+    fn of(report: ChainReport, finding: Option<Finding>) -> Self {
         Self {
             origin: report.chain.origin.clone(),
             chain: Some(report.chain.chain.to_string()),
@@ -149,7 +149,7 @@ async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure
     let reader = reader.as_ref();
     let rows = reader.chains().await.map_err(unreadable)?;
     let roots = announced(reader, &rows, trust).await?;
-    let mut fleet = Fleet::default();
+    let mut fleet = FleetHeads::default();
     let mut done: BTreeMap<String, Verdict> = BTreeMap::new();
     // Fleet logs first: what they say about the others counts only if they are whole.
     for row in rows.iter().filter(|row| is_fleet(row)) {
@@ -200,14 +200,14 @@ async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure
 }
 
 /// The heads of this log that were pinned.
-fn pins(trust: &Trust, origin: &str) -> Known {
+fn pins(trust: &Trust, origin: &str) -> ExternalHeads {
     let of_log = trust.heads.iter().filter(|pin| pin.origin == origin);
     let note = |pin: &crate::evidence::trust::PinnedHead| Noted {
         by: "a pinned head".to_owned(),
         size: pin.size,
         root: pin.root,
     };
-    Known { heads: of_log.map(note).collect(), ..Known::default() }
+    ExternalHeads { heads: of_log.map(note).collect(), ..ExternalHeads::default() }
 }
 
 /// Reads one chain, and tells what was done to it.
@@ -215,7 +215,7 @@ async fn one(
     reader: &dyn LedgerReader,
     row: &ChainRow,
     roots: &Announced,
-    known: &Known,
+    known: &ExternalHeads,
 ) -> Result<Verdict, Failure> {
     let shown = Progress::new(row.origin.as_str());
     let progress = |done: u64| shown.at(done, row.head.size);
@@ -284,13 +284,13 @@ async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdic
     Ok(verdicts)
 }
 
-async fn origin(shelf: &dyn Shelf) -> Result<String, Failure> {
+async fn origin(shelf: &dyn ArchiveStore) -> Result<String, Failure> {
     let note = shelf.get(archive::CHECKPOINT).await.map_err(unreadable)?.unwrap_or_default();
     Ok(String::from_utf8_lossy(&note).lines().next().unwrap_or_default().to_owned())
 }
 
-fn archives(dir: &Path) -> Result<Vec<Box<dyn Shelf>>, Failure> {
-    let open = |dir: &Path| Box::new(Directory::read(dir)) as Box<dyn Shelf>;
+fn archives(dir: &Path) -> Result<Vec<Box<dyn ArchiveStore>>, Failure> {
+    let open = |dir: &Path| Box::new(Directory::read(dir)) as Box<dyn ArchiveStore>;
     if dir.join(archive::CHECKPOINT).is_file() {
         return Ok(vec![open(dir)]);
     }

@@ -17,7 +17,7 @@ use super::{Exit, fail, programs, say_bytes, write_all};
 pub struct Args {
     /// The shell
     #[arg(value_enum)]
-    shell: Known,
+    shell: TestedShell,
     /// Write the scripts of both programs to this directory, instead of standard output
     #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
@@ -25,13 +25,13 @@ pub struct Args {
 
 /// The shells whose scripts are tested.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Known {
+enum TestedShell {
     Bash,
     Zsh,
     Fish,
 }
 
-impl Known {
+impl TestedShell {
     const fn shell(self) -> Shell {
         match self {
             Self::Bash => Shell::Bash,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
-use super::reader::{self, Place};
+use super::reader::{self, LedgerLocation};
 use super::{Exit, completions, doctor, fail_all, keygen, man, note, say};
 use crate::app::lint::configured_approvers;
 use crate::app::named;
@@ -34,7 +34,7 @@ enum Command {
             Ends with 78 if the configuration has an error.")]
     Check {
         #[command(flatten)]
-        file: Named,
+        file: ConfigArgument,
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
@@ -45,7 +45,7 @@ enum Command {
     )]
     Print {
         #[command(flatten)]
-        file: Named,
+        file: ConfigArgument,
     },
     /// Print the JSON Schema of the configuration file.
     #[command(after_help = "Examples:\n  wicketgate config schema > wicketgate.schema.json")]
@@ -58,7 +58,7 @@ enum Command {
 
 /// The configuration, as an option like everywhere else or as an argument.
 #[derive(clap::Args, Debug)]
-struct Named {
+struct ConfigArgument {
     /// Configuration file, instead of --config
     file: Option<PathBuf>,
     /// Configuration file
@@ -73,7 +73,7 @@ struct Named {
     config: PathBuf,
 }
 
-impl Named {
+impl ConfigArgument {
     fn path(&self) -> &Path {
         self.file.as_deref().unwrap_or(&self.config)
     }
@@ -187,9 +187,9 @@ async fn in_force(config: &Config) -> Result<Vec<(String, Marks)>, Uncompared> {
     let (place, slots) = match &config.ledger {
         config::Ledger::Sqlite(sqlite) if !sqlite.path.exists() => return Ok(Vec::new()),
         // Its pool has the name the file gave it, and there is no other but the fleet log's.
-        config::Ledger::Sqlite(sqlite) => (Place::Sqlite(&sqlite.path), None),
+        config::Ledger::Sqlite(sqlite) => (LedgerLocation::Sqlite(&sqlite.path), None),
         config::Ledger::Postgres(postgres) => match &config.hub.reader_url_file {
-            Some(file) => (Place::PostgresUrlFile(file), Some(postgres.slots.as_str())),
+            Some(file) => (LedgerLocation::PostgresUrlFile(file), Some(postgres.slots.as_str())),
             None => {
                 return Err(Uncompared::NoLogin);
             }

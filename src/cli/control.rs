@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::api::{Answer, Api};
 use super::approval::sign::{printed, signature};
-use super::report::{self, Done};
+use super::report::{self, ReportedAction};
 use super::{Exit, Failure, FileError, block_on, break_glass, fail, health, many, say};
 use crate::approval::order;
 use crate::clock::{Clock as _, SystemClock};
@@ -28,9 +28,9 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// List the orders and who sent them
-    List(List),
+    List(ListOrders),
     /// List the gates, their load, and the newest order that each has applied
-    Fleet(Fleet),
+    Fleet(FleetRows),
     /// Let no new call begin; running calls may finish
     Suspend(Switch),
     /// Let no call begin, and stop running calls; only `reinstate` undoes it
@@ -47,7 +47,7 @@ enum Command {
 #[command(after_help = "Examples:\n  \
     wicketgate control list --token-file otto.token\n  \
     wicketgate control list --seq 12 --token-file otto.token")]
-struct List {
+struct ListOrders {
     #[command(flatten)]
     api: Api,
     /// Only orders above this number
@@ -61,7 +61,7 @@ struct List {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wicketgate control fleet --token-file otto.token")]
-struct Fleet {
+struct FleetRows {
     #[command(flatten)]
     api: Api,
 }
@@ -191,7 +191,7 @@ async fn reinstate(args: &Reinstate) -> Result<Exit, Exit> {
 }
 
 /// The statement that takes back what is asked for, after the newest order there is.
-async fn to_sign(args: &Reinstate) -> Result<order::Statement, Exit> {
+async fn to_sign(args: &Reinstate) -> Result<order::OrderStatement, Exit> {
     let wrong = |error: Error| fail(Exit::Usage, error);
     let target = args.target.as_deref().unwrap_or_default();
     if Target::parse(target, &args.name).is_none() {
@@ -204,9 +204,9 @@ async fn to_sign(args: &Reinstate) -> Result<order::Statement, Exit> {
     let expires = expires.transpose()?;
     let head = args.api.newest::<route::NewestOrder>().await;
     let (tenant, previous) = head.map_err(Failure::print)?;
-    Ok(order::Statement {
+    Ok(order::OrderStatement {
         tenant,
-        order: order::Word::Reinstate,
+        order: order::OrderKind::Reinstate,
         target: target.to_owned(),
         name: args.name.clone(),
         role: None,
@@ -246,7 +246,7 @@ pub(super) fn print_order(OrderReply { recorded, outcome }: &OrderReply) {
 
 /// Says so if no gate knows the name that an order is about.
 fn print_unknown(gates: &[GateReport]) {
-    let reports: Vec<Done> = gates.iter().filter_map(Done::of).collect();
+    let reports: Vec<ReportedAction> = gates.iter().filter_map(ReportedAction::of).collect();
     let unknown = reports.iter().filter(|done| done.known == Some(false)).count();
     if gates.is_empty() || unknown < gates.len() {
         return;
@@ -261,7 +261,7 @@ fn print_unknown(gates: &[GateReport]) {
     say(format!("NO GATE KNOWS THIS NAME{near} The order stays in force."));
 }
 
-fn print_gate(origin: &str, done: &Done) {
+fn print_gate(origin: &str, done: &ReportedAction) {
     let why = done.why();
     if let Some(error) = &done.error {
         say(format!("  {origin}: NOT APPLIED: {}", visible(error)));
@@ -289,7 +289,7 @@ fn print_gate(origin: &str, done: &Done) {
         say(format!("  {origin}: {what}{state}"));
         return;
     }
-    let Done { stopped_count, stopped, runs_sealed, left, .. } = done;
+    let ReportedAction { stopped_count, stopped, runs_sealed, left, .. } = done;
     let (calls, runs) = (many(stopped_count, "call"), many(runs_sealed, "run"));
     say(format!("  {origin}: {calls} stopped, {runs} ended, {left} left running"));
     for report::Stopped { run, call, how } in stopped {
@@ -298,7 +298,7 @@ fn print_gate(origin: &str, done: &Done) {
     }
 }
 
-async fn orders(args: &List) -> Result<Exit, Exit> {
+async fn orders(args: &ListOrders) -> Result<Exit, Exit> {
     if let Some(seq) = args.seq {
         let path = requests::OrderPath { seq };
         let Answer { body, reply } = args.api.ask::<route::OrderDetail>(&path, &()).await?;
@@ -354,7 +354,7 @@ fn line(order: &OrderRow) {
     say(visible(line.trim_end()));
 }
 
-async fn fleet(args: &Fleet) -> Result<Exit, Exit> {
+async fn fleet(args: &FleetRows) -> Result<Exit, Exit> {
     let Answer { body, reply } = args.api.ask::<route::Fleet>(&(), &()).await?;
     if args.api.json {
         say(body.to_string());

@@ -6,7 +6,7 @@ use super::api::remote::{self, RemoteArgs};
 use super::argument::{ArgumentError, time};
 use super::payload::Disclosure;
 use super::progress::Progress;
-use super::reader::{self, ConfigError, Source};
+use super::reader::{self, ConfigError, LedgerSource};
 use super::recorder::{FleetArgs, Recording};
 use super::{Exit, Failure, many, say, wait};
 use crate::clock::SystemClock;
@@ -20,7 +20,7 @@ use crate::evidence::artifacts::Artifacts;
 pub(super) use crate::evidence::command::run_id;
 use crate::evidence::command::{self, End};
 use crate::evidence::contents;
-use crate::evidence::export::{self, Exported, Later, Order};
+use crate::evidence::export::{self, DeferredFleetLog, ExportOrder, ExportedBundle};
 use crate::evidence::query::{Filter, Query, verdict_of};
 use crate::evidence::scope::Span;
 use crate::operator::api::requests;
@@ -60,11 +60,11 @@ enum Command {
 )]
 struct Export {
     #[command(flatten)]
-    source: Source,
+    source: LedgerSource,
     #[command(flatten)]
     remote: RemoteArgs,
     #[command(flatten)]
-    asked: Asked,
+    asked: ExportSubject,
     #[command(flatten)]
     narrowed: Narrowed,
     /// Write to this directory, which must be empty or not exist, or to a file that ends in `.zip`
@@ -83,7 +83,7 @@ struct Export {
     /// Only entries since this time (`2026-11-20T00:00:00Z`), with --population
     // Scripts may give a size here: it means `--extends`.
     #[arg(long, value_name = "TIME")]
-    since: Vec<Since>,
+    since: Vec<SizeOrTime>,
     /// Disclose the payloads, too; an export of one run always does
     #[arg(long)]
     payloads: bool,
@@ -102,7 +102,7 @@ struct Export {
 /// What is asked for: exactly one of these.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct Asked {
+struct ExportSubject {
     /// Run to export
     #[arg(long, value_name = "ID", value_parser = run_id)]
     run: Option<RunId>,
@@ -159,12 +159,12 @@ const SEQ_MAX: Seq = (1 << 53) - 1;
 
 /// A size that somebody pinned, or the time at which a population begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Since {
+enum SizeOrTime {
     Size(Seq),
     Time(Timestamp),
 }
 
-impl std::str::FromStr for Since {
+impl std::str::FromStr for SizeOrTime {
     type Err = ArgumentError;
 
     fn from_str(text: &str) -> Result<Self, ArgumentError> {
@@ -201,8 +201,8 @@ impl Export {
     /// The question, as far as the command line says it.
     fn query(&self) -> Result<Query, Error> {
         let times = self.since.iter().filter_map(|since| match since {
-            Since::Time(time) => Some(*time),
-            Since::Size(_) => None,
+            SizeOrTime::Time(time) => Some(*time),
+            SizeOrTime::Size(_) => None,
         });
         let times: Vec<Timestamp> = times.collect();
         match (&self.asked.run, &self.asked.range, times.as_slice()) {
@@ -238,8 +238,8 @@ impl Export {
 
     fn pinned(&self) -> Vec<Seq> {
         let sizes = self.since.iter().filter_map(|since| match since {
-            Since::Size(size) => Some(*size),
-            Since::Time(_) => None,
+            SizeOrTime::Size(size) => Some(*size),
+            SizeOrTime::Time(_) => None,
         });
         self.extends.iter().copied().chain(sizes).collect()
     }
@@ -266,7 +266,7 @@ async fn written(command: &Export) -> Result<Exit, Failure> {
     remote::export(&api, &asked, &command.out, command.json).await
 }
 
-async fn write(command: &Export, query: Query) -> Result<Exported, Failure> {
+async fn write(command: &Export, query: Query) -> Result<ExportedBundle, Failure> {
     let (key, artifacts) = command.means().map_err(Failure::usage)?;
     // Tens of megabytes to be hashed, while the ledger is opened.
     let program = tokio::task::spawn_blocking(export::program);
@@ -276,14 +276,14 @@ async fn write(command: &Export, query: Query) -> Result<Exported, Failure> {
         Recording::prepare(&command.source, &command.fleet).await.map_err(Failure::usage)?;
     let reader = reader::open_reader(&command.source).await.map_err(Failure::unverifiable)?;
     let tenant = recording.tenant.clone();
-    let recorder = Later::of(recording.parts());
+    let recorder = DeferredFleetLog::of(recording.parts());
     let whole_run = matches!(query, Query::Run(_));
     // A name would be personal data in a log that nobody can erase from.
     let uid = || format!("uid:{}", rustix::process::getuid().as_raw());
     let requester = command.requester.clone().unwrap_or_else(uid);
     let redactions = command.disclosure.redactions()?;
     let vault = command.disclosure.vault(&command.source)?;
-    let order = Order {
+    let order = ExportOrder {
         reader: reader.as_ref(),
         tenant: &tenant,
         query: &query,
@@ -322,7 +322,7 @@ async fn write(command: &Export, query: Query) -> Result<Exported, Failure> {
     })
 }
 
-fn print_exported(exported: &Exported, json: bool) {
+fn print_exported(exported: &ExportedBundle, json: bool) {
     let missing = || exported.missing.iter().map(|digest| Json::from(digest.prefixed()));
     let whole = exported.sealed == exported.runs;
     if json {

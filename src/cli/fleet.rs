@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::reader::{self, Source};
+use super::reader::{self, LedgerSource};
 use super::{Exit, Failure, fail, note, say};
-use crate::app::fleet::{self, Keys};
+use crate::app::fleet::{self, FleetKeys};
 use crate::config::Config;
 use crate::domain::canonical;
 use crate::domain::json::Json;
-use crate::ledger::fleet::anchor::{Done, Error, Outside, Round};
+use crate::ledger::fleet::anchor::{AnchorRound, Error, Outside, Round};
 use crate::ledger::store::LedgerReader;
 
 /// Record the heads of all chains in the fleet log, and have its head witnessed.
@@ -45,10 +45,13 @@ pub(super) fn load(path: &Path) -> Result<Config, Failure> {
 /// Runs it.
 pub(super) async fn anchor(command: &Anchor) -> Result<Exit, Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(Failure::config)?;
+    let keys = FleetKeys::of(&config).map_err(Failure::config)?;
     let outside = fleet::outside(&config).map_err(Failure::config)?;
-    let source =
-        Source { config: Some(command.config.clone()), sqlite: None, postgres_url_file: None };
+    let source = LedgerSource {
+        config: Some(command.config.clone()),
+        sqlite: None,
+        postgres_url_file: None,
+    };
     let reader = reader::open_reader(&source).await;
     let reader = reader.map_err(Failure::unverifiable)?;
     let Some(seconds) = command.every else {
@@ -77,7 +80,7 @@ pub(super) async fn anchor(command: &Anchor) -> Result<Exit, Failure> {
 /// One round, and what it says.
 async fn once(
     config: &Config,
-    keys: &Keys,
+    keys: &FleetKeys,
     outside: &Outside,
     reader: &dyn LedgerReader,
     json: bool,
@@ -114,10 +117,10 @@ struct NotAnchored {
 /// One round.
 pub(super) async fn round(
     config: &Config,
-    keys: &Keys,
+    keys: &FleetKeys,
     outside: &Outside,
     reader: &dyn LedgerReader,
-) -> Result<Done, Failure> {
+) -> Result<AnchorRound, Failure> {
     let tenant = fleet::tenant(config);
     let (config, keys) = (config.clone(), keys.clone());
     let round = Round {
@@ -135,7 +138,7 @@ pub(super) async fn round(
     })
 }
 
-fn print(done: &Done) {
+fn print(done: &AnchorRound) {
     for origin in &done.enrolled {
         say(format!("enrolled {origin}"));
     }
@@ -156,7 +159,7 @@ fn print(done: &Done) {
     say(format!("{new}{origin} {size} {root}{seen}"));
 }
 
-fn told(done: &Done) -> Json {
+fn told(done: &AnchorRound) -> Json {
     let texts = |all: &[String]| {
         Json::from(all.iter().map(|text| Json::from(text.as_str())).collect::<Vec<_>>())
     };

@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 
 use serde_json::json;
 
-use super::mcp::exchange::{Ask, Fault, Gate, messages};
+use super::mcp::exchange::{Fault, GateAddress, OutgoingRequest, messages};
 use super::{Cause, Exit, FileError, JsonArg, fail, note, tell};
 use crate::operator::visible;
 use crate::witness::Remote;
@@ -129,9 +129,9 @@ async fn on_socket(socket: &Path, path: &str) -> Result<Exit, Error> {
     let silent = |cause: Cause| Error::Silent { place: place.clone(), cause };
     let (method, body) = (Method::GET, Bytes::new());
     let headers = [(ACCEPT, HeaderValue::from_static("text/plain"))].into_iter().collect();
-    let ask = Ask { method, path: path.to_owned(), headers, body };
+    let ask = OutgoingRequest { method, path: path.to_owned(), headers, body };
     let answer =
-        Gate { socket: socket.to_owned() }.send(ask).await.map_err(|fault| match fault {
+        GateAddress { socket: socket.to_owned() }.send(ask).await.map_err(|fault| match fault {
             // The place is named already.
             Fault::Unreachable { source, .. } => silent(source.into()),
             broken @ Fault::Broken(_) => silent(broken.into()),

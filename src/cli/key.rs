@@ -7,13 +7,13 @@ use serde_json::json;
 
 use super::fleet::load;
 use super::{Cause, Exit, Failure, JsonArg, tell, write_new};
-use crate::app::fleet::{self, Keys};
+use crate::app::fleet::{self, FleetKeys};
 use crate::clock::SystemEntropy;
 use crate::config::{self, Config};
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::note::vkey;
 use crate::crypto::signer::{self, Signer, agent_key};
-use crate::ledger::fleet::Fleet;
+use crate::ledger::fleet::OpenFleetLog;
 use crate::record::fleet::{KeyRevoked, KeyRotated, KeyUse};
 use crate::record::{Base64, Draft, Text};
 
@@ -26,14 +26,14 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    Show(Show),
+    Show(ShowKeys),
     Rotate(Rotate),
     Revoke(Revoke),
 }
 
 /// Print the fleet and enrolment keys as lines for a trust file.
 #[derive(Debug, clap::Args)]
-struct Show {
+struct ShowKeys {
     /// Configuration file
     #[arg(short, long, value_name = "FILE", env = "WICKETGATE_CONFIG", hide_env_values = true)]
     config: PathBuf,
@@ -131,9 +131,9 @@ fn system(why: impl Into<Cause>) -> Failure {
     Failure::unverifiable(why)
 }
 
-fn show(command: &Show) -> Result<(), Failure> {
+fn show(command: &ShowKeys) -> Result<(), Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(Failure::config)?;
+    let keys = FleetKeys::of(&config).map_err(Failure::config)?;
     let origin = crate::ledger::fleet::origin(&fleet::tenant(&config));
     for key in std::iter::once(&keys.key).chain(&keys.previous) {
         let line = format!("fleet-key {}", vkey(&origin, &key.public()));
@@ -146,7 +146,7 @@ fn show(command: &Show) -> Result<(), Failure> {
 
 async fn rotate(command: &Rotate) -> Result<(), Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(Failure::config)?;
+    let keys = FleetKeys::of(&config).map_err(Failure::config)?;
     let old = match (command.purpose, &command.old) {
         (Purpose::Fleet, None) => keys.key.public(),
         (Purpose::Enrolment, None) => keys.enrolment.public(),
@@ -174,9 +174,9 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
     match command.purpose {
         Purpose::Fleet => {
             // A head that both signed is on the books before anybody has to know the new key.
-            let both = Keys { key: new, previous: Some(Arc::clone(&keys.key)), ..keys };
+            let both = FleetKeys { key: new, previous: Some(Arc::clone(&keys.key)), ..keys };
             let parts = fleet::parts(&config, &both).await.map_err(system)?;
-            let log = Fleet::open(parts).await.map_err(system)?;
+            let log = OpenFleetLog::open(parts).await.map_err(system)?;
             log.close().await.map_err(system)?;
             let before = config.fleet.key.as_deref().unwrap_or(Path::new("")).display();
             let signed =
@@ -207,7 +207,7 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
 
 async fn revoke(command: &Revoke) -> Result<(), Failure> {
     let config = load(&command.config)?;
-    let keys = Keys::of(&config).map_err(Failure::config)?;
+    let keys = FleetKeys::of(&config).map_err(Failure::config)?;
     let key = public(&command.key)?;
     let revoked = KeyRevoked {
         good_size: command.good_size.map(Into::into),
@@ -227,9 +227,9 @@ async fn revoke(command: &Revoke) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn record(config: &Config, keys: &Keys, draft: Draft) -> Result<(), Failure> {
+async fn record(config: &Config, keys: &FleetKeys, draft: Draft) -> Result<(), Failure> {
     let parts = fleet::parts(config, keys).await.map_err(system)?;
-    let log = Fleet::open(parts).await.map_err(Failure::invalid)?;
+    let log = OpenFleetLog::open(parts).await.map_err(Failure::invalid)?;
     let recorded = log.record(draft).await;
     let closed = log.close().await;
     recorded.map_err(system)?;

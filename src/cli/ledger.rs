@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::argument::login;
 use super::error::LookupError;
 use super::progress::Progress;
-use super::reader::{self, Source};
+use super::reader::{self, LedgerSource};
 use super::{
     Cause, Exit, Failure, JsonArg, archive, check, key, many, payload, prune, say, size, tell,
     wait, witness,
@@ -62,7 +62,7 @@ enum Command {
     wicketgate ledger tail --sqlite state/ledger.sqlite --number 100 --json")]
 struct Tail {
     #[command(flatten)]
-    source: Source,
+    source: LedgerSource,
     /// How many entries of each chain
     #[arg(short, long, value_name = "N", default_value_t = 10)]
     number: u32,
@@ -80,7 +80,7 @@ struct Tail {
     wicketgate ledger head --config wicketgate.yaml >> trust.txt")]
 struct Head {
     #[command(flatten)]
-    source: Source,
+    source: LedgerSource,
     /// Print one JSON object per chain, with the signed note
     #[arg(long)]
     json: bool,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::argument::ArgumentError;
 use super::error::LookupError;
-use super::reader::{self, Source};
+use super::reader::{self, LedgerSource};
 use super::{Exit, Failure, block_on, many, note, say};
 use crate::clock::{Clock as _, SystemClock};
 use crate::domain::canonical;
@@ -28,13 +28,13 @@ const EXAMPLES: usize = 3;
     wicketgate policy observed --config wicketgate.yaml --since 7d")]
 pub struct Args {
     #[command(flatten)]
-    source: Source,
+    source: LedgerSource,
     /// Run to look at; if omitted, every run
     #[arg(long, value_name = "ID", value_parser = super::evidence::run_id)]
     run: Option<RunId>,
     /// Only decisions since this time (`2026-11-20T00:00:00Z`), or of the last `90m`, `24h` or `7d`
     #[arg(long, value_name = "TIME", value_parser = since)]
-    since: Option<Since>,
+    since: Option<StartingPoint>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -42,12 +42,12 @@ pub struct Args {
 
 /// From when on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Since {
+pub(super) enum StartingPoint {
     At(Timestamp),
     Ago(std::time::Duration),
 }
 
-impl Since {
+impl StartingPoint {
     pub(super) fn instant(self, now: Timestamp) -> Timestamp {
         match self {
             Self::At(at) => at,
@@ -60,9 +60,9 @@ impl Since {
 }
 
 /// Reads a time or a duration.
-pub(super) fn since(text: &str) -> Result<Since, ArgumentError> {
+pub(super) fn since(text: &str) -> Result<StartingPoint, ArgumentError> {
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
-        return Ok(Since::At(Timestamp::from_millis(at.as_millisecond())));
+        return Ok(StartingPoint::At(Timestamp::from_millis(at.as_millisecond())));
     }
     let unit = text.chars().last().ok_or(ArgumentError::Since)?;
     let number = text.strip_suffix(unit).and_then(|number| number.parse::<u64>().ok());
@@ -73,12 +73,12 @@ pub(super) fn since(text: &str) -> Result<Since, ArgumentError> {
         'd' => 86_400,
         _ => return Err(ArgumentError::Since),
     };
-    Ok(Since::Ago(std::time::Duration::from_secs(number.saturating_mul(seconds))))
+    Ok(StartingPoint::Ago(std::time::Duration::from_secs(number.saturating_mul(seconds))))
 }
 
 /// What one rule has against the calls of one tool.
 #[derive(Debug)]
-struct Found {
+struct RuleFindings {
     message: String,
     count: u64,
     first: Timestamp,
@@ -91,17 +91,17 @@ type Key = (String, String, &'static str);
 
 /// What was found in the ledger.
 #[derive(Default, Debug)]
-struct Report {
+struct ObservationReport {
     decided: u64,
     denied: u64,
     held: u64,
     /// Denials that were enforced.
     refused: u64,
-    rules: BTreeMap<Key, Found>,
+    rules: BTreeMap<Key, RuleFindings>,
     unread: u64,
 }
 
-impl Report {
+impl ObservationReport {
     fn take(&mut self, row: &EntryRow, wanted: &dyn Fn(&Entry) -> bool) {
         let Ok(entry) = Entry::parse(&row.body) else {
             self.unread = self.unread.saturating_add(1);
@@ -132,7 +132,7 @@ impl Report {
 
     fn count(&mut self, entry: &Entry, reason: &Reason) {
         let key = (reason.rule.to_string(), tool(&entry.draft), verdict(&entry.draft));
-        let found = self.rules.entry(key).or_insert_with(|| Found {
+        let found = self.rules.entry(key).or_insert_with(|| RuleFindings {
             message: reason.message.to_string(),
             count: 0,
             first: entry.ts,
@@ -149,7 +149,7 @@ impl Report {
     }
 
     /// Most frequent first.
-    fn sorted(&self) -> Vec<(&Key, &Found)> {
+    fn sorted(&self) -> Vec<(&Key, &RuleFindings)> {
         let mut rules: Vec<_> = self.rules.iter().collect();
         rules.sort_by_key(|(key, found)| (std::cmp::Reverse(found.count), *key));
         rules
@@ -180,7 +180,7 @@ impl Report {
     }
 
     fn to_json(&self) -> Json {
-        let rule = |((rule, tool, verdict), found): (&Key, &Found)| {
+        let rule = |((rule, tool, verdict), found): (&Key, &RuleFindings)| {
             let example = |(run, call): &(RunId, String)| {
                 Json::object([
                     ("run", Json::from(run.to_string())),
@@ -218,7 +218,7 @@ impl Report {
             many(decided, "call")
         ));
         for ((rule, tool, verdict), found) in self.sorted() {
-            let Found { message, count, first, last, examples } = found;
+            let RuleFindings { message, count, first, last, examples } = found;
             say(format!("\n{count:>6}  {verdict}  {tool}\n        {rule}: {}", plain(message)));
             let calls: Vec<&str> = examples.iter().map(|(_, call)| call.as_str()).collect();
             let more = if *count > calls.len() as u64 { ", …" } else { "" };
@@ -266,21 +266,22 @@ pub fn run(args: &Args) -> Exit {
 /// # Errors
 /// The ledger cannot be read.
 pub(super) async fn line(ledger: &std::path::Path, from: Timestamp) -> Result<String, Failure> {
-    let source = Source { config: None, sqlite: Some(ledger.to_owned()), postgres_url_file: None };
+    let source =
+        LedgerSource { config: None, sqlite: Some(ledger.to_owned()), postgres_url_file: None };
     let reader = reader::open_reader(&source).await.map_err(Failure::unverifiable)?;
-    let mut report = Report::default();
+    let mut report = ObservationReport::default();
     let wanted = |entry: &Entry| entry.ts >= from;
     let read = every_entry(reader.as_ref(), |row| report.take(row, &wanted)).await;
     read.map_err(Failure::unverifiable)?;
     Ok(report.line())
 }
 
-async fn read(args: &Args) -> Result<Report, Failure> {
+async fn read(args: &Args) -> Result<ObservationReport, Failure> {
     let opened = reader::open_reader(&args.source).await;
     let reader = opened.map_err(Failure::unverifiable)?;
     let from = args.since.map(|since| since.instant(SystemClock::new().now()));
     let wanted = |entry: &Entry| from.is_none_or(|from| entry.ts >= from);
-    let mut report = Report::default();
+    let mut report = ObservationReport::default();
     if let Some(run) = &args.run {
         let found = reader.find_run(run).await.map_err(Failure::unverifiable)?;
         let chain = found.ok_or_else(|| Failure::usage(LookupError::Run(*run)))?;

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::output::{is_json, note};
 use crate::clock::{Clock as _, SystemClock};
-use crate::evidence::progress::Line;
+use crate::evidence::progress::ProgressLine;
 
 /// Between two drawings on a terminal.
 const DRAW: Duration = Duration::from_millis(200);
@@ -22,14 +22,14 @@ pub struct Progress {
     on_terminal: bool,
     clock: SystemClock,
     /// The line of a terminal, and when it or a line elsewhere was printed last.
-    shown: Mutex<(Line, Option<Duration>)>,
+    shown: Mutex<(ProgressLine, Option<Duration>)>,
 }
 
 impl Progress {
     /// For work that this names: "verifying", say.
     pub fn new(what: impl Into<String>) -> Self {
         let on_terminal = std::io::stderr().is_terminal();
-        let shown = Mutex::new((Line::new(is_json()), None));
+        let shown = Mutex::new((ProgressLine::new(is_json()), None));
         Self { what: what.into(), on_terminal, clock: SystemClock::new(), shown }
     }
 

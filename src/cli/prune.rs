@@ -10,7 +10,7 @@ use super::bucket::BucketArgs;
 use super::error::LookupError;
 use super::ledger::{chains, unreadable};
 use super::progress::Progress;
-use super::reader::{self, Place, Source};
+use super::reader::{self, LedgerLocation, LedgerSource};
 use super::recorder::{FleetArgs, Recording};
 use super::{Exit, Failure, JsonArg, argument, many, note, tell};
 use crate::clock::{Clock as _, SystemClock};
@@ -20,8 +20,8 @@ use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
 use crate::ledger::archive;
 use crate::ledger::postgres::PostgresPruner;
-use crate::ledger::pruning::{self, Asked, Plan};
-use crate::ledger::sqlite::Sqlite;
+use crate::ledger::pruning::{self, PrunePlan, PruneRequest};
+use crate::ledger::sqlite::SqliteStore;
 use crate::ledger::store::{ChainRow, LedgerReader, Pruner, Pruning};
 
 /// Headers are kept this long at least.
@@ -34,7 +34,7 @@ const FLOOR_DAYS: u32 = 183;
     --before 2026-01-31 --archive archive --by ops@example.com --dry-run")]
 pub struct Prune {
     #[command(flatten)]
-    source: Source,
+    source: LedgerSource,
     /// Chain to prune, by its origin
     #[arg(long, value_name = "ORIGIN")]
     chain: String,
@@ -83,7 +83,7 @@ pub(super) async fn run(command: &Prune) -> Result<Exit, Failure> {
         rows.first().ok_or_else(|| Failure::usage(LookupError::Chain(command.chain.clone())))?;
     let keep = i64::from(command.keep_days).saturating_mul(86_400_000);
     let youngest = Timestamp::from_millis(SystemClock::new().now().millis().saturating_sub(keep));
-    let asked = Asked { below: command.below, before: command.before, youngest };
+    let asked = PruneRequest { below: command.below, before: command.before, youngest };
     let plan = pruning::plan(reader, row, &asked).await.map_err(refused)?;
     let shelf = command.bucket.of_chain(&command.archive, &row.chain)?;
     let trusted = trusted(command.trust.as_deref())?;
@@ -143,7 +143,7 @@ struct ArchiveError(archive::Error);
 async fn record(
     command: &Prune,
     (reader, row): (&dyn LedgerReader, &ChainRow),
-    plan: &Plan,
+    plan: &PrunePlan,
     root: Digest,
 ) -> Result<Pruning, Failure> {
     let mut pruning =
@@ -176,18 +176,18 @@ async fn record(
 /// Whoever may drop rows of this ledger.
 async fn pruner(command: &Prune) -> Result<Arc<dyn Pruner>, Failure> {
     let sqlite = match command.source.place() {
-        Some(Place::Sqlite(path)) => Some(path.to_owned()),
-        Some(Place::Config(path)) => {
+        Some(LedgerLocation::Sqlite(path)) => Some(path.to_owned()),
+        Some(LedgerLocation::Config(path)) => {
             let config = reader::configuration(path).map_err(Failure::usage)?;
             match config.ledger {
                 config::Ledger::Sqlite(ledger) => Some(ledger.path),
                 config::Ledger::Postgres(_) => None,
             }
         }
-        Some(Place::PostgresUrlFile(_)) | None => None,
+        Some(LedgerLocation::PostgresUrlFile(_)) | None => None,
     };
     if let Some(path) = sqlite {
-        return Ok(Arc::new(Later(path)));
+        return Ok(Arc::new(DeferredFile(path)));
     }
     let file = command.eraser_url_file.as_ref();
     let no_login = || Failure::usage("Postgres: name a login that may prune (`--eraser-url-file`)");
@@ -197,12 +197,12 @@ async fn pruner(command: &Prune) -> Result<Arc<dyn Pruner>, Failure> {
 }
 
 /// A SQLite file, opened once the fleet log, whose lock it shares, has been closed again.
-struct Later(PathBuf);
+struct DeferredFile(PathBuf);
 
 #[async_trait::async_trait]
-impl Pruner for Later {
+impl Pruner for DeferredFile {
     async fn prune(&self, pruning: &Pruning) -> Result<u64, crate::ledger::store::StoreError> {
-        let store = Sqlite::open_fleet(&self.0).await?;
+        let store = SqliteStore::open_fleet(&self.0).await?;
         let dropped = store.prune(pruning).await;
         store.close().await?;
         dropped

@@ -12,7 +12,7 @@ use crate::ledger::store::{LedgerReader, StoreError};
 /// Exactly one of these says where the ledger is.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-pub struct Source {
+pub struct LedgerSource {
     /// Configuration file that names the ledger; Postgres is read with `hub.reader_url_file` if that is set
     /// [env: WICKETGATE_CONFIG]
     #[arg(short, long, value_name = "FILE")]
@@ -27,7 +27,7 @@ pub struct Source {
 
 /// One place a ledger can be in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place<'a> {
+pub enum LedgerLocation<'a> {
     /// What the configuration says.
     Config(&'a Path),
     /// A SQLite file.
@@ -36,13 +36,13 @@ pub enum Place<'a> {
     PostgresUrlFile(&'a Path),
 }
 
-impl Source {
+impl LedgerSource {
     /// The place that was named; the command line holds exactly one.
     #[must_use]
-    pub fn place(&self) -> Option<Place<'_>> {
-        let config = self.config.as_deref().map(Place::Config);
-        let sqlite = self.sqlite.as_deref().map(Place::Sqlite);
-        let postgres = self.postgres_url_file.as_deref().map(Place::PostgresUrlFile);
+    pub fn place(&self) -> Option<LedgerLocation<'_>> {
+        let config = self.config.as_deref().map(LedgerLocation::Config);
+        let sqlite = self.sqlite.as_deref().map(LedgerLocation::Sqlite);
+        let postgres = self.postgres_url_file.as_deref().map(LedgerLocation::PostgresUrlFile);
         config.or(sqlite).or(postgres)
     }
 }
@@ -113,7 +113,7 @@ fn lines(problems: &[Problem]) -> String {
 ///
 /// # Errors
 /// It cannot be opened.
-pub async fn open_reader(source: &Source) -> Result<Arc<dyn LedgerReader>, Error> {
+pub async fn open_reader(source: &LedgerSource) -> Result<Arc<dyn LedgerReader>, Error> {
     open_place(source.place().ok_or(Error::Nowhere)?).await
 }
 
@@ -121,11 +121,11 @@ pub async fn open_reader(source: &Source) -> Result<Arc<dyn LedgerReader>, Error
 ///
 /// # Errors
 /// It cannot be opened.
-pub async fn open_place(place: Place<'_>) -> Result<Arc<dyn LedgerReader>, Error> {
+pub async fn open_place(place: LedgerLocation<'_>) -> Result<Arc<dyn LedgerReader>, Error> {
     match place {
-        Place::Sqlite(path) => sqlite(path).await,
-        Place::PostgresUrlFile(path) => postgres(path, &url(path)?).await,
-        Place::Config(path) => {
+        LedgerLocation::Sqlite(path) => sqlite(path).await,
+        LedgerLocation::PostgresUrlFile(path) => postgres(path, &url(path)?).await,
+        LedgerLocation::Config(path) => {
             let config = configuration(path)?;
             match &config.ledger {
                 config::Ledger::Sqlite(ledger) => sqlite(&ledger.path).await,

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::reader::{self, ConfigError, Place, Source};
+use super::reader::{self, ConfigError, LedgerLocation, LedgerSource};
 use super::{Cause, FileError};
-use crate::app::fleet::{self, Keys};
+use crate::app::fleet::{self, FleetKeys};
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::config::{self, Config};
 use crate::crypto::signer::{self, Signer};
-use crate::ledger::fleet::{Fleet, FleetParts, OpenError};
-use crate::ledger::postgres::{self, Postgres};
+use crate::ledger::fleet::{FleetParts, OpenError, OpenFleetLog};
+use crate::ledger::postgres::{self, PostgresStore};
 use crate::ledger::spool::{HeadFile, Journal, NoJournal};
-use crate::ledger::sqlite::Sqlite;
+use crate::ledger::sqlite::SqliteStore;
 use crate::ledger::store::{LedgerStore, StoreError};
 
 /// With what the fleet log is written, where the configuration does not say it.
@@ -68,18 +68,18 @@ impl Recording {
     ///
     /// # Errors
     /// A key is not named or cannot be read, or the ledger cannot be opened for writing.
-    pub async fn prepare(source: &Source, args: &FleetArgs) -> Result<Self, Error> {
+    pub async fn prepare(source: &LedgerSource, args: &FleetArgs) -> Result<Self, Error> {
         let mut parts = match source.place().ok_or(reader::Error::Nowhere)? {
-            Place::Config(path) => of_config(&reader::configuration(path)?, args).await?,
-            Place::Sqlite(path) => {
+            LedgerLocation::Config(path) => of_config(&reader::configuration(path)?, args).await?,
+            LedgerLocation::Sqlite(path) => {
                 let journal = fleet::sqlite_head_file(path);
                 let head = HeadFile::open(&journal).map_err(FileError::at(&journal))?;
-                plain(Arc::new(Sqlite::open_fleet(path).await?), args, Box::new(head))?
+                plain(Arc::new(SqliteStore::open_fleet(path).await?), args, Box::new(head))?
             }
-            Place::PostgresUrlFile(path) => {
+            LedgerLocation::PostgresUrlFile(path) => {
                 let url = reader::url(path)?;
                 // No state directory is named, so nothing is remembered of the log here.
-                let store = Postgres::lazy(&url, postgres::Options::default())?;
+                let store = PostgresStore::lazy(&url, postgres::Options::default())?;
                 plain(Arc::new(store), args, Box::new(NoJournal))?
             }
         };
@@ -100,8 +100,8 @@ impl Recording {
     /// # Errors
     /// It cannot be written, somebody else has been recording in it for half a minute, or it is not what
     /// was seen.
-    pub async fn open(self) -> Result<Fleet, OpenError> {
-        Fleet::open(self.parts).await
+    pub async fn open(self) -> Result<OpenFleetLog, OpenError> {
+        OpenFleetLog::open(self.parts).await
     }
 }
 
@@ -109,7 +109,7 @@ impl Recording {
 async fn of_config(config: &Config, args: &FleetArgs) -> Result<FleetParts, Error> {
     let keys = match &args.fleet_key {
         None => {
-            let mut keys = Keys::of(config).map_err(fleet_error)?;
+            let mut keys = FleetKeys::of(config).map_err(fleet_error)?;
             if let Some(path) = &args.enrolment_key {
                 keys.enrolment = open(path)?;
             }
@@ -118,7 +118,7 @@ async fn of_config(config: &Config, args: &FleetArgs) -> Result<FleetParts, Erro
         Some(path) => {
             let enrolment = args.enrolment_key.clone();
             let enrolment = enrolment.unwrap_or_else(|| fleet::enrolment_key(config));
-            Keys { key: open(path)?, previous: None, enrolment: open(&enrolment)? }
+            FleetKeys { key: open(path)?, previous: None, enrolment: open(&enrolment)? }
         }
     };
     fleet::parts(config, &keys).await.map_err(fleet_error)

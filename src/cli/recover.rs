@@ -7,16 +7,16 @@ use serde_json::json;
 
 use super::fleet::load;
 use super::{Cause, Exit, Failure, FileError, JsonArg, note, tell};
-use crate::app::fleet::{self, Keys};
+use crate::app::fleet::{self, FleetKeys};
 use crate::clock::{Entropy, SystemClock, SystemEntropy};
 use crate::config::{self, Config};
 use crate::crypto::signer::{self, Signer};
-use crate::ledger::fleet::restart::{Desk, Error, Examined, is_fleet, retired};
-use crate::ledger::fleet::seen::Lost;
-use crate::ledger::fleet::{Fleet, POOL};
-use crate::ledger::postgres::{self, Postgres};
+use crate::ledger::fleet::restart::{Error, Examined, RestartParts, is_fleet, retired};
+use crate::ledger::fleet::seen::LostEntry;
+use crate::ledger::fleet::{OpenFleetLog, POOL};
+use crate::ledger::postgres::{self, PostgresStore};
 use crate::ledger::spool::{HeadFile, Journal, LeaseFile, Spool};
-use crate::ledger::sqlite::Sqlite;
+use crate::ledger::sqlite::SqliteStore;
 use crate::ledger::store::{LedgerStore, StoreError};
 use crate::ledger::writer_key::LogKeys;
 use crate::record::chain::{ChainGenesis, Continues};
@@ -75,7 +75,7 @@ fn failed(error: Error) -> Failure {
 enum RecoverError {
     /// The fleet log lost entries, and nothing signs its next one.
     #[error("{0}; going on with it needs `fleet.key`")]
-    NoFleetKey(Lost),
+    NoFleetKey(LostEntry),
     /// Every name for what is kept aside is taken.
     #[error("`{}` was kept aside a thousand times", .0.display())]
     Kept(PathBuf),
@@ -89,7 +89,7 @@ pub(super) async fn recover(command: &Recover) -> Result<Exit, Failure> {
     let sights = fleet::sights(&config).map_err(Failure::config)?;
     let outside = (config.fleet.anchor_file.as_deref(), sights.as_slice());
     let writer = who();
-    let desk = Desk {
+    let desk = RestartParts {
         store: &*slot.store,
         journal: &*slot.journal,
         lease_file: Some(&slot.lease),
@@ -104,10 +104,10 @@ pub(super) async fn recover(command: &Recover) -> Result<Exit, Failure> {
     let found = desk.examine().await.map_err(failed)?;
     let keys = keys(&config, &found)?;
     let log = match &keys {
-        Some(keys) => FleetDesk::of(&config, keys, &desk, &found).await?,
+        Some(keys) => FleetLogParts::of(&config, keys, &desk, &found).await?,
         None => None,
     };
-    let log_desk = log.as_ref().map(|log| Desk {
+    let log_desk = log.as_ref().map(|log| RestartParts {
         store: &*log.store,
         journal: &log.journal,
         lease_file: None,
@@ -155,9 +155,9 @@ pub(super) async fn recover(command: &Recover) -> Result<Exit, Failure> {
 
 /// Begins the next log of a slot that lost entries; gives back one that did not.
 async fn go_on(
-    desk: &Desk<'_>,
+    desk: &RestartParts<'_>,
     found: &Examined,
-    lost: Option<&Lost>,
+    lost: Option<&LostEntry>,
     (by, memory): (&str, &Path),
 ) -> Result<(), Failure> {
     let Some(lost) = lost else {
@@ -174,7 +174,7 @@ async fn go_on(
 /// Puts the retirements on the fleet log, if there is a key for that.
 async fn write_down(
     config: &Config,
-    keys: Option<&Keys>,
+    keys: Option<&FleetKeys>,
     drafts: Vec<Draft>,
 ) -> Result<(), Failure> {
     let Some(keys) = keys else {
@@ -182,7 +182,7 @@ async fn write_down(
         return Ok(());
     };
     let parts = fleet::parts(config, keys).await.map_err(system)?;
-    let fleet = Fleet::open(parts).await.map_err(system)?;
+    let fleet = OpenFleetLog::open(parts).await.map_err(system)?;
     for draft in drafts {
         fleet.record(draft).await.map_err(system)?;
     }
@@ -190,30 +190,30 @@ async fn write_down(
 }
 
 /// The keys of the fleet log, if the configuration has them; they are needed if it lost entries.
-fn keys(config: &Config, found: &Examined) -> Result<Option<Keys>, Failure> {
+fn keys(config: &Config, found: &Examined) -> Result<Option<FleetKeys>, Failure> {
     match (&config.fleet.key, &found.fleet) {
         (None, None) => Ok(None),
         (None, Some(lost)) => Err(Failure::config(RecoverError::NoFleetKey(lost.clone()))),
-        (Some(_), _) => Keys::of(config).map(Some).map_err(Failure::config),
+        (Some(_), _) => FleetKeys::of(config).map(Some).map_err(Failure::config),
     }
 }
 
 /// The same desk, for the fields that two slots share.
-fn desk_of<'a>(desk: &Desk<'a>) -> Desk<'a> {
-    Desk { log_keys: None, ..*desk }
+fn desk_of<'a>(desk: &RestartParts<'a>) -> RestartParts<'a> {
+    RestartParts { log_keys: None, ..*desk }
 }
 
-async fn give_back(desk: &Desk<'_>, found: &Examined) {
+async fn give_back(desk: &RestartParts<'_>, found: &Examined) {
     // One that cannot be given back runs out by itself.
     desk.store.release(&found.leased.key).await.ok();
 }
 
 /// When the fleet log was set back and this machine remembers nothing of its own chain, that chain is
 /// as old as the fleet log: how much is lost of it nobody can say.
-fn presumed(found: &Examined, fleet: Option<&Lost>) -> Option<Lost> {
+fn presumed(found: &Examined, fleet: Option<&LostEntry>) -> Option<LostEntry> {
     let head = &found.leased.head;
     let unsure = fleet.is_some() && !found.remembered() && head.size > 0;
-    unsure.then(|| Lost {
+    unsure.then(|| LostEntry {
         log: found.leased.origin.clone(),
         seen: (head.size, Some(found.root)),
         here: head.size,
@@ -223,19 +223,19 @@ fn presumed(found: &Examined, fleet: Option<&Lost>) -> Option<Lost> {
 }
 
 /// What belongs to the fleet log.
-struct FleetDesk {
+struct FleetLogParts {
     store: Arc<dyn LedgerStore>,
     journal: HeadFile,
     memory: PathBuf,
-    keys: Keys,
+    keys: FleetKeys,
 }
 
-impl FleetDesk {
+impl FleetLogParts {
     /// The fleet log's, if there is a fleet log here or anybody has seen one.
     async fn of(
         config: &Config,
-        keys: &Keys,
-        slot: &Desk<'_>,
+        keys: &FleetKeys,
+        slot: &RestartParts<'_>,
         found: &Examined,
     ) -> Result<Option<Self>, Failure> {
         let memory = fleet::head_file(config);
@@ -264,7 +264,7 @@ async fn slot(config: &Config, entropy: &dyn Entropy) -> Result<Slot, Failure> {
     let tenant = fleet::tenant(config);
     Ok(match &config.ledger {
         config::Ledger::Sqlite(sqlite) => {
-            let store = Sqlite::open(&sqlite.path).await.map_err(taken)?;
+            let store = SqliteStore::open(&sqlite.path).await.map_err(taken)?;
             let pool = store.pool(&tenant, entropy).await.map_err(taken)?;
             let store = Arc::new(store);
             let mut memory = sqlite.path.clone().into_os_string();
@@ -276,7 +276,7 @@ async fn slot(config: &Config, entropy: &dyn Entropy) -> Result<Slot, Failure> {
         config::Ledger::Postgres(at) => {
             let url = at.connect.expose();
             let store =
-                Postgres::connect(url, postgres::Options::default()).await.map_err(system)?;
+                PostgresStore::connect(url, postgres::Options::default()).await.map_err(system)?;
             let journal = Box::new(Spool::open(&at.spool).map_err(system)?);
             let (store, memory, pool) = (Arc::new(store), at.spool.clone(), at.slots.clone());
             Slot { store, journal, memory, lease, enrolment, tenant, pool }

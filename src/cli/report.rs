@@ -9,7 +9,7 @@ use crate::operator::visible;
 /// What a gate did about an order. Members that reports of its kind do not have are empty.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Done {
+pub struct ReportedAction {
     /// Why the order was not applied.
     pub error: Option<String>,
     /// The code of that.
@@ -63,7 +63,7 @@ pub struct Stopped {
     pub how: String,
 }
 
-impl Done {
+impl ReportedAction {
     /// What the gate reports; nothing if the report has another form.
     pub fn of(report: &GateReport) -> Option<Self> {
         Self::deserialize(&report.done).ok()
@@ -76,10 +76,10 @@ impl Done {
 }
 
 /// Prints what each of these gates reports, by this function.
-pub fn print_each(gates: &[GateReport], print: impl Fn(&str, &Done)) {
+pub fn print_each(gates: &[GateReport], print: impl Fn(&str, &ReportedAction)) {
     for report in gates {
         let origin = visible(&report.origin);
-        match Done::of(report) {
+        match ReportedAction::of(report) {
             Some(done) => print(&origin, &done),
             None => say(format!("  {origin}: {}", visible(&report.done.to_string()))),
         }

@@ -1,7 +1,7 @@
 //! `wicketgate ledger size`: what the ledger takes, measured in the ledger that is given.
 
 use super::ledger::{chains, unreadable};
-use super::reader::{self, Source};
+use super::reader::{self, LedgerSource};
 use super::{Exit, Failure, say};
 use crate::crypto::tiles::{self, WIDTH};
 use crate::domain::canonical;
@@ -21,7 +21,7 @@ const PAGE: u32 = 1000;
     wicketgate ledger size --config wicketgate.yaml")]
 pub struct Size {
     #[command(flatten)]
-    source: Source,
+    source: LedgerSource,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -40,7 +40,7 @@ struct Counted {
 }
 
 /// One line of the table.
-struct Line {
+struct SizeRow {
     what: &'static str,
     rows: u64,
     bytes: u64,
@@ -56,8 +56,8 @@ pub(super) async fn run(command: &Size) -> Result<Exit, Failure> {
         count(reader.as_ref(), &row, &mut counted).await?;
     }
     let whole = volumes.iter().find(|v| v.what == "file").and_then(|v| v.disk);
-    let mut lines: Vec<Line> = volumes.iter().filter(|v| v.what != "file").map(line).collect();
-    lines.push(Line { what: "tiles, archived", rows: 0, bytes: counted.tiles, disk: None });
+    let mut lines: Vec<SizeRow> = volumes.iter().filter(|v| v.what != "file").map(line).collect();
+    lines.push(SizeRow { what: "tiles, archived", rows: 0, bytes: counted.tiles, disk: None });
     if command.json {
         say(canonical::text(&told(&lines, &counted, whole)));
     } else {
@@ -66,8 +66,8 @@ pub(super) async fn run(command: &Size) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn line(volume: &Volume) -> Line {
-    Line { what: volume.what, rows: volume.rows, bytes: volume.bytes, disk: volume.disk }
+fn line(volume: &Volume) -> SizeRow {
+    SizeRow { what: volume.what, rows: volume.rows, bytes: volume.bytes, disk: volume.disk }
 }
 
 async fn count(
@@ -118,8 +118,8 @@ fn daily(bytes: u64, counted: &Counted) -> Option<u64> {
     u64::try_from(per_day).ok()
 }
 
-fn told(lines: &[Line], counted: &Counted, whole: Option<u64>) -> Json {
-    let row = |line: &Line| {
+fn told(lines: &[SizeRow], counted: &Counted, whole: Option<u64>) -> Json {
+    let row = |line: &SizeRow| {
         let mut members = vec![
             ("what", Json::from(line.what)),
             ("rows", Json::from(line.rows)),
@@ -145,7 +145,7 @@ fn told(lines: &[Line], counted: &Counted, whole: Option<u64>) -> Json {
     Json::object(members)
 }
 
-fn print(lines: &[Line], counted: &Counted, whole: Option<u64>) {
+fn print(lines: &[SizeRow], counted: &Counted, whole: Option<u64>) {
     say(format!(
         "{} chains, {} entries, {} calls, {} s observed (summed over the chains)",
         counted.chains,

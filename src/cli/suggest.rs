@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use super::error::LookupError;
 use super::policy::archive::write_all;
-use super::reader::{self, Source};
+use super::reader::{self, LedgerSource};
 use super::{Cause, Exit, Failure, block_on, many, note, say};
 use crate::domain::canonical;
 use crate::domain::commitment::opens;
-use crate::domain::decision::{Reason, Verdict};
+use crate::domain::decision::{LayerReason, Verdict};
 use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::SIMULATED;
@@ -20,7 +20,7 @@ use crate::policy::PolicyEngine as _;
 use crate::policy::bundle::Bundle;
 use crate::policy::fault::LoadError;
 use crate::policy::rego::{DEADLINE, RegoEngine};
-use crate::policy::suggest::{self, Left, Seen};
+use crate::policy::suggest::{self, RequiredCall, UncoveredCall};
 use crate::record::call::CallCancelled;
 use crate::record::chain::PolicyActivated;
 use crate::record::run::RunOpened;
@@ -36,7 +36,7 @@ const RULES: &str = "agent/suggested.rego";
     wicketgate policy suggest --config wicketgate.yaml --run RUN --out policy")]
 pub struct Args {
     #[command(flatten)]
-    source: Source,
+    source: LedgerSource,
     /// Run to learn from; if omitted, the newest run that made a call
     #[arg(long, value_name = "ID", value_parser = super::evidence::run_id)]
     run: Option<RunId>,
@@ -52,7 +52,7 @@ pub struct Args {
 }
 
 /// One call of the run, as its entries tell it.
-struct Call {
+struct SuggestedCall {
     tool: String,
     decided: Entry,
     last: Entry,
@@ -61,10 +61,10 @@ struct Call {
 /// What the run did.
 #[derive(Default)]
 struct Study {
-    seen: Vec<Seen>,
-    left: Vec<Left>,
+    seen: Vec<RequiredCall>,
+    left: Vec<UncoveredCall>,
     /// Inputs of calls that a rule spoke against.
-    refused: Vec<Seen>,
+    refused: Vec<RequiredCall>,
     /// Calls that count although a rule spoke against them, and that rule: its layer only observed.
     observed: Vec<(String, String)>,
     run: Option<RunId>,
@@ -98,7 +98,7 @@ async fn study(args: &Args) -> Result<Study, Failure> {
             .ok_or_else(|| Failure::invalid("no run was ever opened here: use the agent first"))?,
     };
     let rows = reader.run_entries(&chain, &run).await.map_err(Failure::unverifiable)?;
-    let mut calls: BTreeMap<CallId, Call> = BTreeMap::new();
+    let mut calls: BTreeMap<CallId, SuggestedCall> = BTreeMap::new();
     let mut order = Vec::new();
     let mut study = Study { run: Some(run), ..Study::default() };
     for row in &rows {
@@ -112,7 +112,7 @@ async fn study(args: &Args) -> Result<Study, Failure> {
         } else {
             let tool = entry.draft.tool.as_ref().map(ToString::to_string).unwrap_or_default();
             order.push(id.clone());
-            calls.insert(id, Call { tool, decided: entry.clone(), last: entry });
+            calls.insert(id, SuggestedCall { tool, decided: entry.clone(), last: entry });
         }
     }
     for (id, call) in order.iter().filter_map(|id| calls.get(id).map(|call| (id, call))) {
@@ -189,7 +189,7 @@ pub(super) async fn input_of(
 impl Study {
     /// Where a call belongs: what completed is what the rules are for, whether or not a rule that only observed spoke
     /// against it.
-    fn sort(&mut self, id: &CallId, call: &Call, input: Option<Json>, args: &Args) {
+    fn sort(&mut self, id: &CallId, call: &SuggestedCall, input: Option<Json>, args: &Args) {
         let draft = &call.decided.draft;
         let cancelled = call.last.draft.get::<CallCancelled>();
         let simulated = cancelled.is_some_and(|cancelled| cancelled.reason == SIMULATED);
@@ -215,15 +215,15 @@ impl Study {
             (Some(input), None) => {
                 let unenforced = against.filter(|_| !enforced);
                 self.observed.extend(unenforced.map(|rule| (call_id.clone(), rule)));
-                self.seen.push(Seen { call: call_id, input });
+                self.seen.push(RequiredCall { call: call_id, input });
             }
             (input, why) => {
                 if against.is_some() {
-                    let seen = input.map(|input| Seen { call: call_id.clone(), input });
+                    let seen = input.map(|input| RequiredCall { call: call_id.clone(), input });
                     self.refused.extend(seen);
                 }
                 let why = why.unwrap_or_default();
-                self.left.push(Left { call: call_id, tool: call.tool.clone(), why });
+                self.left.push(UncoveredCall { call: call_id, tool: call.tool.clone(), why });
             }
         }
     }
@@ -274,12 +274,13 @@ fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
     let bundle = Bundle::of_files(files.clone());
     let bundle = bundle.map_err(|errors| Failure::invalid(Error::Load(errors)))?;
     let engine = RegoEngine::new(&bundle, DEADLINE).map_err(Failure::invalid)?;
-    for Seen { call, input } in &study.seen {
+    for RequiredCall { call, input } in &study.seen {
         let answer = engine.decide(&canonical::bytes(input)).map_err(|error| {
             Failure::invalid(Error::Undecided { call: call.clone(), cause: error.into() })
         })?;
         // What is irreversible waits for a person whatever rules allow it.
-        let tier = |r: &Reason| r.rule == "wicketgate.decision" && r.detail.starts_with("tier3");
+        let tier =
+            |r: &LayerReason| r.rule == "wicketgate.decision" && r.detail.starts_with("tier3");
         if answer.verdict != Verdict::Allow && !answer.reasons.iter().all(tier) {
             let reason = answer.reasons.first().map(|r| r.message.to_string()).unwrap_or_default();
             return Err(Failure::invalid(Error::NotAllowed { call: call.clone(), reason }));
@@ -323,7 +324,7 @@ const TOLD_MAX: usize = 20;
 
 /// What the rules do not allow, and why.
 fn left_out(study: &Study) {
-    for Left { call, tool, why } in study.left.iter().take(TOLD_MAX) {
+    for UncoveredCall { call, tool, why } in study.left.iter().take(TOLD_MAX) {
         note(format!("left out: {call} of {tool}: {why}"));
     }
     let more = study.left.len().saturating_sub(TOLD_MAX);

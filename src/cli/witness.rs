@@ -14,7 +14,7 @@ use crate::crypto::keys::SecretKey;
 use crate::crypto::note::VerifierKey;
 use crate::serve::listener;
 use crate::telemetry::trace;
-use crate::witness::server::{self, Witness};
+use crate::witness::server::{self, WitnessServer};
 use crate::witness::state::{Error, Store, read_logs};
 
 /// Cosign the heads of other logs, so that a rewrite of one of them is detected.
@@ -27,7 +27,7 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Make the key of a witness, and print the line for trust files
-    Keygen(Keygen),
+    Keygen(WitnessKeygen),
     /// Run a witness, until a signal
     Serve(Serve),
 }
@@ -37,7 +37,7 @@ enum Command {
 /// Writes the secret key (PKCS#8 PEM, mode 0600) to PATH and the public key (SPKI PEM) to PATH.pub, and
 /// prints the verifier key for trust files (`witness-key`). Existing files are never replaced.
 #[derive(Debug, clap::Args)]
-struct Keygen {
+struct WitnessKeygen {
     /// Name of the witness: a URL of yours without its scheme, such as `witness.example/1`
     #[arg(long, value_name = "NAME", value_parser = argument::witness)]
     name: String,
@@ -92,7 +92,7 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
     .map(|()| Exit::Ok)
 }
 
-fn keygen(command: &Keygen) -> Result<(), Failure> {
+fn keygen(command: &WitnessKeygen) -> Result<(), Failure> {
     let mut public = command.out.clone().into_os_string();
     public.push(".pub");
     let public = PathBuf::from(public);
@@ -123,7 +123,7 @@ async fn serve(command: &Serve) -> Result<(), Failure> {
     listen(witness, command.listen).await
 }
 
-fn open(command: &Serve) -> Result<Witness, Failure> {
+fn open(command: &Serve) -> Result<WitnessServer, Failure> {
     let key = SecretKey::load(&command.key).map_err(Failure::config)?;
     let exit = |error: Error| match &error {
         Error::Taken(_) => Failure::fenced(error),
@@ -134,10 +134,15 @@ fn open(command: &Serve) -> Result<Witness, Failure> {
     let logs = read_logs(&command.logs).map_err(exit)?;
     let own = VerifierKey::witness(&command.name, key.public());
     let store = Store::open(&command.state, &own, logs).map_err(exit)?;
-    Ok(Witness { name: command.name.clone(), key, store, clock: Arc::new(SystemClock::new()) })
+    Ok(WitnessServer {
+        name: command.name.clone(),
+        key,
+        store,
+        clock: Arc::new(SystemClock::new()),
+    })
 }
 
-async fn listen(witness: Witness, addr: SocketAddr) -> Result<(), Failure> {
+async fn listen(witness: WitnessServer, addr: SocketAddr) -> Result<(), Failure> {
     // Before anybody is told that it listens, so that no signal is missed.
     let mut term = signal(SignalKind::terminate()).map_err(Failure::invalid)?;
     let mut int = signal(SignalKind::interrupt()).map_err(Failure::invalid)?;

@@ -14,7 +14,7 @@ use super::tls::Tls;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::private;
 use crate::domain::token::Family;
-use crate::identity::callers::{self, CallerConfig, Form};
+use crate::identity::callers::{self, CallerConfig, CallerForm};
 use crate::ledger::fleet::POOL;
 use crate::ledger::postgres::unprotected;
 use crate::operator::enrolment::HUBS;
@@ -266,14 +266,14 @@ impl Check<'_> {
                 let form = callers::form(&caller, default.as_deref());
                 let form = form.map_err(|e| e.to_string()).and_then(|form| {
                     match &form {
-                        Form::Token(path) => drop(
+                        CallerForm::Token(path) => drop(
                             callers::read_token_of(Family::Agent, path)
                                 .map_err(|e| e.to_string())?,
                         ),
-                        Form::Certified(_) if !tls => {
+                        CallerForm::Certified(_) if !tls => {
                             return Err("without `listen.tls` no client shows a certificate".into());
                         }
-                        Form::Certified(_) | Form::Peer { .. } => {}
+                        CallerForm::Certified(_) | CallerForm::Peer { .. } => {}
                     }
                     Ok(form)
                 });

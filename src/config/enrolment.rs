@@ -21,7 +21,7 @@ use crate::identity::callers::read_token;
 use crate::ledger::fleet::POOL;
 use crate::operator::enrolment::{HUBS, Pool};
 use crate::operator::token_review::Reviewer;
-use crate::serve::operator::Settings;
+use crate::serve::operator::OperatorSettings;
 
 /// Days a certificate lasts at most, also without `days`.
 const DAYS_MAX: u64 = 90;
@@ -80,9 +80,9 @@ impl Registry {
     ///
     /// # Errors
     /// What is wrong with the files of TLS.
-    pub fn door(&self) -> Result<Settings, TlsError> {
+    pub fn door(&self) -> Result<OperatorSettings, TlsError> {
         let tls = tls::open(self.tls.as_ref(), "hub.enrolment")?;
-        Ok(Settings { addr: self.listen, tls, ..Settings::default() })
+        Ok(OperatorSettings { addr: self.listen, tls, ..OperatorSettings::default() })
     }
 
     /// Who may be enrolled where by a shared token.

@@ -124,7 +124,7 @@ pub struct Config {
     pub tools: Vec<ToolConfig>,
     /// MCP servers. Their tools exist once a signed lock pins them.
     #[serde(default)]
-    #[schemars(with = "Vec<server::config::Server>", length(max = 256))]
+    #[schemars(with = "Vec<server::config::McpServerConfig>", length(max = 256))]
     pub servers: Vec<ServerConfig>,
     /// Signed lock of the servers' tools. Its envelope lies beside it as `<file>.sig.json`. Default: `tools.lock` if
     /// there are servers.
@@ -302,7 +302,7 @@ impl Config {
             }
             let servers = document.value.get("servers").and_then(Value::as_array);
             for (i, one) in servers.into_iter().flatten().enumerate() {
-                if let Err(error) = server::config::Server::deserialize(one) {
+                if let Err(error) = server::config::McpServerConfig::deserialize(one) {
                     problems.push(document.error(&format!("/servers/{i}"), error.to_string()));
                 }
             }

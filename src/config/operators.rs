@@ -14,7 +14,7 @@ use crate::catalog::form::{FilePath, WebAddress};
 use crate::domain::token::Family;
 use crate::identity::callers::read_token_of;
 use crate::operator::staff::Member;
-use crate::serve::operator::Settings;
+use crate::serve::operator::OperatorSettings;
 
 /// `operator`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -38,9 +38,9 @@ impl Operator {
     ///
     /// # Errors
     /// What is wrong with the files of TLS.
-    pub fn door(&self) -> Result<Settings, TlsError> {
+    pub fn door(&self) -> Result<OperatorSettings, TlsError> {
         let tls = tls::open(self.tls.as_ref(), "operator")?;
-        Ok(Settings { addr: self.listen, tls, ..Settings::default() })
+        Ok(OperatorSettings { addr: self.listen, tls, ..OperatorSettings::default() })
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Encryption {
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
     /// How long payloads stay before `wicketgate ledger payload expire` erases them, by role. Default: 30 days for each role.
-    #[schemars(with = "Terms")]
+    #[schemars(with = "PayloadTerms")]
     pub payloads: BTreeMap<String, String>,
     /// How long backups of the ledger are kept. Receipts of erasures state it.
     #[schemars(with = "Term")]
@@ -57,7 +57,7 @@ struct Term(
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
-struct Terms {
+struct PayloadTerms {
     /// How long arguments of calls stay.
     args: Option<Term>,
     /// How long results of calls stay.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::catalog::address::{Cidr, is_public};
 use crate::catalog::form::{FilePath, WebAddress};
 use crate::catalog::host::{Host, Origin};
-use crate::tool::net::{Dial, System, Trust};
+use crate::tool::net::{GrpcDialer, System, TrustRoots};
 
 /// `telemetry`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -52,7 +52,7 @@ impl Otlp {
     ///
     /// # Errors
     /// The field that cannot be used, and why.
-    pub fn open(&self) -> Result<Dial, (&'static str, String)> {
+    pub fn open(&self) -> Result<GrpcDialer, (&'static str, String)> {
         let wrong = |field: &'static str| move |why: String| (field, why);
         let (origin, path) =
             Origin::parse(&self.endpoint).map_err(|e| wrong("endpoint")(e.to_string()))?;
@@ -73,9 +73,9 @@ impl Otlp {
         let ca = self.ca_file.as_ref().map(|path| {
             std::fs::read(path).map_err(|e| wrong("ca_file")(format!("`{}`: {e}", path.display())))
         });
-        let trust = Trust::of_http2(ca.transpose()?.as_deref());
+        let trust = TrustRoots::of_http2(ca.transpose()?.as_deref());
         let trust = trust.map_err(|e| wrong("ca_file")(e.to_string()))?;
-        let dial = Dial::new(&origin, &open, &trust, Arc::new(System));
+        let dial = GrpcDialer::new(&origin, &open, &trust, Arc::new(System));
         dial.map_err(|e| wrong("endpoint")(e.to_string()))
     }
 }

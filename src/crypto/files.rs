@@ -12,9 +12,9 @@ type Mark = Option<(i64, i64, u64, u64)>;
 /// Files as they were when they were last read. Symbolic links are followed: a directory that is swapped by one
 /// link, as Kubernetes does with `..data`, holds other files.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Seen(Vec<(PathBuf, Mark)>);
+pub struct FileMarks(Vec<(PathBuf, Mark)>);
 
-impl Seen {
+impl FileMarks {
     /// These files, as they are now.
     pub fn of(files: impl IntoIterator<Item = PathBuf>) -> Self {
         Self(files.into_iter().map(|path| (path.clone(), mark(&path))).collect())

@@ -40,14 +40,14 @@ pub enum Error {
 
 /// What a message is hashed with before it is signed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Hash {
+pub enum SshHash {
     /// `sha256`.
     Sha256,
     /// `sha512`, which OpenSSH takes by default.
     Sha512,
 }
 
-impl Hash {
+impl SshHash {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Sha256 => "sha256",
@@ -70,7 +70,7 @@ pub struct SshSig {
     pub key: SshKey,
     /// What it is for.
     pub namespace: String,
-    hash: Hash,
+    hash: SshHash,
     signature: [u8; 64],
     /// Flags and counter, if the key is a hardware key.
     touched: Option<(u8, u32)>,
@@ -107,8 +107,8 @@ impl SshSig {
         let namespace = wire.text().ok_or_else(malformed)?.to_owned();
         let reserved = wire.string().ok_or_else(malformed)?;
         let hash = match wire.text() {
-            Some("sha256") => Hash::Sha256,
-            Some("sha512") => Hash::Sha512,
+            Some("sha256") => SshHash::Sha256,
+            Some("sha512") => SshHash::Sha512,
             Some(_) | None => {
                 return Err(Error::Form("its hash is neither sha256 nor sha512".into()));
             }
@@ -128,7 +128,7 @@ impl SshSig {
     pub fn answered(
         key: SshKey,
         namespace: &str,
-        hash: Hash,
+        hash: SshHash,
         answer: &[u8],
     ) -> Result<Self, Error> {
         let (signature, touched) =
@@ -196,7 +196,7 @@ impl SshSig {
 
 /// The bytes that a key signs.
 #[must_use]
-pub fn covered(namespace: &str, hash: Hash, message: &[u8]) -> Vec<u8> {
+pub fn covered(namespace: &str, hash: SshHash, message: &[u8]) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     put(&mut out, namespace.as_bytes());
     put(&mut out, b"");

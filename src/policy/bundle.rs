@@ -9,7 +9,7 @@ use regorus::{Engine, Value};
 
 use super::fault::{Error, LoadError, read_engine_message};
 use super::layout::{self, META, Meta, SIGNATURE};
-use super::places::Places;
+use super::places::SpeakingRules;
 use super::stock::{self, Moved};
 use super::{purity, tar};
 use crate::crypto::dsse;
@@ -47,7 +47,7 @@ pub struct Bundle {
     pub(super) moved: Moved,
     /// Its rules as their authors wrote them.
     modules: Vec<Ref<Module>>,
-    pub(super) places: Places,
+    pub(super) places: SpeakingRules,
     /// Layers that count approvers for themselves.
     pub(super) by_hand: Vec<&'static str>,
 }
@@ -168,7 +168,7 @@ impl Unread {
             }
             Err(wrong) => errors.extend(wrong),
         }
-        let mut places = Places::default();
+        let mut places = SpeakingRules::default();
         let by_hand = purity::check(&modules).unwrap_or_else(|wrong| {
             errors.extend(wrong);
             Vec::new()

@@ -40,18 +40,18 @@ pub enum Error {
 
 /// The files of one bundle, signature included.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Carried {
+pub struct BundleFiles {
     files: BTreeMap<String, Vec<u8>>,
     signature: Option<Vec<u8>>,
 }
 
-impl std::fmt::Debug for Carried {
+impl std::fmt::Debug for BundleFiles {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Carried({} files)", self.files.len())
     }
 }
 
-impl Carried {
+impl BundleFiles {
     /// Takes up a directory.
     ///
     /// # Errors
@@ -150,9 +150,9 @@ impl Carried {
 mod tests {
     use super::*;
 
-    fn carried(files: &[(&str, &str)]) -> Result<Carried, Error> {
+    fn carried(files: &[(&str, &str)]) -> Result<BundleFiles, Error> {
         let files = files.iter().map(|(n, t)| (*n, Json::from(STANDARD.encode(t))));
-        Carried::parse(&Json::object(files))
+        BundleFiles::parse(&Json::object(files))
     }
 
     #[test]
@@ -166,8 +166,8 @@ mod tests {
         let dir = home.path().join("b");
         bundle.write(&dir).unwrap();
         bundle.write(&dir).unwrap();
-        assert_eq!(Carried::read(&dir).unwrap(), bundle);
-        assert_eq!(Carried::parse(&bundle.to_json()).unwrap(), bundle);
+        assert_eq!(BundleFiles::read(&dir).unwrap(), bundle);
+        assert_eq!(BundleFiles::parse(&bundle.to_json()).unwrap(), bundle);
         let (digest, version) = bundle.described().unwrap();
         assert_eq!((digest, version.as_str()), (Unread::read(&dir).unwrap().digest(), "1.2.3"));
         for odd in ["../x.rego", "agent/../../x.rego", "/etc/x.rego", "agent/.x.rego", "x"] {

@@ -2,10 +2,10 @@
 
 use regorus::Value;
 
-use super::places::Places;
+use super::places::SpeakingRules;
 use super::{Answer, EngineError};
 use crate::domain::code::Code;
-use crate::domain::decision::{Obligation, Reason, Verdict};
+use crate::domain::decision::{LayerReason, PolicyObligation, Verdict};
 
 const REASONS_MAX: usize = 32;
 const MESSAGE_CHARS_MAX: usize = 512;
@@ -24,7 +24,7 @@ fn bad(why: impl Into<String>) -> EngineError {
 ///
 /// Reasons beyond 32 and characters of a message beyond 512 are dropped: the verdict stands without
 /// them and an entry stays small.
-pub(super) fn read(document: &Value, places: &Places) -> Result<Answer, EngineError> {
+pub(super) fn read(document: &Value, places: &SpeakingRules) -> Result<Answer, EngineError> {
     if document == &Value::Undefined {
         return Err(EngineError::Undefined);
     }
@@ -54,7 +54,11 @@ pub(super) fn read(document: &Value, places: &Places) -> Result<Answer, EngineEr
     }
 }
 
-fn read_reason(value: &Value, verdict: Verdict, places: &Places) -> Result<Reason, EngineError> {
+fn read_reason(
+    value: &Value,
+    verdict: Verdict,
+    places: &SpeakingRules,
+) -> Result<LayerReason, EngineError> {
     let [code, message, rule] = members(value, ["code", "message", "rule"], "a reason")?;
     let (detail, message) = (text(code, "`code`")?, text(message, "`message`")?);
     let rule = text(rule, "`rule`")?;
@@ -69,12 +73,12 @@ fn read_reason(value: &Value, verdict: Verdict, places: &Places) -> Result<Reaso
     };
     let rule = places.name(rule, detail, message);
     let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
-    Ok(Reason { code, detail: detail.to_owned(), message, rule })
+    Ok(LayerReason { code, detail: detail.to_owned(), message, rule })
 }
 
 /// One `redact` with every kind named, one `cap_bytes` with the smallest number. What cannot be looked through
 /// is released only if every `redact` says so.
-fn read_obligations(values: Vec<&Value>) -> Result<Vec<Obligation>, EngineError> {
+fn read_obligations(values: Vec<&Value>) -> Result<Vec<PolicyObligation>, EngineError> {
     let mut redact = std::collections::BTreeSet::new();
     let mut opaque = true;
     let mut cap: Option<u64> = None;
@@ -103,8 +107,8 @@ fn read_obligations(values: Vec<&Value>) -> Result<Vec<Obligation>, EngineError>
         }
     }
     let redact = (!redact.is_empty())
-        .then(|| Obligation::Redact { kinds: redact.into_iter().collect(), opaque });
-    Ok(redact.into_iter().chain(cap.map(|bytes| Obligation::CapBytes { bytes })).collect())
+        .then(|| PolicyObligation::Redact { kinds: redact.into_iter().collect(), opaque });
+    Ok(redact.into_iter().chain(cap.map(|bytes| PolicyObligation::CapBytes { bytes })).collect())
 }
 
 /// The kinds of a `redact`, and whether it allows what cannot be looked through.
@@ -166,7 +170,7 @@ mod tests {
     use super::*;
 
     fn read_json(text: &str) -> Result<Answer, EngineError> {
-        read(&Value::from_json_str(text).unwrap(), &Places::default())
+        read(&Value::from_json_str(text).unwrap(), &SpeakingRules::default())
     }
 
     #[test]
@@ -193,7 +197,7 @@ mod tests {
         ] {
             assert!(matches!(read_json(text), Err(EngineError::Document(_))), "{text}");
         }
-        assert_eq!(read(&Value::Undefined, &Places::default()), Err(EngineError::Undefined));
+        assert_eq!(read(&Value::Undefined, &SpeakingRules::default()), Err(EngineError::Undefined));
     }
 
     #[test]
@@ -207,7 +211,10 @@ mod tests {
         let kinds = vec!["email".to_owned(), "iban".to_owned()];
         assert_eq!(
             answer.obligations,
-            [Obligation::Redact { kinds, opaque: false }, Obligation::CapBytes { bytes: 5 }]
+            [
+                PolicyObligation::Redact { kinds, opaque: false },
+                PolicyObligation::CapBytes { bytes: 5 }
+            ]
         );
     }
 
@@ -217,7 +224,7 @@ mod tests {
             let text = format!(r#"{{"verdict":"allow","reasons":[],"obligations":[{duties}]}}"#);
             match read_json(&text).map(|answer| answer.obligations) {
                 Ok(duties) => match duties.as_slice() {
-                    [Obligation::Redact { opaque, .. }] => Some(*opaque),
+                    [PolicyObligation::Redact { opaque, .. }] => Some(*opaque),
                     other => panic!("{other:?}"),
                 },
                 Err(EngineError::Document(_)) => None,

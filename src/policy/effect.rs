@@ -220,7 +220,7 @@ pub(crate) fn conditions(kind: EffectKind) -> Conditions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lint::shape::{Found, Step, find};
+    use crate::lint::shape::{InputTarget, PathStep, find};
 
     #[test]
     fn every_member_of_every_effect_is_in_the_table() {
@@ -242,8 +242,10 @@ mod tests {
         for effect in effects {
             let json = effect.to_json();
             for (name, value) in json.as_object().unwrap() {
-                let found = find(&[Step::Name("effect"), Step::Name(name)]);
-                let Found::There { shape, .. } = found else { panic!("effect.{name}: {found:?}") };
+                let found = find(&[PathStep::Name("effect"), PathStep::Name(name)]);
+                let InputTarget::There { shape, .. } = found else {
+                    panic!("effect.{name}: {found:?}")
+                };
                 let fits = match (shape, value.as_str()) {
                     (Shape::OneOf(all), Some(text)) => all.contains(&text),
                     (Shape::Text, text) => text.is_some(),

@@ -22,7 +22,7 @@ const LAYERS: [&str; 2] = ["agent", "team"];
 
 /// What is wrong with the member `enforcement` of `bundle.json`.
 #[derive(PartialEq, Eq, Debug, thiserror::Error)]
-pub(super) enum Malformed {
+pub(super) enum MalformedEnforcement {
     #[error("`enforcement` is an object of layers")]
     Object,
     #[error("the org layer is always enforced")]
@@ -61,20 +61,20 @@ impl Enforcement {
     pub(super) fn read(
         member: Option<&Json>,
         not_before: Option<Timestamp>,
-    ) -> Result<Self, Malformed> {
+    ) -> Result<Self, MalformedEnforcement> {
         let Some(member) = member else { return Ok(Self::default()) };
-        let layers = member.as_object().ok_or(Malformed::Object)?;
+        let layers = member.as_object().ok_or(MalformedEnforcement::Object)?;
         let mut observe = Vec::new();
         for (layer, said) in layers {
             let Some(layer) = LAYERS.into_iter().find(|known| known == layer) else {
                 return Err(match layer.as_str() {
-                    "org" => Malformed::Org,
-                    odd => Malformed::Layer(odd.to_owned()),
+                    "org" => MalformedEnforcement::Org,
+                    odd => MalformedEnforcement::Layer(odd.to_owned()),
                 });
             };
             if let Some(until) = read_layer(layer, said)? {
                 if not_before.is_some_and(|from| until > from.plus(OBSERVE_MAX)) {
-                    return Err(Malformed::Long(layer));
+                    return Err(MalformedEnforcement::Long(layer));
                 }
                 observe.push((layer, until));
             }
@@ -101,17 +101,19 @@ impl Enforcement {
 }
 
 /// Until when this layer observes; `None` if it is enforced.
-fn read_layer(layer: &'static str, said: &Json) -> Result<Option<Timestamp>, Malformed> {
-    let members = said.as_object().ok_or(Malformed::NoObject(layer))?;
+fn read_layer(layer: &'static str, said: &Json) -> Result<Option<Timestamp>, MalformedEnforcement> {
+    let members = said.as_object().ok_or(MalformedEnforcement::NoObject(layer))?;
     if let Some(odd) = members.keys().find(|key| !matches!(key.as_str(), "mode" | "until")) {
-        return Err(Malformed::Unknown(layer, odd.clone()));
+        return Err(MalformedEnforcement::Unknown(layer, odd.clone()));
     }
     match (said.get("mode").and_then(Json::as_str), said.get("until")) {
         (Some("enforce"), None) => Ok(None),
-        (Some("enforce"), Some(_)) => Err(Malformed::Until(layer)),
-        (Some("observe"), Some(until)) => instant(until).map(Some).ok_or(Malformed::Time(layer)),
-        (Some("observe"), None) => Err(Malformed::NoUntil(layer)),
-        (Some(_) | None, _) => Err(Malformed::Mode(layer)),
+        (Some("enforce"), Some(_)) => Err(MalformedEnforcement::Until(layer)),
+        (Some("observe"), Some(until)) => {
+            instant(until).map(Some).ok_or(MalformedEnforcement::Time(layer))
+        }
+        (Some("observe"), None) => Err(MalformedEnforcement::NoUntil(layer)),
+        (Some(_) | None, _) => Err(MalformedEnforcement::Mode(layer)),
     }
 }
 

@@ -75,7 +75,7 @@ pub struct RunFacts {
     /// What its calls cost so far, as far as bindings say; millionths of a US dollar.
     pub cost: u64,
     /// What is left of the pools that cover this call.
-    pub pools: Vec<Left>,
+    pub pools: Vec<PoolInput>,
     /// Labels given at `OpenRun`: claims.
     pub labels: BTreeMap<String, String>,
     /// Facts the sidecar vouches for: pod, namespace, environment.
@@ -99,7 +99,7 @@ pub struct Standing<'a> {
 
 /// The call, as it was prepared (`input.call`, `input.args`, `input.effect`, `input.findings`).
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct CallInput<'a> {
     /// The call.
     pub call: &'a ToolCall,
     /// What it would touch.
@@ -110,7 +110,7 @@ pub struct Asked<'a> {
 
 /// What a policy is told of one pool that covers the call (`input.pools[]`).
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-pub struct Left {
+pub struct PoolInput {
     /// The pool.
     pub name: String,
     /// `requests`, `cost_micro_usd` or `concurrency`.
@@ -150,7 +150,7 @@ pub struct Document {
     /// The break-glass order it was asked under.
     pub break_glass: Option<Glass>,
     /// What was left of the pools.
-    pub pools: Vec<Left>,
+    pub pools: Vec<PoolInput>,
     /// The layers that observed.
     pub observe: Vec<String>,
 }
@@ -236,7 +236,7 @@ pub fn document(
     agent: &AgentFacts,
     run: &RunFacts,
     tool: &ToolFacts,
-    asked: &Asked<'_>,
+    asked: &CallInput<'_>,
     standing: &Standing<'_>,
 ) -> Vec<u8> {
     let names = |layers: &[&str]| layers.iter().map(|l| Json::from(*l)).collect::<Vec<_>>();
@@ -365,7 +365,7 @@ fn tool_json(tool: &ToolFacts) -> Json {
     ])
 }
 
-fn pool_json(left: &Left) -> Json {
+fn pool_json(left: &PoolInput) -> Json {
     Json::object([
         ("name", Json::from(left.name.as_str())),
         ("unit", Json::from(left.unit.as_str())),

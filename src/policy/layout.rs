@@ -33,7 +33,7 @@ const DEPTH_MAX: usize = 8;
 
 /// The bytes of a directory, nothing read into them yet.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct DirectoryBytes {
     /// Contents by name relative to the bundle, without the signature.
     pub files: BTreeMap<String, Vec<u8>>,
     /// `bundle.sig.json`, if there.
@@ -42,14 +42,20 @@ pub(super) struct Found {
 }
 
 /// Reads the directory; names what does not belong in it.
-pub(super) fn read(dir: &Path) -> Result<Found, Vec<LoadError>> {
-    let mut found = Found::default();
+pub(super) fn read(dir: &Path) -> Result<DirectoryBytes, Vec<LoadError>> {
+    let mut found = DirectoryBytes::default();
     let mut errors = Vec::new();
     walk(dir, "", 0, &mut found, &mut errors);
     if errors.is_empty() { Ok(found) } else { Err(errors) }
 }
 
-fn walk(dir: &Path, prefix: &str, depth: usize, found: &mut Found, errors: &mut Vec<LoadError>) {
+fn walk(
+    dir: &Path,
+    prefix: &str,
+    depth: usize,
+    found: &mut DirectoryBytes,
+    errors: &mut Vec<LoadError>,
+) {
     let shown = if prefix.is_empty() { "." } else { prefix };
     let io = |e: std::io::Error| LoadError::file("policy.io", shown, e.to_string());
     let entries = match std::fs::read_dir(dir) {
@@ -87,7 +93,7 @@ fn walk(dir: &Path, prefix: &str, depth: usize, found: &mut Found, errors: &mut 
     }
 }
 
-fn take(dir: &Path, name: &str, found: &mut Found) -> Result<(), LoadError> {
+fn take(dir: &Path, name: &str, found: &mut DirectoryBytes) -> Result<(), LoadError> {
     let io = |e: std::io::Error| LoadError::file("policy.io", name, e.to_string());
     let path = dir.join(name.rsplit('/').next().unwrap_or_default());
     let file = std::fs::OpenOptions::new()

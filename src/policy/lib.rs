@@ -15,7 +15,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use crate::domain::code::Code;
-use crate::domain::decision::{LayerDigest, Obligation, Reason, Verdict};
+use crate::domain::decision::{LayerDigest, LayerReason, PolicyObligation, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 
@@ -63,9 +63,9 @@ pub struct Answer {
     /// The answer.
     pub verdict: Verdict,
     /// Why; never empty for `Deny` and `RequireApproval`.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<LayerReason>,
     /// What must also happen.
-    pub obligations: Vec<Obligation>,
+    pub obligations: Vec<PolicyObligation>,
     /// False only if nothing but layers in observe mode is against the call; never for an allow.
     pub enforced: bool,
 }
@@ -174,8 +174,8 @@ pub fn or_denial(answered: Result<Answer, EngineError>) -> Answer {
 
 /// The reason of a denial for want of an answer: `detail` is a word of the errors' reference.
 #[must_use]
-pub fn error(detail: &str, message: &str) -> Reason {
-    Reason {
+pub fn error(detail: &str, message: &str) -> LayerReason {
+    LayerReason {
         code: Code::PolicyError,
         detail: detail.to_owned(),
         message: message.to_owned(),

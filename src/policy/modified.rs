@@ -3,7 +3,7 @@
 use super::Answer;
 use crate::approval::Approval;
 use crate::domain::code::Code;
-use crate::domain::decision::{Reason, Verdict};
+use crate::domain::decision::{LayerReason, Verdict};
 
 /// What follows from a policy's answer about a call that `proposer` had asked with other arguments, where these have
 /// approved it: what would run without anybody else waits for one. The same at the gate and in an audit.
@@ -16,7 +16,7 @@ pub fn weighed(answer: Answer, proposer: Option<&str>, approvals: &[Approval]) -
     if others || !runs {
         return answer;
     }
-    let reason = Reason {
+    let reason = LayerReason {
         code: Code::CallHeld,
         detail: "approval.modified".into(),
         message: format!("`{proposer}` changed the arguments: another approver has to approve"),

@@ -58,7 +58,7 @@ pub struct NewAllow {
 
 /// What came of one input.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Tried {
+pub struct MutationOutcome {
     /// What is decided about the input itself.
     pub verdict: Verdict,
     /// Mutants that were judged.
@@ -71,14 +71,14 @@ pub struct Tried {
 
 /// Which places are tried, as prefixes of whole names: `input.args`, `input.findings`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Places {
+pub struct MutationPlaces {
     /// Only these and what is below them; empty: all.
     pub below: Vec<String>,
     /// Not these nor what is below them.
     pub except: Vec<String>,
 }
 
-impl Places {
+impl MutationPlaces {
     fn hold(&self, place: &str) -> bool {
         let one_of = |list: &[String]| list.iter().any(|prefix| within(place, prefix));
         (self.below.is_empty() || one_of(&self.below)) && !one_of(&self.except)
@@ -87,10 +87,10 @@ impl Places {
 
 /// Tries every mutant of an input. One that is allowed has none that can fail. No answer is a denial.
 #[must_use]
-pub fn mutate(engine: &dyn PolicyEngine, input: &Json, wanted: &Places) -> Tried {
+pub fn mutate(engine: &dyn PolicyEngine, input: &Json, wanted: &MutationPlaces) -> MutationOutcome {
     let answer = super::or_denial(engine.decide(&canonical::bytes(input)));
     let mut tried =
-        Tried { verdict: answer.verdict, mutants: 0, new_allows: Vec::new(), cut: false };
+        MutationOutcome { verdict: answer.verdict, mutants: 0, new_allows: Vec::new(), cut: false };
     if answer.verdict == Verdict::Allow {
         return tried;
     }
@@ -124,17 +124,17 @@ pub fn mutate(engine: &dyn PolicyEngine, input: &Json, wanted: &Places) -> Tried
 
 /// One step to a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Step {
+enum MutationStep {
     Name(String),
     Index(usize),
 }
 
 /// Every place of a document but the whole, outer ones first.
-fn collect(at: &Json, path: &mut Vec<Step>, places: &mut Vec<Vec<Step>>) {
+fn collect(at: &Json, path: &mut Vec<MutationStep>, places: &mut Vec<Vec<MutationStep>>) {
     if places.len() > PLACES_MAX {
         return;
     }
-    let mut visit = |step: Step, value: &Json| {
+    let mut visit = |step: MutationStep, value: &Json| {
         path.push(step);
         places.push(path.clone());
         collect(value, path, places);
@@ -142,19 +142,22 @@ fn collect(at: &Json, path: &mut Vec<Step>, places: &mut Vec<Vec<Step>>) {
     };
     match at {
         Json::Object(members) => {
-            members.iter().for_each(|(name, value)| visit(Step::Name(name.clone()), value));
+            members.iter().for_each(|(name, value)| visit(MutationStep::Name(name.clone()), value));
         }
         Json::Array(items) => {
-            items.iter().enumerate().for_each(|(index, value)| visit(Step::Index(index), value));
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(index, value)| visit(MutationStep::Index(index), value));
         }
         Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) | Json::String(_) => {}
     }
 }
 
-fn shown(path: &[Step]) -> String {
+fn shown(path: &[MutationStep]) -> String {
     let steps = path.iter().map(|step| match step {
-        Step::Name(name) => format!(".{name}"),
-        Step::Index(index) => format!("[{index}]"),
+        MutationStep::Name(name) => format!(".{name}"),
+        MutationStep::Index(index) => format!("[{index}]"),
     });
     format!("input{}", steps.collect::<String>())
 }
@@ -165,28 +168,28 @@ fn within(place: &str, prefix: &str) -> bool {
 }
 
 /// Makes the mutant; false if it would be the input again.
-fn apply(document: &mut Json, path: &[Step], change: Change) -> bool {
+fn apply(document: &mut Json, path: &[MutationStep], change: Change) -> bool {
     let Some((last, before)) = path.split_last() else { return false };
     let mut at = document;
     for step in before {
         let next = match (at, step) {
-            (Json::Object(members), Step::Name(name)) => members.get_mut(name),
-            (Json::Array(items), Step::Index(index)) => items.get_mut(*index),
+            (Json::Object(members), MutationStep::Name(name)) => members.get_mut(name),
+            (Json::Array(items), MutationStep::Index(index)) => items.get_mut(*index),
             (_, _) => None,
         };
         let Some(next) = next else { return false };
         at = next;
     }
     match (at, last) {
-        (Json::Object(members), Step::Name(name)) => change_member(members, name, change),
-        (Json::Array(items), Step::Index(index)) if change == Change::Drop => {
+        (Json::Object(members), MutationStep::Name(name)) => change_member(members, name, change),
+        (Json::Array(items), MutationStep::Index(index)) if change == Change::Drop => {
             let there = *index < items.len();
             if there {
                 items.remove(*index);
             }
             there
         }
-        (Json::Array(items), Step::Index(index)) => {
+        (Json::Array(items), MutationStep::Index(index)) => {
             items.get_mut(*index).is_some_and(|value| replace(value, change))
         }
         (_, _) => false,

@@ -8,7 +8,7 @@ use super::ast;
 
 /// One rule that can speak: `deny contains …` or `require_approval contains …`.
 #[derive(Clone, Debug)]
-struct Place {
+struct SpeakingRule {
     file: String,
     line: u32,
     codes: Vec<String>,
@@ -17,9 +17,9 @@ struct Place {
 
 /// Every such rule, by `wicketgate.agent.deny`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places(BTreeMap<String, Vec<Place>>);
+pub(super) struct SpeakingRules(BTreeMap<String, Vec<SpeakingRule>>);
 
-impl Places {
+impl SpeakingRules {
     /// Notes the speaking rules of one module.
     pub(super) fn note(&mut self, module: &Ref<Module>) {
         let package = ast::package(module).join(".");
@@ -30,7 +30,7 @@ impl Places {
             {
                 let parts = ast::parts(rule);
                 let codes = parts.members.iter().filter(|(key, _)| *key == "code");
-                let place = Place {
+                let place = SpeakingRule {
                     file: ast::file(module).to_owned(),
                     line: span.line,
                     codes: codes.map(|(_, code)| (*code).to_owned()).collect(),
@@ -44,7 +44,7 @@ impl Places {
     /// `wicketgate.agent.deny agent/main.rego:12`, or the rule alone where several could have spoken.
     pub(super) fn name(&self, rule: &str, code: &str, message: &str) -> String {
         let places = self.0.get(rule).map(Vec::as_slice).unwrap_or_default();
-        let one = |fits: &dyn Fn(&Place) -> bool| {
+        let one = |fits: &dyn Fn(&SpeakingRule) -> bool| {
             let mut fitting = places.iter().filter(|place| fits(place));
             fitting.next().filter(|_| fitting.next().is_none())
         };

@@ -22,14 +22,14 @@ pub(super) fn pattern_of(builtin: &str) -> Option<(usize, usize)> {
 /// The pattern that means here what this one means to OPA: `\w`, `\d`, `\s` and `\b` are ASCII there.
 pub(super) fn pattern(pattern: &str, text: &str) -> Result<String, &'static str> {
     let chars = pattern.chars().peekable();
-    let mut reading = Reading { chars, repeated: false, edges: false, out: String::new() };
+    let mut reading = PortableCheck { chars, repeated: false, edges: false, out: String::new() };
     while let Some(c) = reading.chars.next() {
         reading.one(c).ok_or(PATTERN)?;
     }
     if reading.edges && !text.is_ascii() { Err(EDGES) } else { Ok(reading.out) }
 }
 
-struct Reading<'a> {
+struct PortableCheck<'a> {
     chars: std::iter::Peekable<std::str::Chars<'a>>,
     /// Whether what stands before is a repetition: Go repeats none of those.
     repeated: bool,
@@ -38,7 +38,7 @@ struct Reading<'a> {
     out: String,
 }
 
-impl Reading<'_> {
+impl PortableCheck<'_> {
     /// The next character, which is written as it is.
     fn keep(&mut self) -> Option<char> {
         let c = self.chars.next()?;

@@ -38,10 +38,11 @@ pub(super) fn check(modules: &[Ref<Module>]) -> Result<Vec<&'static str>, Vec<Lo
 /// The rules of these modules with what they read, and what is wrong with each of them by itself.
 fn graph(modules: &[Ref<Module>]) -> (Graph, Vec<LoadError>) {
     let mut errors = Vec::new();
-    let known = Known::of(modules);
+    let known = KnownRules::of(modules);
     let mut graph = Graph::new();
     for module in modules {
-        let scope = Scope { file: ast::file(module), package: ast::package(module), known: &known };
+        let scope =
+            PurityScope { file: ast::file(module), package: ast::package(module), known: &known };
         if !scope.check_package(module, &mut errors) {
             continue;
         }
@@ -56,10 +57,11 @@ fn graph(modules: &[Ref<Module>]) -> (Graph, Vec<LoadError>) {
 /// What is wrong with the calls of these test modules: they may be of any package and replace input and
 /// data, and call nothing but functions of the bundle and admitted builtins.
 pub(super) fn check_tests(modules: &[Ref<Module>]) -> Vec<LoadError> {
-    let known = Known::of(modules);
+    let known = KnownRules::of(modules);
     let mut errors = Vec::new();
     for module in modules.iter().filter(|module| ast::file(module).ends_with("_test.rego")) {
-        let scope = Scope { file: ast::file(module), package: ast::package(module), known: &known };
+        let scope =
+            PurityScope { file: ast::file(module), package: ast::package(module), known: &known };
         let imports = scope.imports(module, &mut errors);
         for rule in &module.policy {
             for (callee, span, params) in &ast::parts(rule).calls {
@@ -76,12 +78,12 @@ pub(super) fn check_tests(modules: &[Ref<Module>]) -> Vec<LoadError> {
 
 /// The rules of the bundle by their whole path.
 #[derive(Default)]
-struct Known {
+struct KnownRules {
     rules: BTreeSet<Vec<String>>,
     functions: BTreeSet<Vec<String>>,
 }
 
-impl Known {
+impl KnownRules {
     fn of(modules: &[Ref<Module>]) -> Self {
         let mut known = Self::default();
         for module in modules {
@@ -100,13 +102,13 @@ impl Known {
 
 type Imports = BTreeMap<String, Vec<String>>;
 
-struct Scope<'a> {
+struct PurityScope<'a> {
     file: &'a str,
     package: Vec<String>,
-    known: &'a Known,
+    known: &'a KnownRules,
 }
 
-impl Scope<'_> {
+impl PurityScope<'_> {
     fn error(&self, code: &'static str, span: &Span, message: impl Into<String>) -> LoadError {
         let (line, column) = (span.line, span.col);
         LoadError { file: self.file.to_owned(), line, column, code, message: message.into() }

@@ -15,7 +15,7 @@ use super::bundle::Bundle;
 use super::enforcement::Enforcement;
 use super::fault::{Error, read_engine_message};
 use super::ground::Grounds;
-use super::places::Places;
+use super::places::SpeakingRules;
 use super::stock::Moved;
 use super::{Answer, EngineError, PolicyEngine, bounds, document};
 use crate::domain::decision::{LayerDigest, Verdict};
@@ -42,7 +42,7 @@ const STEPS: NonZeroU32 = match NonZeroU32::new(32) {
 pub struct RegoEngine {
     template: Engine,
     moved: Moved,
-    places: Places,
+    places: SpeakingRules,
     grounds: Grounds,
     deadline: Duration,
     digest: Digest,

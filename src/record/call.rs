@@ -34,8 +34,8 @@ pub struct Auth {
     pub uid: Option<Int>,
 }
 
-impl From<&call::Auth> for Auth {
-    fn from(auth: &call::Auth) -> Self {
+impl From<&call::CallerAuth> for Auth {
+    fn from(auth: &call::CallerAuth) -> Self {
         Self {
             certificate: auth.certificate.as_deref().and_then(TaggedDigest::parse),
             method: auth.method.as_str().into(),
@@ -46,7 +46,7 @@ impl From<&call::Auth> for Auth {
     }
 }
 
-impl From<&Auth> for call::Auth {
+impl From<&Auth> for call::CallerAuth {
     fn from(auth: &Auth) -> Self {
         Self {
             method: auth.method.to_string(),

@@ -2,14 +2,14 @@
 
 use super::call::{self, Layer, Release};
 use super::{List, TaggedDigest, Text};
-use crate::domain::decision::{LayerDigest, Obligation, Reason};
+use crate::domain::decision::{LayerDigest, LayerReason, PolicyObligation};
 
 /// Reasons kept in an entry.
 const REASONS_MAX: usize = 16;
 
 /// The rule an entry names: that of the first reason.
 #[must_use]
-pub fn rule(reasons: &[Reason]) -> Option<Text> {
+pub fn rule(reasons: &[LayerReason]) -> Option<Text> {
     reasons.first().map(|reason| Text::clip(&reason.rule, 200))
 }
 
@@ -21,8 +21,8 @@ pub fn ground(rule: &str) -> Text {
 
 /// The reasons of a decision.
 #[must_use]
-pub fn reasons(list: &[Reason]) -> List<call::Reason> {
-    let one = |reason: &Reason| call::Reason {
+pub fn reasons(list: &[LayerReason]) -> List<call::Reason> {
+    let one = |reason: &LayerReason| call::Reason {
         code: reason.code.as_str().into(),
         detail: Text::clip(&reason.detail, 128),
         message: Text::clip(&reason.message, 512),
@@ -33,20 +33,20 @@ pub fn reasons(list: &[Reason]) -> List<call::Reason> {
 
 /// The obligations of a decision.
 #[must_use]
-pub fn obligations(list: &[Obligation]) -> List<call::Obligation> {
+pub fn obligations(list: &[PolicyObligation]) -> List<call::Obligation> {
     list.iter().map(obligation).collect()
 }
 
-fn obligation(obligation: &Obligation) -> call::Obligation {
+fn obligation(obligation: &PolicyObligation) -> call::Obligation {
     let r#type = obligation.name().into();
     match obligation {
-        Obligation::Redact { kinds, opaque } => call::Obligation {
+        PolicyObligation::Redact { kinds, opaque } => call::Obligation {
             bytes: None,
             kinds: Some(kinds.iter().map(|kind| kind.as_str().into()).collect()),
             opaque: opaque.then_some(Release::Allow),
             r#type,
         },
-        Obligation::CapBytes { bytes } => {
+        PolicyObligation::CapBytes { bytes } => {
             let bytes = Some((*bytes).into());
             call::Obligation { bytes, kinds: None, opaque: None, r#type }
         }

@@ -188,7 +188,7 @@ closed! {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct Members<'a, K, D> {
+pub(super) struct EntryMembers<'a, K, D> {
     /// The writer process.
     boot: Boot,
     /// The call that the entry is about.
@@ -236,7 +236,7 @@ impl Entry {
         let draft = &self.draft;
         let link = self.run.as_ref();
         let mut out = Vec::with_capacity(1024);
-        let members = Members {
+        let members = EntryMembers {
             boot: self.boot,
             call: draft.call.as_ref().map(Cow::Borrowed),
             chain: self.chain,
@@ -288,7 +288,7 @@ impl Entry {
         Ok((Self::of(members, body)?, kind))
     }
 
-    fn of<D>(members: Members<'_, Cow<'_, str>, D>, body: Body) -> Result<Self, Error> {
+    fn of<D>(members: EntryMembers<'_, Cow<'_, str>, D>, body: Body) -> Result<Self, Error> {
         let run = match (members.run, members.run_seq) {
             (Some(run), Some(seq)) => {
                 Some(RunLink { run, seq: seq.get(), prev: members.run_prev.map(|prev| prev.0) })
@@ -332,7 +332,9 @@ impl Entry {
     }
 }
 
-fn read<'a, D: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Members<'a, Cow<'a, str>, D>, Error> {
+fn read<'a, D: Deserialize<'a>>(
+    bytes: &'a [u8],
+) -> Result<EntryMembers<'a, Cow<'a, str>, D>, Error> {
     if bytes.len() > BYTES_MAX {
         return Err(Error::TooLong(bytes.len()));
     }

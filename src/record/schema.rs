@@ -119,7 +119,7 @@ mod tests {
     fn emitted() -> String {
         let mut generator = SchemaGenerator::new(SchemaSettings::draft2020_12());
         let kinds = Body::schemas(&mut generator);
-        type Header = super::super::entry::Members<'static, String, Map<String, Value>>;
+        type Header = super::super::entry::EntryMembers<'static, String, Map<String, Value>>;
         let Value::Object(mut whole) = Header::json_schema(&mut generator).to_value() else {
             unreachable!("a struct is an object")
         };

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::bundle::{APPROVERS, APPROVERS_SIG, Files, approvers_files, glass_files, word_files};
 use super::payloads::{Payload, Payloads};
-use super::scope::Strand;
+use super::scope::ChainSlice;
 use crate::approval::proposal::Proposer;
-use crate::approval::{Signed, break_glass};
+use crate::approval::{SignedApproval, break_glass};
 use crate::domain::digest::Digest;
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::entries::approved::breaks_glass;
 use crate::entries::word;
 use crate::policy::input::Broken;
@@ -23,13 +23,13 @@ pub const ROLE: Role = Role::Approval;
 
 /// Whether this line is an approver's word.
 #[must_use]
-pub fn is_word(line: &Line) -> bool {
+pub fn is_word(line: &EntryLine) -> bool {
     line.is(Kind::ApprovalGranted) || line.is(Kind::ApprovalRefused)
 }
 
 /// What an approver's word commits to, if exactly one payload is it.
 #[must_use]
-pub fn committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload> {
+pub fn committed<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Payload> {
     match line.entry.draft.commit.as_slice() {
         [one] if one.role == ROLE => payloads.0.get(&one.c.0),
         _ => None,
@@ -38,7 +38,7 @@ pub fn committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload>
 
 /// What an authorisation under break-glass commits to besides its call, if it is one payload.
 #[must_use]
-pub fn glass_committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload> {
+pub fn glass_committed<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Payload> {
     let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
     let (one, more) = (all.next()?, all.next());
     payloads.0.get(&one.c.0).filter(|_| more.is_none())
@@ -46,36 +46,36 @@ pub fn glass_committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Pa
 
 /// The approver who wrote the arguments of the call, if this is the first decision about it.
 #[must_use]
-pub fn proposer(line: &Line) -> Option<Proposer> {
+pub fn proposer(line: &EntryLine) -> Option<Proposer> {
     let first = line.is(Kind::CallHeld) || line.is(Kind::CallDenied) && proposes(line);
     line.decision()?.asked_by.map(word::proposer).filter(|_| first)
 }
 
-fn proposes(line: &Line) -> bool {
+fn proposes(line: &EntryLine) -> bool {
     line.entry.draft.commit.iter().any(|one| one.role == ROLE)
 }
 
 /// What the proposal of other arguments commits to besides its call, if it is one payload.
 #[must_use]
-pub fn proposal_committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload> {
+pub fn proposal_committed<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Payload> {
     let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
     let (one, more) = (all.next()?, all.next());
     payloads.0.get(&one.c.0).filter(|_| more.is_none())
 }
 
-fn glass(line: &Line) -> Option<&BreakGlass> {
+fn glass(line: &EntryLine) -> Option<&BreakGlass> {
     line.get::<CallAuthorized>()?.break_glass.as_ref()
 }
 
 /// The list of keys that the order of an authorisation under break-glass was held against.
 #[must_use]
-pub fn glass_list(line: &Line) -> Option<Digest> {
+pub fn glass_list(line: &EntryLine) -> Option<Digest> {
     glass(line).map(|order| order.signers.0)
 }
 
 /// What an entry says of the break-glass order under which its call ran, if it did.
 #[must_use]
-pub fn broken(line: &Line) -> Option<Broken> {
+pub fn broken(line: &EntryLine) -> Option<Broken> {
     glass(line).map(|order| Broken {
         nonce: order.nonce.to_string(),
         until: order.until,
@@ -85,7 +85,7 @@ pub fn broken(line: &Line) -> Option<Broken> {
 
 /// The list of approvers that a word or a proposal was held against.
 #[must_use]
-pub fn list_of(line: &Line) -> Option<Digest> {
+pub fn list_of(line: &EntryLine) -> Option<Digest> {
     if is_word(line) {
         let granted = line.get::<ApprovalGranted>().map(|said| said.signers);
         let signers = granted.or_else(|| line.get::<ApprovalRefused>().map(|said| said.signers));
@@ -96,12 +96,12 @@ pub fn list_of(line: &Line) -> Option<Digest> {
 
 /// Statements and signatures that follow from opened payloads, by file name.
 #[must_use]
-pub fn words(strands: &[Strand], payloads: &Payloads) -> BTreeMap<String, Vec<u8>> {
+pub fn words(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for strand in strands {
         for line in strand.asked().filter(|line| is_word(line)) {
             let Some(Payload::Opened { body, .. }) = committed(line, payloads) else { continue };
-            let Some(signed) = Signed::parse(body) else { continue };
+            let Some(signed) = SignedApproval::parse(body) else { continue };
             let (statement, signature) = word_files(&strand.folder, line.entry.seq);
             files.insert(statement, signed.statement.into_bytes());
             files.insert(signature, signed.signature.into_bytes());
@@ -110,7 +110,7 @@ pub fn words(strands: &[Strand], payloads: &Payloads) -> BTreeMap<String, Vec<u8
             let Some(Payload::Opened { body, .. }) = proposal_committed(line, payloads) else {
                 continue;
             };
-            let Some(signed) = Signed::parse(body) else { continue };
+            let Some(signed) = SignedApproval::parse(body) else { continue };
             let (statement, signature) = word_files(&strand.folder, line.entry.seq);
             files.insert(statement, signed.statement.into_bytes());
             files.insert(signature, signed.signature.into_bytes());
@@ -119,7 +119,7 @@ pub fn words(strands: &[Strand], payloads: &Payloads) -> BTreeMap<String, Vec<u8
             let Some(Payload::Opened { body, .. }) = glass_committed(line, payloads) else {
                 continue;
             };
-            let Some(signed) = break_glass::Signed::parse(body) else { continue };
+            let Some(signed) = break_glass::SignedBreakGlass::parse(body) else { continue };
             let count = signed.signatures.len();
             let (statement, signatures) = glass_files(&strand.folder, line.entry.seq, count);
             files.insert(statement, signed.statement.into_bytes());
@@ -132,9 +132,9 @@ pub fn words(strands: &[Strand], payloads: &Payloads) -> BTreeMap<String, Vec<u8
 
 /// The lists that words name, the last first.
 #[must_use]
-pub fn lists(strands: &[Strand]) -> Vec<Digest> {
+pub fn lists(strands: &[ChainSlice]) -> Vec<Digest> {
     let mut lists: Vec<Digest> = Vec::new();
-    for line in strands.iter().flat_map(Strand::asked) {
+    for line in strands.iter().flat_map(ChainSlice::asked) {
         if let Some(list) = list_of(line) {
             lists.retain(|seen| *seen != list);
             lists.insert(0, list);
@@ -145,8 +145,8 @@ pub fn lists(strands: &[Strand]) -> Vec<Digest> {
 
 /// The lists that break-glass orders name: each stands under its digest.
 #[must_use]
-pub fn glass_lists(strands: &[Strand]) -> Vec<Digest> {
-    let lines = strands.iter().flat_map(Strand::asked);
+pub fn glass_lists(strands: &[ChainSlice]) -> Vec<Digest> {
+    let lines = strands.iter().flat_map(ChainSlice::asked);
     let mut lists: Vec<Digest> = lines.filter_map(glass_list).collect();
     lists.sort();
     lists.dedup();
@@ -173,7 +173,7 @@ pub struct Order<'a> {
 /// The operator's order that an entry names: of a gate's chain a stop that was taken back, of the fleet log an erasure
 /// or the end of a hold.
 #[must_use]
-pub fn order(line: &Line) -> Option<Order<'_>> {
+pub fn order(line: &EntryLine) -> Option<Order<'_>> {
     if let Some(applied) = line.get::<ControlApplied>() {
         return Some(Order {
             statement: applied.statement.as_deref()?,
@@ -198,14 +198,14 @@ pub fn order(line: &Line) -> Option<Order<'_>> {
 
 /// The list of approvers that it was held against.
 #[must_use]
-pub fn order_list(line: &Line) -> Option<Digest> {
+pub fn order_list(line: &EntryLine) -> Option<Digest> {
     order(line)?.signers
 }
 
 /// The lists that operators' orders name and no word does: each stands under its digest.
 #[must_use]
-pub fn order_lists(strands: &[Strand], fleet: Option<&Strand>) -> Vec<Digest> {
-    let own = strands.iter().flat_map(Strand::asked);
+pub fn order_lists(strands: &[ChainSlice], fleet: Option<&ChainSlice>) -> Vec<Digest> {
+    let own = strands.iter().flat_map(ChainSlice::asked);
     let fleet = fleet.into_iter().flat_map(|fleet| &fleet.lines);
     let mut all: Vec<Digest> = own.chain(fleet).filter_map(order_list).collect();
     let words = lists(strands);

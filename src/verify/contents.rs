@@ -9,7 +9,7 @@ use super::approvals::{glass_lists, lists, order_lists, words};
 use super::bundle::{self, Files, agent_files, alone_file, approvers_files};
 use super::payloads::{Payload, Payloads};
 use super::projection::decides;
-use super::scope::{Scope, Strand};
+use super::scope::{ChainSlice, Scope};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
@@ -27,7 +27,7 @@ pub type Paths = BTreeMap<Seq, Vec<Digest>>;
 
 /// The policy bundles that are there, by the name of their file; the one that decided last first.
 #[must_use]
-pub fn policies(strands: &[Strand]) -> Vec<(String, Digest)> {
+pub fn policies(strands: &[ChainSlice]) -> Vec<(String, Digest)> {
     let none = Digest::of(&[]);
     let mut found: Vec<Digest> = Vec::new();
     for strand in strands {
@@ -48,9 +48,10 @@ pub fn policies(strands: &[Strand]) -> Vec<(String, Digest)> {
 
 /// The manifests that are there, by the names of their two files, in the order of the runs.
 #[must_use]
-pub fn manifests(strands: &[Strand]) -> Vec<((String, String), Digest)> {
+pub fn manifests(strands: &[ChainSlice]) -> Vec<((String, String), Digest)> {
     let mut found: Vec<Digest> = Vec::new();
-    let opened = strands.iter().flat_map(Strand::asked).filter_map(|line| line.get::<RunOpened>());
+    let opened =
+        strands.iter().flat_map(ChainSlice::asked).filter_map(|line| line.get::<RunOpened>());
     for manifest in opened.map(|opened| opened.manifest.0) {
         found.extend((!found.contains(&manifest)).then_some(manifest));
     }
@@ -63,7 +64,10 @@ pub fn manifests(strands: &[Strand]) -> Vec<((String, String), Digest)> {
 
 /// The lists of approvers that are there, by the names of their two files.
 #[must_use]
-pub fn approvers(strands: &[Strand], fleet: Option<&Strand>) -> Vec<((String, String), Digest)> {
+pub fn approvers(
+    strands: &[ChainSlice],
+    fleet: Option<&ChainSlice>,
+) -> Vec<((String, String), Digest)> {
     let name = |(place, digest): (usize, Digest)| match place {
         0 => ((bundle::APPROVERS.to_owned(), bundle::APPROVERS_SIG.to_owned()), digest),
         _ => (approvers_files(&digest), digest),
@@ -77,7 +81,7 @@ pub fn approvers(strands: &[Strand], fleet: Option<&Strand>) -> Vec<((String, St
 #[must_use]
 pub fn names(
     scope: Scope,
-    (strands, fleet): (&[Strand], Option<&Strand>),
+    (strands, fleet): (&[ChainSlice], Option<&ChainSlice>),
     payloads: &Payloads,
     files: &Files,
 ) -> BTreeSet<String> {
@@ -163,7 +167,7 @@ pub fn consistency(paths: &Paths) -> Vec<u8> {
 
 /// `inclusion.json`: the audit paths of entries that no span proves, in a tree of this size and root.
 #[must_use]
-pub fn inclusion(strand: &Strand, (size, root): (Seq, &Digest), paths: &Paths) -> Vec<u8> {
+pub fn inclusion(strand: &ChainSlice, (size, root): (Seq, &Digest), paths: &Paths) -> Vec<u8> {
     let lines = strand.lines.iter().filter(|line| strand.span.is_none() || !strand.asks(line));
     let proofs = lines.filter_map(|line| {
         let seq = line.entry.seq;

@@ -45,7 +45,7 @@ pub enum Payload {
         seq: Seq,
     },
     /// It is not disclosed here, or was never stored.
-    Withheld(Why),
+    Withheld(WithheldReason),
 }
 
 /// A test of payloads, to count those it holds for.
@@ -53,7 +53,7 @@ pub type Is = fn(&Payload) -> bool;
 
 /// Why a payload is withheld.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Why {
+pub enum WithheldReason {
     /// Nobody says.
     Unsaid,
     /// Nothing of the run was ever stored.
@@ -64,7 +64,7 @@ pub enum Why {
     Damaged,
 }
 
-impl Why {
+impl WithheldReason {
     const fn as_str(self) -> Option<&'static str> {
         match self {
             Self::Unsaid => None,
@@ -219,7 +219,7 @@ struct OpenedForm {
 
 fn payload(files: &Files, c: &Digest, told: &Json) -> Option<Payload> {
     if let Ok(withheld) = told.read::<WithheldForm>() {
-        return Why::parse(withheld.why.as_deref()).map(Payload::Withheld);
+        return WithheldReason::parse(withheld.why.as_deref()).map(Payload::Withheld);
     }
     if let Ok(ErasedForm { log, seq, .. }) = told.read() {
         return Some(Payload::Erased { log, seq });

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::projection::decides;
 use super::query::{Filter, Query};
-use super::scope::{Strand, runs_of};
+use super::scope::{ChainSlice, runs_of};
 use crate::domain::canonical;
 use crate::domain::id::{Epoch, RunId, Seq};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::record::Kind;
 use crate::record::chain::{EnforcementTested, PostureObserved, WriterStarted};
 use crate::record::run::RunOpened;
@@ -53,7 +53,7 @@ impl Cause {
 
 /// A time in which nothing was written, longer than a writer may be silent.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Gap {
+pub struct SilentTime {
     /// The entry before it.
     pub after: Seq,
     /// The time of that entry.
@@ -74,12 +74,12 @@ pub struct Pulse {
     /// The longest cadence that a writer of these entries declared; `None` if one declared none.
     pub declared_ms: Option<u64>,
     /// Times that were longer than declared, by half as much again: a heartbeat takes time to write.
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<SilentTime>,
 }
 
 /// Watches the pauses in what was asked for of a chain, up to `until` if nothing follows it.
 #[must_use]
-pub fn pulse(strand: &Strand, until: Option<Timestamp>) -> Pulse {
+pub fn pulse(strand: &ChainSlice, until: Option<Timestamp>) -> Pulse {
     let cadences = cadences(strand);
     let mut pulse = Pulse {
         count: strand.asked().filter(|line| line.is(Kind::Heartbeat)).count(),
@@ -115,7 +115,7 @@ pub fn pulse(strand: &Strand, until: Option<Timestamp>) -> Pulse {
 fn pause(
     pulse: &mut Pulse,
     cadences: &BTreeMap<Epoch, u64>,
-    before: &Line,
+    before: &EntryLine,
     end: Timestamp,
     cause: Cause,
 ) {
@@ -126,12 +126,12 @@ fn pause(
     }
     let cadence = cadences.get(&before.entry.epoch).copied();
     if cadence.is_some_and(|cadence| ms > cadence.saturating_add(cadence / 2)) {
-        pulse.gaps.push(Gap { after: before.entry.seq, since, ms, cause });
+        pulse.gaps.push(SilentTime { after: before.entry.seq, since, ms, cause });
     }
 }
 
 /// What each writer that is introduced here declared.
-fn cadences(strand: &Strand) -> BTreeMap<Epoch, u64> {
+fn cadences(strand: &ChainSlice) -> BTreeMap<Epoch, u64> {
     let started = strand.lines.iter().filter(|line| line.is(Kind::WriterStarted));
     let declared = started.filter_map(|line| {
         let settings = &line.get::<WriterStarted>()?.settings;
@@ -143,7 +143,7 @@ fn cadences(strand: &Strand) -> BTreeMap<Epoch, u64> {
 
 /// The file.
 #[must_use]
-pub fn population(filter: &Filter, strands: &[Strand]) -> Vec<u8> {
+pub fn population(filter: &Filter, strands: &[ChainSlice]) -> Vec<u8> {
     let mut totals: BTreeMap<&'static str, u64> = BTreeMap::new();
     let chains: Vec<Json> = strands.iter().map(|s| chain(filter, s, &mut totals)).collect();
     let totals = totals.into_iter().map(|(name, count)| (name, Json::from(count)));
@@ -155,7 +155,7 @@ pub fn population(filter: &Filter, strands: &[Strand]) -> Vec<u8> {
     ]))
 }
 
-fn chain(filter: &Filter, strand: &Strand, totals: &mut BTreeMap<&'static str, u64>) -> Json {
+fn chain(filter: &Filter, strand: &ChainSlice, totals: &mut BTreeMap<&'static str, u64>) -> Json {
     let pulse = pulse(strand, filter.until);
     let runs = strand.runs();
     let found = matched(filter, strand);
@@ -224,7 +224,7 @@ struct Tests {
 
 impl Tests {
     /// Those in what was asked for; none of a chain without one.
-    fn of(strand: &Strand, kind: Kind) -> Option<Self> {
+    fn of(strand: &ChainSlice, kind: Kind) -> Option<Self> {
         let mut tests: Option<Self> = None;
         for line in strand.asked().filter(|line| line.is(kind)) {
             let tested = line.get::<EnforcementTested>().map(|test| test.passed);
@@ -246,7 +246,7 @@ impl Tests {
     }
 }
 
-fn gap(gap: &Gap) -> Json {
+fn gap(gap: &SilentTime) -> Json {
     Json::object([
         ("after", Json::from(gap.after)),
         ("since", Json::from(gap.since.to_string())),
@@ -265,7 +265,7 @@ fn beats(pulse: &Pulse) -> Json {
 }
 
 /// The decisions that the filter picks: all of them, if it picks none.
-fn matched(filter: &Filter, strand: &Strand) -> Vec<Seq> {
+fn matched(filter: &Filter, strand: &ChainSlice) -> Vec<Seq> {
     let agents: BTreeMap<&RunId, &str> = runs_of(strand.lines.iter())
         .into_iter()
         .filter_map(|(run, own)| {
@@ -273,7 +273,7 @@ fn matched(filter: &Filter, strand: &Strand) -> Vec<Seq> {
             Some((run, opened.agent.as_str()))
         })
         .collect();
-    let picked = |line: &&Line| {
+    let picked = |line: &&EntryLine| {
         let draft = &line.entry.draft;
         let agent = line.entry.run.as_ref().and_then(|link| agents.get(&link.run));
         let tool = draft.tool.as_ref().map(|tool| tool.as_str());

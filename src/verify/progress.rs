@@ -14,13 +14,13 @@ const WIDTH: usize = 79;
 /// One line on standard error, written again and again and gone in the end. It has no colour, so that
 /// `NO_COLOR` has nothing to turn off.
 #[derive(Debug)]
-pub struct Line {
+pub struct ProgressLine {
     /// `None`: nobody looks.
     terminal: Option<Stderr>,
     shown: Cell<bool>,
 }
 
-impl Line {
+impl ProgressLine {
     /// For whoever sits at standard error. `quiet`: for nobody, wherever it goes.
     #[must_use]
     pub fn new(quiet: bool) -> Self {
@@ -39,7 +39,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for ProgressLine {
     /// The report stands where the line was.
     fn drop(&mut self) {
         if self.shown.get() {
@@ -51,7 +51,7 @@ impl Drop for Line {
 /// A person who waits, if there is one.
 #[derive(Debug)]
 pub struct Progress {
-    line: Line,
+    line: ProgressLine,
     /// What is told of a long bundle; nothing as long as none was read.
     bundle: OnceCell<String>,
 }
@@ -60,7 +60,7 @@ impl Progress {
     /// As [`Line::new`].
     #[must_use]
     pub fn new(quiet: bool) -> Self {
-        Self { line: Line::new(quiet), bundle: OnceCell::new() }
+        Self { line: ProgressLine::new(quiet), bundle: OnceCell::new() }
     }
 }
 

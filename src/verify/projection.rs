@@ -9,21 +9,21 @@ use super::scope::Scope;
 use crate::domain::canonical;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::record::run::RunOpened;
 use crate::record::{Kind, Role};
 
 /// What a bundle is made from: the lines of one run among those that introduce it.
 #[derive(Clone, Debug)]
-pub struct Material<'a> {
+pub struct BundleMaterial<'a> {
     /// The run.
     pub run: &'a RunId,
     /// Name of the log.
     pub origin: &'a str,
     /// All lines of the chain that the bundle has, ascending.
-    pub lines: &'a [Line],
+    pub lines: &'a [EntryLine],
     /// The lines of the run among them.
-    own: Vec<&'a Line>,
+    own: Vec<&'a EntryLine>,
     /// Which ends of the run lie outside of what was asked for.
     pub cut: Cut,
     /// What opens them.
@@ -48,16 +48,22 @@ impl Cut {
 }
 
 /// One call from its first word to its last.
-struct Call<'a> {
+struct ProjectedCall<'a> {
     id: &'a CallId,
-    lines: Vec<&'a Line>,
+    lines: Vec<&'a EntryLine>,
 }
 
-impl<'a> Material<'a> {
+impl<'a> BundleMaterial<'a> {
     /// The run `run` among these lines of the log `origin`.
     #[must_use]
-    pub fn new(run: &'a RunId, origin: &'a str, lines: &'a [Line], payloads: &'a Payloads) -> Self {
-        let of_run = |line: &&Line| line.entry.run.as_ref().is_some_and(|link| link.run == *run);
+    pub fn new(
+        run: &'a RunId,
+        origin: &'a str,
+        lines: &'a [EntryLine],
+        payloads: &'a Payloads,
+    ) -> Self {
+        let of_run =
+            |line: &&EntryLine| line.entry.run.as_ref().is_some_and(|link| link.run == *run);
         let own = lines.iter().filter(of_run).collect();
         Self { run, origin, lines, own, cut: Cut::default(), payloads }
     }
@@ -67,7 +73,7 @@ impl<'a> Material<'a> {
     pub fn part(
         run: &'a RunId,
         origin: &'a str,
-        (lines, own): (&'a [Line], Vec<&'a Line>),
+        (lines, own): (&'a [EntryLine], Vec<&'a EntryLine>),
         cut: Cut,
         payloads: &'a Payloads,
     ) -> Self {
@@ -75,7 +81,7 @@ impl<'a> Material<'a> {
     }
 
     /// The lines of the run.
-    pub fn of_run(&self) -> impl Iterator<Item = &'a Line> {
+    pub fn of_run(&self) -> impl Iterator<Item = &'a EntryLine> {
         self.own.iter().copied()
     }
 
@@ -88,7 +94,8 @@ impl<'a> Material<'a> {
     /// The same, with its time.
     #[must_use]
     pub fn opened(&self) -> Option<(Timestamp, &'a RunOpened)> {
-        let of_run = |l: &&Line| l.entry.run.as_ref().is_some_and(|link| link.run == *self.run);
+        let of_run =
+            |l: &&EntryLine| l.entry.run.as_ref().is_some_and(|link| link.run == *self.run);
         let mut all = self.own.iter().copied().take(1).chain(self.lines.iter().filter(of_run));
         all.find_map(|line| Some((line.entry.ts, line.get()?)))
     }
@@ -121,15 +128,15 @@ impl<'a> Material<'a> {
         self.calls().len()
     }
 
-    fn calls(&self) -> Vec<Call<'a>> {
+    fn calls(&self) -> Vec<ProjectedCall<'a>> {
         let mut places = BTreeMap::new();
-        let mut calls: Vec<Call<'a>> = Vec::new();
+        let mut calls: Vec<ProjectedCall<'a>> = Vec::new();
         for line in self.of_run() {
             let Some(id) = &line.entry.draft.call else { continue };
             let place = *places.entry(id).or_insert(calls.len());
             match calls.get_mut(place) {
                 Some(call) => call.lines.push(line),
-                None => calls.push(Call { id, lines: vec![line] }),
+                None => calls.push(ProjectedCall { id, lines: vec![line] }),
             }
         }
         calls
@@ -138,19 +145,19 @@ impl<'a> Material<'a> {
 
 /// Whether this line is a decision about a call.
 #[must_use]
-pub fn decides(line: &Line) -> bool {
+pub fn decides(line: &EntryLine) -> bool {
     line.entry.draft.kind().decides()
 }
 
 /// Whether this line is a decision that was recorded and not enforced: the call ran all the same.
 #[must_use]
-pub fn unenforced(line: &Line) -> bool {
+pub fn unenforced(line: &EntryLine) -> bool {
     line.decision().is_some_and(|decision| !decision.enforced)
 }
 
 /// The three files people read, by name.
 #[must_use]
-pub fn files(scope: Scope, materials: &[Material<'_>]) -> [(&'static str, Vec<u8>); 3] {
+pub fn files(scope: Scope, materials: &[BundleMaterial<'_>]) -> [(&'static str, Vec<u8>); 3] {
     match (scope, materials) {
         (Scope::Run, [material]) => [
             (AGENT_RUN, agent_run(material)),
@@ -167,23 +174,27 @@ pub fn files(scope: Scope, materials: &[Material<'_>]) -> [(&'static str, Vec<u8
 
 /// `agent_run.json`: the run, and its transcript call by call.
 #[must_use]
-pub fn agent_run(material: &Material<'_>) -> Vec<u8> {
+pub fn agent_run(material: &BundleMaterial<'_>) -> Vec<u8> {
     canonical::bytes(&agent_run_json(material))
 }
 
 /// `agent_run.json` of several runs: one object for each, in the order of their first entries.
 #[must_use]
-pub fn agent_runs(materials: &[Material<'_>]) -> Vec<u8> {
+pub fn agent_runs(materials: &[BundleMaterial<'_>]) -> Vec<u8> {
     several("wicketgate/agent_runs/1", materials, agent_run_json)
 }
 
-fn several(v: &str, materials: &[Material<'_>], one: fn(&Material<'_>) -> Json) -> Vec<u8> {
+fn several(
+    v: &str,
+    materials: &[BundleMaterial<'_>],
+    one: fn(&BundleMaterial<'_>) -> Json,
+) -> Vec<u8> {
     let runs: Vec<Json> = materials.iter().map(one).collect();
     canonical::bytes(&Json::object([("v", Json::from(v)), ("runs", runs.into())]))
 }
 
-fn agent_run_json(material: &Material<'_>) -> Json {
-    let lines: Vec<&Line> = material.of_run().collect();
+fn agent_run_json(material: &BundleMaterial<'_>) -> Json {
+    let lines: Vec<&EntryLine> = material.of_run().collect();
     let mut members = vec![
         ("v", Json::from("wicketgate/agent_run/1")),
         ("run", Json::from(material.run.to_string())),
@@ -223,9 +234,9 @@ fn agent_run_json(material: &Material<'_>) -> Json {
 }
 
 /// The runs right below this one, of those that are opened here. Only a run that may delegate is looked for.
-fn delegated(material: &Material<'_>) -> Vec<Json> {
+fn delegated(material: &BundleMaterial<'_>) -> Vec<Json> {
     let may = material.opening().is_some_and(|opened| opened.delegates.is_some());
-    let parent = |line: &Line| line.get::<RunOpened>().and_then(|opened| opened.parent);
+    let parent = |line: &EntryLine| line.get::<RunOpened>().and_then(|opened| opened.parent);
     let below = material.lines.iter().filter(|line| may && parent(line) == Some(*material.run));
     let ids = below.filter_map(|line| line.entry.run.as_ref());
     ids.map(|link| Json::from(link.run.to_string())).collect()
@@ -233,17 +244,17 @@ fn delegated(material: &Material<'_>) -> Vec<Json> {
 
 /// `decision.json`: every decision in order.
 #[must_use]
-pub fn decisions(material: &Material<'_>) -> Vec<u8> {
+pub fn decisions(material: &BundleMaterial<'_>) -> Vec<u8> {
     canonical::bytes(&decisions_json(material))
 }
 
 /// `decision.json` of several runs.
 #[must_use]
-pub fn decisions_of(materials: &[Material<'_>]) -> Vec<u8> {
+pub fn decisions_of(materials: &[BundleMaterial<'_>]) -> Vec<u8> {
     several("wicketgate/decisions/1", materials, decisions_json)
 }
 
-fn decisions_json(material: &Material<'_>) -> Json {
+fn decisions_json(material: &BundleMaterial<'_>) -> Json {
     let list: Vec<Json> = material.of_run().filter(|line| decides(line)).map(decision).collect();
     Json::object([
         ("v", Json::from("wicketgate/decision/1")),
@@ -254,17 +265,17 @@ fn decisions_json(material: &Material<'_>) -> Json {
 
 /// `tool_trace.json`: every call with its inputs, outputs and times.
 #[must_use]
-pub fn tool_trace(material: &Material<'_>) -> Vec<u8> {
+pub fn tool_trace(material: &BundleMaterial<'_>) -> Vec<u8> {
     canonical::bytes(&tool_trace_json(material))
 }
 
 /// `tool_trace.json` of several runs.
 #[must_use]
-pub fn tool_traces(materials: &[Material<'_>]) -> Vec<u8> {
+pub fn tool_traces(materials: &[BundleMaterial<'_>]) -> Vec<u8> {
     several("wicketgate/tool_traces/1", materials, tool_trace_json)
 }
 
-fn tool_trace_json(material: &Material<'_>) -> Json {
+fn tool_trace_json(material: &BundleMaterial<'_>) -> Json {
     let list: Vec<Json> = material.calls().iter().map(|call| trace(material, call)).collect();
     Json::object([
         ("v", Json::from("wicketgate/tool_trace/1")),
@@ -278,7 +289,7 @@ fn count(n: usize) -> Json {
 }
 
 /// Where and when a line stands.
-fn place(line: &Line) -> Json {
+fn place(line: &EntryLine) -> Json {
     let mut members = vec![
         ("seq", Json::from(line.entry.seq)),
         ("ts", Json::from(line.entry.ts.to_string())),
@@ -288,7 +299,7 @@ fn place(line: &Line) -> Json {
     Json::object(members)
 }
 
-fn policies(lines: &[&Line]) -> Json {
+fn policies(lines: &[&EntryLine]) -> Json {
     let used: std::collections::BTreeSet<String> = lines
         .iter()
         .filter_map(|line| line.entry.draft.policy.map(|policy| policy.prefixed()))
@@ -297,12 +308,12 @@ fn policies(lines: &[&Line]) -> Json {
 }
 
 /// The payload of this role that the call's lines commit to, if any does.
-fn payload(material: &Material<'_>, call: &Call<'_>, role: Role) -> Option<Json> {
+fn payload(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>, role: Role) -> Option<Json> {
     let mut commitments = call.lines.iter().flat_map(|line| &line.entry.draft.commit);
     commitments.rfind(|c| c.role == role).map(|c| material.payloads.shown(c))
 }
 
-fn step(material: &Material<'_>, call: &Call<'_>) -> Json {
+fn step(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>) -> Json {
     let mut members = vec![("call", Json::from(call.id.as_str()))];
     if let Some(first) = call.lines.first() {
         let draft = &first.entry.draft;
@@ -322,7 +333,7 @@ fn step(material: &Material<'_>, call: &Call<'_>) -> Json {
     Json::object(members)
 }
 
-fn decision(line: &Line) -> Json {
+fn decision(line: &EntryLine) -> Json {
     let draft = &line.entry.draft;
     let mut members = vec![
         ("at", place(line)),
@@ -339,7 +350,7 @@ fn decision(line: &Line) -> Json {
     Json::object(members)
 }
 
-fn trace(material: &Material<'_>, call: &Call<'_>) -> Json {
+fn trace(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>) -> Json {
     let events: Vec<Json> = call
         .lines
         .iter()

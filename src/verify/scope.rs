@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::bundle::{FLEET, Files, POPULATION, RANGE};
 use super::payloads::Payloads;
-use super::projection::{Cut, Material, decides};
+use super::projection::{BundleMaterial, Cut, decides};
 use crate::crypto::note::Checkpoint;
 use crate::domain::id::{RunId, Seq};
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::entries::epochs::Epochs;
 use crate::record::Kind;
 
@@ -78,11 +78,11 @@ impl Span {
 
 /// What a bundle holds of one chain.
 #[derive(Debug)]
-pub struct Strand {
+pub struct ChainSlice {
     /// `ledger`, or `chains/0`.
     pub folder: String,
     /// Its entries, ascending.
-    pub lines: Vec<Line>,
+    pub lines: Vec<EntryLine>,
     /// The keys its entries introduce; empty until they were checked.
     pub epochs: Epochs,
     /// The checkpoint everything is proven under, if it holds.
@@ -91,28 +91,28 @@ pub struct Strand {
     pub span: Option<Span>,
 }
 
-impl Strand {
+impl ChainSlice {
     /// Whether a line was asked for: of a range those in the span, of a run all.
     #[must_use]
-    pub fn asks(&self, line: &Line) -> bool {
+    pub fn asks(&self, line: &EntryLine) -> bool {
         self.span.is_none_or(|span| span.has(line.entry.seq))
     }
 
     /// The lines that were asked for.
-    pub fn asked(&self) -> impl Iterator<Item = &Line> {
+    pub fn asked(&self) -> impl Iterator<Item = &EntryLine> {
         self.lines.iter().filter(|line| self.asks(line))
     }
 
     /// Whether a line outside of the span belongs to it all the same: the opening of a run that goes on
     /// in the span, or one of the two entries beside it, which show that its ends are where they should be.
     #[must_use]
-    pub fn introduces(&self, line: &Line) -> bool {
+    pub fn introduces(&self, line: &EntryLine) -> bool {
         let Some(span) = self.span else { return false };
         let seq = line.entry.seq;
         let beside = seq == span.to || seq.checked_add(1) == Some(span.from);
-        let opens = |line: &Line| {
+        let opens = |line: &EntryLine| {
             let run = line.entry.run.as_ref().map(|link| link.run);
-            let later = |l: &&Line| l.entry.run.as_ref().map(|link| link.run) == run;
+            let later = |l: &&EntryLine| l.entry.run.as_ref().map(|link| link.run) == run;
             line.is(Kind::RunOpened) && self.asked().any(|l| later(&l))
         };
         beside || (seq < span.from && opens(line))
@@ -140,7 +140,7 @@ impl Strand {
 
     /// Which ends of a run with these lines lie outside of the span.
     #[must_use]
-    pub fn cut(&self, own: &[&Line]) -> Cut {
+    pub fn cut(&self, own: &[&EntryLine]) -> Cut {
         let (Some(span), Some(first)) = (self.span, own.first()) else { return Cut::default() };
         let ends = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.size == span.to);
         Cut {
@@ -151,26 +151,28 @@ impl Strand {
 
     /// The runs in what was asked for, by their first entries, with their lines.
     #[must_use]
-    pub fn runs(&self) -> Vec<(&RunId, Vec<&Line>)> {
+    pub fn runs(&self) -> Vec<(&RunId, Vec<&EntryLine>)> {
         runs_of(self.asked())
     }
 
     /// One [`Material`] for each run.
     #[must_use]
-    pub fn materials<'a>(&'a self, payloads: &'a Payloads) -> Vec<Material<'a>> {
+    pub fn materials<'a>(&'a self, payloads: &'a Payloads) -> Vec<BundleMaterial<'a>> {
         let runs = self.runs().into_iter();
         runs.map(|(run, own)| {
             let cut = self.cut(&own);
-            Material::part(run, self.origin(), (&self.lines, own), cut, payloads)
+            BundleMaterial::part(run, self.origin(), (&self.lines, own), cut, payloads)
         })
         .collect()
     }
 }
 
 /// The runs among these lines, by their first entries.
-pub fn runs_of<'a>(lines: impl Iterator<Item = &'a Line>) -> Vec<(&'a RunId, Vec<&'a Line>)> {
+pub fn runs_of<'a>(
+    lines: impl Iterator<Item = &'a EntryLine>,
+) -> Vec<(&'a RunId, Vec<&'a EntryLine>)> {
     let mut places = BTreeMap::new();
-    let mut runs: Vec<(&RunId, Vec<&Line>)> = Vec::new();
+    let mut runs: Vec<(&RunId, Vec<&EntryLine>)> = Vec::new();
     for line in lines {
         let Some(link) = &line.entry.run else { continue };
         let place = *places.entry(&link.run).or_insert(runs.len());

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::bundle::{ENVELOPE, FLEET_CHECKPOINT, Files, MANIFEST, OLDER};
 use super::payloads::{Payload, Payloads};
-use super::projection::{self, Material};
+use super::projection::{self, BundleMaterial};
 use super::query::Query;
-use super::scope::{Scope, Strand};
+use super::scope::{ChainSlice, Scope};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
@@ -147,9 +147,9 @@ pub struct Subject<'a> {
     /// What was asked for.
     pub query: &'a Query,
     /// The chains.
-    pub strands: &'a [Strand],
+    pub strands: &'a [ChainSlice],
     /// The runs in them that were asked for.
-    pub materials: &'a [Material<'a>],
+    pub materials: &'a [BundleMaterial<'a>],
     /// What opens their commitments.
     pub payloads: &'a Payloads,
     /// The files but the statement itself.
@@ -207,12 +207,12 @@ fn number(n: usize) -> Json {
 
 fn counts(subject: &Subject<'_>) -> Json {
     let Subject { strands, materials, payloads, .. } = subject;
-    let of_runs = || materials.iter().flat_map(Material::of_run);
+    let of_runs = || materials.iter().flat_map(BundleMaterial::of_run);
     let opened = payloads.0.values().filter(|p| matches!(p, Payload::Opened { .. })).count();
     let mut counts = vec![
         ("entries", number(strands.iter().map(|strand| strand.lines.len()).sum())),
         ("run_entries", number(of_runs().count())),
-        ("calls", number(materials.iter().map(Material::calls_count).sum())),
+        ("calls", number(materials.iter().map(BundleMaterial::calls_count).sum())),
         ("decisions", number(of_runs().filter(|line| projection::decides(line)).count())),
         ("payloads", number(payloads.0.len())),
         ("opened", number(opened)),
@@ -221,7 +221,7 @@ fn counts(subject: &Subject<'_>) -> Json {
         counts.push(("runs", number(materials.len())));
         counts.push(("chains", number(strands.len())));
     }
-    let unenforced: usize = materials.iter().map(Material::unenforced_count).sum();
+    let unenforced: usize = materials.iter().map(BundleMaterial::unenforced_count).sum();
     counts.extend((unenforced > 0).then(|| ("unenforced", number(unenforced))));
     Json::object(counts)
 }
@@ -284,8 +284,9 @@ fn levels(files: &Files) -> Json {
 fn of_run(subject: &Subject<'_>) -> Vec<(&'static str, Json)> {
     let Some(material) = subject.materials.first() else { return Vec::new() };
     let (first, last) = (material.of_run().next(), material.of_run().last());
-    let seq =
-        |line: Option<&crate::entries::Line>| Json::from(line.map_or(0, |line| line.entry.seq));
+    let seq = |line: Option<&crate::entries::EntryLine>| {
+        Json::from(line.map_or(0, |line| line.entry.seq))
+    };
     let mut members = subject.strands.first().map(of_chain).unwrap_or_default();
     members.push(("run", Json::from(material.run.to_string())));
     members.push(("status", Json::from(material.status())));
@@ -293,7 +294,7 @@ fn of_run(subject: &Subject<'_>) -> Vec<(&'static str, Json)> {
     members
 }
 
-fn of_chain(strand: &Strand) -> Vec<(&'static str, Json)> {
+fn of_chain(strand: &ChainSlice) -> Vec<(&'static str, Json)> {
     let chain = strand.lines.first().map(|line| line.entry.chain.to_string()).unwrap_or_default();
     let mut members = vec![("chain", Json::from(chain)), ("origin", Json::from(strand.origin()))];
     members.extend(strand.checkpoint.as_ref().map(|checkpoint| {

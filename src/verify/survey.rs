@@ -21,7 +21,7 @@ use crate::record::{Entry, Role};
 
 /// One run as the three files tell it.
 #[derive(Clone, Debug)]
-pub struct Story {
+pub struct RunSummary {
     /// Its part of `agent_run.json`.
     pub run: RunView,
     /// Its decisions.
@@ -57,7 +57,7 @@ pub struct Survey<'a> {
     /// What the bundle is about.
     pub scope: Scope,
     /// Its runs.
-    pub runs: Vec<Story>,
+    pub runs: Vec<RunSummary>,
     /// Entries of the logs of sidecars.
     pub entries: Vec<Noted>,
     /// Entries of the fleet log.
@@ -272,7 +272,7 @@ fn signed(file: &str, bytes: &[u8]) -> Option<Signed> {
 }
 
 /// One run, or the runs of a range: the same objects, in a list.
-fn stories(files: &Files) -> Vec<Story> {
+fn stories(files: &Files) -> Vec<RunSummary> {
     let decisions = parts(files, DECISION).into_iter();
     let decisions = decisions.map(|part: DecisionsView| (part.run, part.decisions));
     let calls = parts(files, TOOL_TRACE).into_iter();
@@ -281,7 +281,7 @@ fn stories(files: &Files) -> Vec<Story> {
     let mut calls: BTreeMap<String, Vec<CallView>> = calls.collect();
     let story = |run: RunView| {
         let decisions = decisions.remove(&run.run).unwrap_or_default();
-        Story { decisions, calls: calls.remove(&run.run).unwrap_or_default(), run }
+        RunSummary { decisions, calls: calls.remove(&run.run).unwrap_or_default(), run }
     };
     parts(files, AGENT_RUN).into_iter().map(story).collect()
 }

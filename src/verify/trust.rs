@@ -119,7 +119,7 @@ impl Use {
 
 /// A key that is trusted no more, or only up to a position of a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Revoked {
+pub struct RevokedTrust {
     /// What it signed.
     pub purpose: Use,
     /// Its id: SHA-256 of the raw key, in hex.
@@ -162,7 +162,7 @@ pub struct Trust {
     /// How far clocks of honest machines may differ, in milliseconds.
     pub skew_ms: i64,
     /// Keys that are trusted no more.
-    pub revoked: Vec<Revoked>,
+    pub revoked: Vec<RevokedTrust>,
     /// The run that was asked for, if one was.
     pub run: Option<RunId>,
     /// The verifier's own time, if it has one: nothing may be later, five minutes of skew allowed.
@@ -201,9 +201,11 @@ impl Default for Trust {
 impl Trust {
     /// Enrolment keys that count no more, or only up to a position of a log.
     #[must_use]
-    pub fn revoked_enrolments(&self) -> Vec<epochs::Revoked> {
+    pub fn revoked_enrolments(&self) -> Vec<epochs::RevokedEnrolment> {
         let about = self.revoked.iter().filter(|revoked| revoked.purpose == Use::Enrolment);
-        about.map(|one| epochs::Revoked { key: one.key.clone(), good: one.good.clone() }).collect()
+        about
+            .map(|one| epochs::RevokedEnrolment { key: one.key.clone(), good: one.good.clone() })
+            .collect()
     }
 
     /// Reads a trust file: one `word value…` per line, `#` begins a comment line.
@@ -360,14 +362,14 @@ fn skew(text: &str) -> Result<i64, Error> {
     millis.ok_or_else(|| Error::Skew(text.to_owned()))
 }
 
-fn revoked(purpose: &str, key: &str, good: Option<(&str, &str)>) -> Result<Revoked, Error> {
+fn revoked(purpose: &str, key: &str, good: Option<(&str, &str)>) -> Result<RevokedTrust, Error> {
     let purpose = Use::parse(purpose).ok_or_else(|| Error::Use(purpose.to_owned()))?;
     if Digest::parse(key).is_none_or(|id| id.hex() != key) {
         return Err(Error::KeyId(key.to_owned()));
     }
     let good = good.map(|(log, size)| Ok::<_, Error>((log.to_owned(), entries(size)?)));
     let good = good.transpose()?;
-    Ok(Revoked { purpose, key: key.to_owned(), good })
+    Ok(RevokedTrust { purpose, key: key.to_owned(), good })
 }
 
 fn entries(size: &str) -> Result<Seq, Error> {

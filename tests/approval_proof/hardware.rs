@@ -2,9 +2,9 @@
 
 use sha2::{Digest as _, Sha256};
 use wicketgate::approval::approvers::Approvers;
-use wicketgate::approval::{NAMESPACE, Word, check};
+use wicketgate::approval::{NAMESPACE, Verdict, check};
 use wicketgate::crypto::ssh::{HARDWARE, SshKey, put};
-use wicketgate::crypto::sshsig::{Hash, SshSig, covered};
+use wicketgate::crypto::sshsig::{SshHash, SshSig, covered};
 
 use crate::holds::{ALICE, hold, key, now, statement};
 
@@ -26,7 +26,7 @@ pub fn answer(n: u8, flags: u8, message: &[u8]) -> Vec<u8> {
     out
 }
 
-pub fn signature(n: u8, flags: u8, hash: Hash, message: &[u8]) -> SshSig {
+pub fn signature(n: u8, flags: u8, hash: SshHash, message: &[u8]) -> SshSig {
     let answer = answer(n, flags, &covered(NAMESPACE, hash, message));
     SshSig::answered(public(n), NAMESPACE, hash, &answer).unwrap()
 }
@@ -37,11 +37,11 @@ pub fn listed(n: u8) -> String {
 
 #[test]
 fn a_touched_key_counts_and_an_untouched_one_does_not() {
-    let said = statement(Word::Approve);
+    let said = statement(Verdict::Approve);
     let list = Approvers::parse(listed(ALICE).as_bytes()).unwrap();
     let word =
         |signature: &SshSig| check(&hold(), &list, &said.bytes(), &signature.armored(), now());
-    for hash in [Hash::Sha256, Hash::Sha512] {
+    for hash in [SshHash::Sha256, SshHash::Sha512] {
         // Present, and present and verified by PIN.
         for flags in [0x01, 0x05] {
             let (approval, _) = word(&signature(ALICE, flags, hash, &said.bytes())).unwrap();
@@ -57,10 +57,10 @@ fn a_touched_key_counts_and_an_untouched_one_does_not() {
 
 #[test]
 fn flags_counter_and_application_are_signed_too() {
-    let said = statement(Word::Approve);
-    let covered = covered(NAMESPACE, Hash::Sha512, &said.bytes());
+    let said = statement(Verdict::Approve);
+    let covered = covered(NAMESPACE, SshHash::Sha512, &said.bytes());
     let read = |key: SshKey, answer: &[u8]| {
-        let made = SshSig::answered(key, NAMESPACE, Hash::Sha512, answer).unwrap();
+        let made = SshSig::answered(key, NAMESPACE, SshHash::Sha512, answer).unwrap();
         made.verify(NAMESPACE, &said.bytes())
     };
     let good = answer(ALICE, 1, &covered);
@@ -74,7 +74,7 @@ fn flags_counter_and_application_are_signed_too() {
     read(elsewhere, &good).unwrap_err();
     // The same secret as a plain key is another key.
     let list = Approvers::parse(crate::holds::list().as_bytes()).unwrap();
-    let made = signature(ALICE, 1, Hash::Sha512, &said.bytes());
+    let made = signature(ALICE, 1, SshHash::Sha512, &said.bytes());
     let refused = check(&hold(), &list, &said.bytes(), &made.armored(), now()).unwrap_err();
     assert_eq!(refused.code, "approval.signer");
 }

@@ -1,25 +1,25 @@
 //! A statement has one form.
 
-use wicketgate::approval::{Signed, Statement, Word, check};
+use wicketgate::approval::{ApprovalStatement, SignedApproval, Verdict, check};
 
 use crate::holds::{ALICE, approvers, hold, now, signed, statement};
 
 fn why(bytes: &[u8]) -> String {
-    Statement::parse(bytes).unwrap_err().to_string()
+    ApprovalStatement::parse(bytes).unwrap_err().to_string()
 }
 
 #[test]
 fn a_statement_reads_back_as_it_was_written() {
-    let mut said = statement(Word::Approve);
-    assert_eq!(Statement::parse(&said.bytes()).unwrap(), said);
+    let mut said = statement(Verdict::Approve);
+    assert_eq!(ApprovalStatement::parse(&said.bytes()).unwrap(), said);
     said.definition = None;
     said.layers.clear();
-    assert_eq!(Statement::parse(&said.bytes()).unwrap(), said);
+    assert_eq!(ApprovalStatement::parse(&said.bytes()).unwrap(), said);
 }
 
 #[test]
 fn any_other_spelling_is_refused() {
-    let text = String::from_utf8(statement(Word::Approve).bytes()).unwrap();
+    let text = String::from_utf8(statement(Verdict::Approve).bytes()).unwrap();
     let table = [
         (text.replace("\",\"", "\", \""), "canonical"),
         (format!("{text}\n"), "canonical"),
@@ -49,16 +49,16 @@ fn any_other_spelling_is_refused() {
 #[test]
 fn a_signature_over_a_pretty_printed_or_cut_statement_counts_for_nothing() {
     use wicketgate::crypto::ssh::{PLAIN, SshKey, put};
-    use wicketgate::crypto::sshsig::{Hash, SshSig, covered};
-    let said = statement(Word::Approve);
+    use wicketgate::crypto::sshsig::{SshHash, SshSig, covered};
+    let said = statement(Verdict::Approve);
     let text = String::from_utf8(said.bytes()).unwrap();
     for other in [text.replace(':', ": "), text[..text.len() - 30].to_owned()] {
         let key = crate::holds::key(ALICE);
         let space = wicketgate::approval::NAMESPACE;
         let mut answer = Vec::new();
         put(&mut answer, PLAIN.as_bytes());
-        put(&mut answer, &key.sign(&covered(space, Hash::Sha256, other.as_bytes())));
-        let made = SshSig::answered(SshKey::Plain(key.public()), space, Hash::Sha256, &answer);
+        put(&mut answer, &key.sign(&covered(space, SshHash::Sha256, other.as_bytes())));
+        let made = SshSig::answered(SshKey::Plain(key.public()), space, SshHash::Sha256, &answer);
         let made = made.unwrap();
         made.verify(space, other.as_bytes()).unwrap();
         let refused = check(&hold(), &approvers(), other.as_bytes(), &made.armored(), now());
@@ -68,11 +68,11 @@ fn a_signature_over_a_pretty_printed_or_cut_statement_counts_for_nothing() {
 
 #[test]
 fn the_payload_of_an_entry_has_one_form_too() {
-    let said = statement(Word::Approve);
+    let said = statement(Verdict::Approve);
     let statement = String::from_utf8(said.bytes()).unwrap();
-    let signed = Signed { statement, signature: signed(ALICE, &said) };
-    assert_eq!(Signed::parse(&signed.bytes()).unwrap(), signed);
+    let signed = SignedApproval { statement, signature: signed(ALICE, &said) };
+    assert_eq!(SignedApproval::parse(&signed.bytes()).unwrap(), signed);
     let text = String::from_utf8(signed.bytes()).unwrap();
-    assert!(Signed::parse(text.replacen(':', ": ", 1).as_bytes()).is_none());
-    assert!(Signed::parse(text.replacen('{', "{\"a\":1,", 1).as_bytes()).is_none());
+    assert!(SignedApproval::parse(text.replacen(':', ": ", 1).as_bytes()).is_none());
+    assert!(SignedApproval::parse(text.replacen('{', "{\"a\":1,", 1).as_bytes()).is_none());
 }

@@ -17,12 +17,12 @@ use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::{ChainId, RunId};
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::domain::time::Timestamp;
-use wicketgate::ledger::fleet::{Fleet, FleetParts};
-use wicketgate::ledger::postgres::{Options, Postgres};
+use wicketgate::ledger::fleet::{FleetParts, OpenFleetLog};
+use wicketgate::ledger::postgres::{Options, PostgresStore};
 use wicketgate::ledger::spool::NoJournal;
-use wicketgate::ledger::sqlite::Sqlite;
+use wicketgate::ledger::sqlite::SqliteStore;
 use wicketgate::ledger::store::{
-    Batch, EntryRow, Head, LeaseKey, LeaseRequest, LedgerStore, PayloadRow,
+    Batch, EntryRow, HeadRow, LeaseKey, LeaseRequest, LedgerStore, PayloadRow,
 };
 use wicketgate::record::{Draft, Entry};
 
@@ -38,7 +38,7 @@ pub const COMMIT: usize = 7;
 #[derive(Clone)]
 pub struct State {
     pub rows: Vec<EntryRow>,
-    pub head: Head,
+    pub head: HeadRow,
     pub checkpoints: Vec<(u64, String)>,
     pub payloads: Vec<PayloadRow>,
     /// Whether the chain is listed at all.
@@ -67,7 +67,7 @@ impl State {
     pub fn of(books: &Books) -> State {
         let mut state = State {
             rows: books.rows.clone(),
-            head: Head {
+            head: HeadRow {
                 size: 0,
                 hash: Digest::of(&[]),
                 frontier: Vec::new(),
@@ -111,7 +111,7 @@ impl State {
 
     /// Sets the head row to what it was at this size.
     pub fn head_at(&mut self, size: usize) {
-        self.head = Head {
+        self.head = HeadRow {
             size: size as u64,
             hash: self.rows[size - 1].leaf,
             frontier: self.frontier(size).to_bytes(),
@@ -196,9 +196,9 @@ impl Ledger {
     /// Appends what the state has and the ledger does not, through the store.
     pub async fn append(&self, state: &State, held: Option<LeaseKey>) -> LeaseKey {
         let store: Arc<dyn LedgerStore> = match self {
-            Ledger::Sqlite(_) => Arc::new(Sqlite::open(&self.db()).await.unwrap()),
+            Ledger::Sqlite(_) => Arc::new(SqliteStore::open(&self.db()).await.unwrap()),
             Ledger::Postgres(db, _) => {
-                Arc::new(Postgres::connect(&db.writer_url, Options::default()).await.unwrap())
+                Arc::new(PostgresStore::connect(&db.writer_url, Options::default()).await.unwrap())
             }
         };
         let request = LeaseRequest {
@@ -226,7 +226,7 @@ impl Ledger {
                 continue;
             }
             let (from, to) = (head.size as usize, *size as usize);
-            let next = Head {
+            let next = HeadRow {
                 size: *size,
                 hash: state.rows[to - 1].leaf,
                 frontier: state.frontier(to).to_bytes(),
@@ -244,12 +244,12 @@ impl Ledger {
     /// Opens the fleet log and records these.
     pub async fn record(&self, drafts: Vec<Draft>) {
         let store: Arc<dyn LedgerStore> = match self {
-            Ledger::Sqlite(_) => Arc::new(Sqlite::open_fleet(&self.db()).await.unwrap()),
+            Ledger::Sqlite(_) => Arc::new(SqliteStore::open_fleet(&self.db()).await.unwrap()),
             Ledger::Postgres(db, _) => {
-                Arc::new(Postgres::connect(&db.writer_url, Options::default()).await.unwrap())
+                Arc::new(PostgresStore::connect(&db.writer_url, Options::default()).await.unwrap())
             }
         };
-        let fleet = Fleet::open(FleetParts {
+        let fleet = OpenFleetLog::open(FleetParts {
             store,
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),

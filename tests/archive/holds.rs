@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use wicketgate::approval::order::{NAMESPACE, Previous, Statement, Word, check};
+use wicketgate::approval::order::{NAMESPACE, OrderKind, OrderStatement, Previous, check};
 use wicketgate::approval::sign::{Key, sign_bytes};
-use wicketgate::approval::{Approvers, Signed};
+use wicketgate::approval::{Approvers, SignedApproval};
 use wicketgate::crypto::ssh::SshKey;
 use wicketgate::domain::id::RunId;
 use wicketgate::domain::time::Timestamp;
@@ -27,9 +27,9 @@ pub fn lifted(run: Option<&RunId>) -> Draft {
         Some(run) => ("run", run.to_string()),
         None => ("log", ORIGIN.to_owned()),
     };
-    let statement = Statement {
+    let statement = OrderStatement {
         tenant: "default".into(),
-        order: Word::Release,
+        order: OrderKind::Release,
         target: target.into(),
         name,
         role: None,
@@ -44,7 +44,8 @@ pub fn lifted(run: Option<&RunId>) -> Draft {
     let list = format!("otto namespaces=\"{NAMESPACE}\" {line} roles=operator\n");
     let list = Approvers::parse(list.as_bytes()).unwrap();
     let signature = sign_bytes(&Key::File(key(OTTO)), NAMESPACE, &statement.bytes()).unwrap();
-    let signed = Signed { statement: String::from_utf8(statement.bytes()).unwrap(), signature };
-    let order = check(&list, ("default", &[Word::Release]), &signed, now).unwrap();
+    let signed =
+        SignedApproval { statement: String::from_utf8(statement.bytes()).unwrap(), signature };
+    let order = check(&list, ("default", &[OrderKind::Release]), &signed, now).unwrap();
     retention::lifted((ORIGIN, run), "legal", &order)
 }

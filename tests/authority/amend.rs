@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use wicketgate::domain::json::Json;
 use wicketgate::ledger::sqlite::SqliteReader;
 use wicketgate::ledger::store::LedgerReader as _;
-use wicketgate::ledger::verify::Line;
+use wicketgate::ledger::verify::EntryLine;
 use wicketgate::ledger::verify::amended::Amendments;
 use wicketgate::record::chain::Basis;
 use wicketgate::record::{Body, Kind};
@@ -141,11 +141,11 @@ impl Desk {
     }
 
     /// The entries of the chain, as a verifier reads them.
-    async fn lines(&self) -> Vec<Line> {
+    async fn lines(&self) -> Vec<EntryLine> {
         let reader = SqliteReader::open(&self.estate.path("state/ledger.sqlite")).await.unwrap();
         let chain = reader.chains().await.unwrap().remove(0);
         let rows = reader.entries(&chain.chain, 0, 1000).await.unwrap();
-        rows.iter().map(|row| Line::read(&row.body).unwrap()).collect()
+        rows.iter().map(|row| EntryLine::read(&row.body).unwrap()).collect()
     }
 
     /// Ends it; the books are whole, say the checker and the program itself.
@@ -334,14 +334,14 @@ async fn amendments_that_nobody_could_approve_are_no_configuration() {
 }
 
 /// What a verifier has against these entries, if anything.
-fn against(lines: &[Line]) -> String {
+fn against(lines: &[EntryLine]) -> String {
     let mut amendments = Amendments::default();
     let wrong = lines.iter().find_map(|line| amendments.accept(line).err());
     wrong.map_or_else(String::new, |damage| damage.to_string())
 }
 
 /// The same entries, one of this kind with another text in a member.
-fn with(lines: &[Line], kind: Kind, name: &str, text: &str) -> Vec<Line> {
+fn with(lines: &[EntryLine], kind: Kind, name: &str, text: &str) -> Vec<EntryLine> {
     let mut lines = lines.to_vec();
     let line = lines.iter_mut().find(|line| line.is(kind)).unwrap();
     let Json::Object(mut members) = Json::of(&line.entry.draft.body) else { panic!("no object") };
@@ -359,7 +359,7 @@ async fn a_verifier_finds_an_amendment_that_lacks_what_it_needs() {
     let lines = desk.lines().await;
     assert_eq!(against(&lines), "");
     let without = |kind: Kind| {
-        let rest: Vec<Line> = lines.iter().filter(|line| !line.is(kind)).cloned().collect();
+        let rest: Vec<EntryLine> = lines.iter().filter(|line| !line.is(kind)).cloned().collect();
         against(&rest)
     };
     let unapproved = without(Kind::AmendmentApproved);

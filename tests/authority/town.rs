@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wicketgate::clock::{Clock as _, SystemClock, SystemEntropy, random16, random32};
 use wicketgate::domain::id::ChainId;
 use wicketgate::ledger::enrolment::Request;
-use wicketgate::ledger::postgres::{Login, Options, Postgres, PostgresReader, migrate};
+use wicketgate::ledger::postgres::{Login, Options, PostgresReader, PostgresStore, migrate};
 use wicketgate::ledger::store::{LeaseRequest, Leased, LedgerReader as _, LedgerStore as _};
 use wicketgate::ledger::writer_key::{Certificate, WriterKey};
 use wicketgate::record::{Entry, Kind};
@@ -150,7 +150,7 @@ impl Town {
 
     /// A slot of this pool, taken as a sidecar would.
     pub async fn lease(&self, pool: &str) -> Leased {
-        let store = Postgres::connect(&self.db.writer_url, Options::default()).await.unwrap();
+        let store = PostgresStore::connect(&self.db.writer_url, Options::default()).await.unwrap();
         let request = LeaseRequest {
             tenant: "default".into(),
             pool: pool.into(),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
-use wicketgate::control::memory::Memory;
-use wicketgate::control::{Action, Given, Order, Orders, Presence, Report, Row, Target};
+use wicketgate::control::memory::MemoryControl;
+use wicketgate::control::{Action, Order, OrderOrigin, OrderReport, Orders, Presence, Row, Target};
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce;
 use wicketgate::ledger::memory;
@@ -28,7 +28,7 @@ enum Line {
 /// A list at the end of a line that can fail.
 #[derive(Debug)]
 struct Far {
-    list: Memory,
+    list: MemoryControl,
     line: watch::Sender<Line>,
 }
 
@@ -44,7 +44,12 @@ impl Far {
 
 #[async_trait]
 impl Orders for Far {
-    async fn put(&self, at: Timestamp, given: &Given, order: &Order) -> Result<u64, StoreError> {
+    async fn put(
+        &self,
+        at: Timestamp,
+        given: &OrderOrigin,
+        order: &Order,
+    ) -> Result<u64, StoreError> {
         self.list.put(at, given, order).await
     }
 
@@ -53,12 +58,12 @@ impl Orders for Far {
         self.list.since(seq, most).await
     }
 
-    async fn report(&self, report: &Report) -> Result<(), StoreError> {
+    async fn report(&self, report: &OrderReport) -> Result<(), StoreError> {
         self.reach().await?;
         self.list.report(report).await
     }
 
-    async fn reports(&self, seq: u64) -> Result<Vec<Report>, StoreError> {
+    async fn reports(&self, seq: u64) -> Result<Vec<OrderReport>, StoreError> {
         self.list.reports(seq).await
     }
 
@@ -73,9 +78,9 @@ impl Orders for Far {
 }
 
 async fn serving() -> (Serving, Arc<Far>, Arc<Bench>) {
-    let far = Arc::new(Far { list: Memory::default(), line: watch::Sender::new(Line::Up) });
+    let far = Arc::new(Far { list: MemoryControl::default(), line: watch::Sender::new(Line::Up) });
     let (list, bench) = (Arc::clone(&far), Bench::new());
-    let store = Arc::new(memory::Memory::new());
+    let store = Arc::new(memory::MemoryStore::new());
     let serving = Serving::start(store, &bench, enforce::Settings::default(), |_| list as _).await;
     (serving, far, bench)
 }
@@ -127,9 +132,9 @@ async fn an_order_given_while_a_gate_is_cut_off_is_obeyed_once_it_hears_of_it() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_manifest_that_two_must_sign_falls_with_one_of_their_keys() {
-    let store = Arc::new(memory::Memory::new());
+    let store = Arc::new(memory::MemoryStore::new());
     let settings = enforce::Settings { manifest_threshold: 2, ..enforce::Settings::default() };
-    let list = Arc::new(Memory::default());
+    let list = Arc::new(MemoryControl::default());
     let orders = Arc::clone(&list);
     let serving = Serving::start(store, &Bench::new(), settings, |_| orders as _).await;
     serving.open().await.unwrap();

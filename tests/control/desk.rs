@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
-use wicketgate::approval::Signed;
-use wicketgate::approval::order::{NAMESPACE, Previous, Statement, Word};
+use wicketgate::approval::SignedApproval;
+use wicketgate::approval::order::{NAMESPACE, OrderKind, OrderStatement, Previous};
 use wicketgate::approval::sign::{Key, sign_bytes};
-use wicketgate::control::answer::{self, Answer};
-use wicketgate::control::postgres::Postgres;
-use wicketgate::control::sqlite::Sqlite;
-use wicketgate::control::{Action, Given, Order, Orders, Row, Target};
+use wicketgate::control::answer::{self, OrderProgress};
+use wicketgate::control::postgres::PostgresControl;
+use wicketgate::control::sqlite::SqliteControl;
+use wicketgate::control::{Action, Order, OrderOrigin, Orders, Row, Target};
 use wicketgate::domain::canonical;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::ledger::postgres::Options;
@@ -32,7 +32,7 @@ pub struct Desk {
 }
 
 pub async fn postgres_list(url: &str) -> Arc<dyn Orders> {
-    Arc::new(Postgres::connect(url, Options::default()).await.unwrap())
+    Arc::new(PostgresControl::connect(url, Options::default()).await.unwrap())
 }
 
 impl Desk {
@@ -46,7 +46,7 @@ impl Desk {
         estate.configure(change);
         let sidecar = estate.serve().await;
         let Books::Sqlite(path) = &estate.books else { unreachable!() };
-        let operator = Arc::new(Sqlite::open(path).await.unwrap());
+        let operator = Arc::new(SqliteControl::open(path).await.unwrap());
         Desk { tool, estate, sidecar, operator, db: None }
     }
 
@@ -70,7 +70,7 @@ impl Desk {
     }
 
     /// Gives an order and waits for what every gate did about it.
-    pub async fn order(&self, action: Action, target: Target) -> Answer {
+    pub async fn order(&self, action: Action, target: Target) -> OrderProgress {
         order(&*self.operator, action, target).await
     }
 
@@ -108,8 +108,8 @@ impl Desk {
     }
 }
 
-pub fn given() -> Given {
-    Given {
+pub fn given() -> OrderOrigin {
+    OrderOrigin {
         subject: "op@example.com".into(),
         roles: vec!["operator".into()],
         auth: "token".into(),
@@ -129,7 +129,7 @@ pub async fn put_until(
     expires: Option<Timestamp>,
 ) -> u64 {
     let now = jiff::Timestamp::now().as_millisecond();
-    let given = Given { expires, ..given() };
+    let given = OrderOrigin { expires, ..given() };
     let order = match action {
         Action::Reinstate => {
             let previous = list.last().await.unwrap().expect("an order that stops");
@@ -141,10 +141,10 @@ pub async fn put_until(
 }
 
 /// What an operator signs to take back what stands against a target after this row.
-pub fn statement(target: &Target, expires: Option<Timestamp>, previous: &Row) -> Statement {
-    Statement {
+pub fn statement(target: &Target, expires: Option<Timestamp>, previous: &Row) -> OrderStatement {
+    OrderStatement {
         tenant: "default".into(),
-        order: Word::Reinstate,
+        order: OrderKind::Reinstate,
         target: target.kind().into(),
         name: target.name(),
         role: None,
@@ -158,13 +158,13 @@ pub fn statement(target: &Target, expires: Option<Timestamp>, previous: &Row) ->
 }
 
 /// It, signed by the operator of the test run.
-pub fn signed(statement: &Statement) -> Signed {
+pub fn signed(statement: &OrderStatement) -> SignedApproval {
     let key = Key::open(key("olga").as_ref(), &|_| None, &|_| None).unwrap();
     let signature = sign_bytes(&key, NAMESPACE, &statement.bytes()).unwrap();
-    Signed { statement: String::from_utf8(statement.bytes()).unwrap(), signature }
+    SignedApproval { statement: String::from_utf8(statement.bytes()).unwrap(), signature }
 }
 
-pub async fn order(list: &dyn Orders, action: Action, target: Target) -> Answer {
+pub async fn order(list: &dyn Orders, action: Action, target: Target) -> OrderProgress {
     let seq = put(list, action, target).await;
     // As long as it takes: that it is soon is for the benchmark.
     answer::wait(list, seq, crate::waiting::PATIENCE).await.unwrap()
@@ -172,7 +172,7 @@ pub async fn order(list: &dyn Orders, action: Action, target: Target) -> Answer 
 
 /// What the one gate there is did.
 #[track_caller]
-pub fn done(answer: &Answer) -> Value {
+pub fn done(answer: &OrderProgress) -> Value {
     assert_eq!(answer.unreachable, [], "{answer:?}");
     assert_eq!(answer.reports.len(), 1, "{answer:?}");
     serde_json::from_str(&canonical::text(&answer.reports[0].done)).unwrap()

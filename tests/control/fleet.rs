@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::join_all;
 use wicketgate::control::{Action, answer, postgres as list};
 use wicketgate::enforce;
-use wicketgate::ledger::postgres::{Options, Postgres};
+use wicketgate::ledger::postgres::{Options, PostgresStore};
 
 use crate::desk::{agent, postgres_list, put};
 use crate::road::{Bench, Serving, call};
@@ -19,8 +19,8 @@ const ROADS: usize = 47;
 const PROCESSES: usize = 3;
 
 async fn road(db: &TestDb, bench: &Arc<Bench>) -> Serving {
-    let store = Postgres::connect(&db.writer_url, Options::default()).await.unwrap();
-    let orders = list::Postgres::lazy(&db.writer_url, Options::default()).unwrap();
+    let store = PostgresStore::connect(&db.writer_url, Options::default()).await.unwrap();
+    let orders = list::PostgresControl::lazy(&db.writer_url, Options::default()).unwrap();
     Serving::start(Arc::new(store), bench, enforce::Settings::default(), |leased| {
         orders.speak_for(&leased.key);
         Arc::new(orders)

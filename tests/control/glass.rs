@@ -5,19 +5,21 @@ use std::time::Duration;
 
 use wicketgate::approval::Approvers;
 use wicketgate::approval::approvers::Purpose;
-use wicketgate::approval::break_glass::{self, NAMESPACE, Open, Signed, Statement, Terms};
+use wicketgate::approval::break_glass::{
+    self, BreakGlassStatement, NAMESPACE, Open, SignedBreakGlass, Terms,
+};
 use wicketgate::approval::sign::{Key, sign_bytes};
 use wicketgate::clock::{Clock as _, SystemClock, SystemEntropy};
-use wicketgate::control::memory::Memory;
+use wicketgate::control::memory::MemoryControl;
 use wicketgate::control::{Order, Orders};
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::crypto::openssh;
 use wicketgate::domain::code::Code;
-use wicketgate::domain::decision::{Reason, Verdict};
+use wicketgate::domain::decision::{LayerReason, Verdict};
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::json::Json;
 use wicketgate::domain::time::Timestamp;
-use wicketgate::enforce::{self, Breaker, Refused};
+use wicketgate::enforce::{self, ApprovalRefusal, Breaker};
 use wicketgate::ledger::memory;
 use wicketgate::policy::{Answer, PolicyEngine};
 
@@ -34,7 +36,7 @@ fn asks() -> Arc<dyn PolicyEngine> {
         if input["break_glass"]["open"] != false {
             return Ok(inside::allowed());
         }
-        let reason = Reason {
+        let reason = LayerReason {
             code: Code::PolicyDenied,
             detail: "somebody".into(),
             message: "somebody has to look".into(),
@@ -72,11 +74,11 @@ impl Holders {
     }
 
     /// Both sign that `t.one` needs no approver from this second of now to that.
-    fn sign(&self, from: i64, to: i64) -> (Statement, Signed) {
+    fn sign(&self, from: i64, to: i64) -> (BreakGlassStatement, SignedBreakGlass) {
         let at = |seconds: i64| {
             Timestamp::from_millis(SystemClock::new().now().millis() + seconds * 1000)
         };
-        let statement = Statement {
+        let statement = BreakGlassStatement {
             tenant: "default".into(),
             agent: "test-agent".into(),
             tools: vec![ToolName::parse("t.one").unwrap()],
@@ -88,30 +90,31 @@ impl Holders {
         let bytes = statement.bytes();
         let sign = |key: &SecretKey| sign_bytes(&Key::File(key.clone()), NAMESPACE, &bytes);
         let signatures = self.keys.iter().map(|key| sign(key).unwrap()).collect();
-        let signed = Signed { statement: String::from_utf8(bytes.clone()).unwrap(), signatures };
+        let signed =
+            SignedBreakGlass { statement: String::from_utf8(bytes.clone()).unwrap(), signatures };
         (statement, signed)
     }
 }
 
 impl Breaker for Holders {
-    fn check(&self, signed: &Signed, now: Timestamp) -> Result<Open, Refused> {
+    fn check(&self, signed: &SignedBreakGlass, now: Timestamp) -> Result<Open, ApprovalRefusal> {
         let terms = Terms { tenant: "default".into(), quorum: 2, minutes: 60 };
         break_glass::check(&terms, &self.list, signed, now)
-            .map_err(|why| Refused { detail: why.code.to_owned(), message: why.why })
+            .map_err(|why| ApprovalRefusal { detail: why.code.to_owned(), message: why.why })
     }
 }
 
 /// A gate, its list, and those who break glass.
 struct Gate {
     serving: Serving,
-    list: Arc<Memory>,
+    list: Arc<MemoryControl>,
     holders: Holders,
     bench: Arc<Bench>,
 }
 
 impl Gate {
     async fn new() -> Gate {
-        Self::of(Arc::new(Memory::default()), Holders::new(), 0).await
+        Self::of(Arc::new(MemoryControl::default()), Holders::new(), 0).await
     }
 
     /// A gate of the same place that begins with its clock set like this: a new life on the same list.
@@ -121,17 +124,18 @@ impl Gate {
         Self::of(list, holders, clock).await
     }
 
-    async fn of(list: Arc<Memory>, holders: Holders, clock: i64) -> Gate {
+    async fn of(list: Arc<MemoryControl>, holders: Holders, clock: i64) -> Gate {
         let (bench, orders) = (Bench::new(), Arc::clone(&list));
         let breaker: Arc<dyn Breaker> = Arc::new(holders.clone());
         let before = Before { clock, breaker: Some(breaker), engine: asks() };
-        let (store, settings) = (Arc::new(memory::Memory::new()), enforce::Settings::default());
+        let (store, settings) =
+            (Arc::new(memory::MemoryStore::new()), enforce::Settings::default());
         let serving = Serving::start_with(store, &bench, settings, |_| orders as _, before).await;
         Gate { serving, list, holders, bench }
     }
 
     /// Both sign, somebody brings it, and this gate obeys.
-    async fn breaks(&self, from: i64, to: i64) -> Statement {
+    async fn breaks(&self, from: i64, to: i64) -> BreakGlassStatement {
         let (statement, signed) = self.holders.sign(from, to);
         self.obeys(Order::BreakGlass(signed)).await;
         statement

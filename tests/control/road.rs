@@ -8,22 +8,22 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use wicketgate::approval::order::{self, Loosening};
-use wicketgate::approval::{self, Approvers, Signed};
+use wicketgate::approval::{self, Approvers, SignedApproval};
 use wicketgate::clock::{Clock, SystemClock};
 use wicketgate::control::Orders;
-use wicketgate::domain::call::{Auth, ToolCall};
-use wicketgate::domain::decision::Reason;
+use wicketgate::domain::call::{CallerAuth, ToolCall};
+use wicketgate::domain::decision::LayerReason;
 use wicketgate::domain::effect::Effect;
 use wicketgate::domain::id::ToolName;
-use wicketgate::domain::outcome::{Content, Unmasked};
+use wicketgate::domain::outcome::{AnswerContent, Unmasked};
 use wicketgate::domain::tier::Tier;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{
-    self, CallRequest, Follow, Opening, Policy, Refused, Releaser, Road, Run,
+    self, ApprovalRefusal, CallRequest, Follow, Opening, Policy, Releaser, Road, Run,
 };
 use wicketgate::identity::manifest::{Grant, Manifest};
 use wicketgate::identity::{Caller, Peer};
-use wicketgate::judge::prepared::Hold;
+use wicketgate::judge::prepared::PreparedResource;
 use wicketgate::ledger;
 use wicketgate::ledger::permit::Permit;
 use wicketgate::ledger::store::{Leased, LedgerStore};
@@ -87,14 +87,14 @@ struct Waits(Arc<Bench>);
 
 #[async_trait]
 impl ToolExecutor for Waits {
-    fn prepare(&self, _call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+    fn prepare(&self, _call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         Ok((Effect::None, Box::new(())))
     }
 
     async fn execute(&self, _permit: &Permit) -> Unmasked {
         self.0.begun.send_modify(|n| *n += 1);
         self.0.open.subscribe().wait_for(|open| *open).await.unwrap();
-        Unmasked::Completed { result: Content::Text(b"{}".to_vec()), status: "ok".into() }
+        Unmasked::Completed { result: AnswerContent::Text(b"{}".to_vec()), status: "ok".into() }
     }
 }
 
@@ -150,12 +150,19 @@ impl Drop for Serving {
 struct Operators;
 
 impl Releaser for Operators {
-    fn loosens(&self, signed: &Signed, now: Timestamp) -> Result<Loosening, Refused> {
+    fn loosens(
+        &self,
+        signed: &SignedApproval,
+        now: Timestamp,
+    ) -> Result<Loosening, ApprovalRefusal> {
         let list = std::fs::read(crate::sidecar::key("signers")).unwrap();
         let list = Approvers::parse(&list).unwrap();
-        let refused =
-            |why: approval::Refused| Refused { detail: why.code.into(), message: why.why };
-        order::check(&list, ("default", &[order::Word::Reinstate]), signed, now).map_err(refused)
+        let refused = |why: approval::ApprovalRefusal| ApprovalRefusal {
+            detail: why.code.into(),
+            message: why.why,
+        };
+        order::check(&list, ("default", &[order::OrderKind::Reinstate]), signed, now)
+            .map_err(refused)
     }
 }
 
@@ -186,9 +193,9 @@ impl Serving {
             clock: Arc::clone(&clock) as _,
             toolbox: toolbox(bench),
             metrics: Arc::new(Metrics::new(Vec::new(), "0", "test")),
-            ledger: ledger::Settings {
+            ledger: ledger::LedgerSettings {
                 lease_term: Duration::from_secs(600),
-                ..ledger::Settings::default()
+                ..ledger::LedgerSettings::default()
             },
             road: settings,
             agents: vec![manifest()],
@@ -219,7 +226,7 @@ impl Serving {
 
     /// Opens a run.
     pub async fn open(&self) -> Result<Arc<Run>, (String, String)> {
-        let auth = Auth { method: "uds".into(), ..Auth::default() };
+        let auth = CallerAuth { method: "uds".into(), ..CallerAuth::default() };
         let caller = Caller { manifest: manifest(), auth };
         let opening = Opening { model: "m".into(), ..Opening::default() };
         let opened = self.road.open_run(&caller, opening).await;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::process::Signal;
 use serde_json::json;
-use wicketgate::control::memory::Memory;
+use wicketgate::control::memory::MemoryControl;
 use wicketgate::control::{Action, Target};
-use wicketgate::domain::call::Auth;
+use wicketgate::domain::call::CallerAuth;
 use wicketgate::domain::decision::{LayerDigest, Verdict};
 use wicketgate::domain::digest::Digest;
 use wicketgate::enforce::{self, CallRequest, Canary, Opening, Policy, Thread};
@@ -28,9 +28,9 @@ const SOUND: &str = "allow if input.tool.name == \"work.do\"\n";
 /// A protection that protects nothing: it is `tool.name`.
 const MISSPELT: &str = "deny contains \"no\" if input.tool.naem == \"work.do\"\n";
 
-async fn serving() -> (Serving, Arc<Memory>, Arc<Bench>) {
-    let (list, bench) = (Arc::new(Memory::default()), Bench::new());
-    let (store, orders) = (Arc::new(memory::Memory::new()), Arc::clone(&list));
+async fn serving() -> (Serving, Arc<MemoryControl>, Arc<Bench>) {
+    let (list, bench) = (Arc::new(MemoryControl::default()), Bench::new());
+    let (store, orders) = (Arc::new(memory::MemoryStore::new()), Arc::clone(&list));
     let settings = enforce::Settings { self_test: true, ..enforce::Settings::default() };
     let serving = Serving::start(store, &bench, settings, |_| orders as _).await;
     (serving, list, bench)
@@ -97,7 +97,7 @@ async fn a_canary_that_cannot_be_recorded_shuts_the_gate() {
         ["self-test: the first canary has not passed yet"]
     );
     // Its run is open already, so that it is the call that cannot be written down, nor the run sealed.
-    let auth = Auth { method: "internal".into(), ..Auth::default() };
+    let auth = CallerAuth { method: "internal".into(), ..CallerAuth::default() };
     let caller = Caller { manifest: manifest(), auth };
     let thread = Thread::Named("canary".into());
     serving.road.implicit_run(&caller, &thread, Opening::default()).await.unwrap();

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use wicketgate::control::memory::Memory;
-use wicketgate::control::postgres::Postgres;
-use wicketgate::control::sqlite::Sqlite;
-use wicketgate::control::{Action, Given, Order, Orders, Presence, Report, Target};
+use wicketgate::control::memory::MemoryControl;
+use wicketgate::control::postgres::PostgresControl;
+use wicketgate::control::sqlite::SqliteControl;
+use wicketgate::control::{Action, Order, OrderOrigin, OrderReport, Orders, Presence, Target};
 use wicketgate::domain::id::{CallId, ChainId, RunId};
 use wicketgate::domain::json::Json;
 use wicketgate::domain::time::Timestamp;
@@ -28,7 +28,7 @@ struct Rig {
 
 impl Rig {
     fn memory() -> Rig {
-        let list: Arc<dyn Orders> = Arc::new(Memory::default());
+        let list: Arc<dyn Orders> = Arc::new(MemoryControl::default());
         Rig { operator: Arc::clone(&list), gate: list, origin: "o/0".into(), _file: None }
     }
 
@@ -36,8 +36,9 @@ impl Rig {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger.db");
         // The writer keeps it open, as in the gate.
-        file_ledger::Sqlite::open(&path).await.unwrap().close().await.unwrap();
-        let open = || async { Arc::new(Sqlite::open(&path).await.unwrap()) as Arc<dyn Orders> };
+        file_ledger::SqliteStore::open(&path).await.unwrap().close().await.unwrap();
+        let open =
+            || async { Arc::new(SqliteControl::open(&path).await.unwrap()) as Arc<dyn Orders> };
         let (operator, gate) = (open().await, open().await);
         Rig { operator, gate, origin: "o/0".into(), _file: Some(dir) }
     }
@@ -52,12 +53,13 @@ impl Rig {
     }
 }
 
-async fn list(url: &str) -> Postgres {
-    Postgres::connect(url, Options::default()).await.unwrap()
+async fn list(url: &str) -> PostgresControl {
+    PostgresControl::connect(url, Options::default()).await.unwrap()
 }
 
 async fn lease(db: &TestDb, n: u8) -> Leased {
-    let store = pg_ledger::Postgres::connect(&db.writer_url, Options::default()).await.unwrap();
+    let store =
+        pg_ledger::PostgresStore::connect(&db.writer_url, Options::default()).await.unwrap();
     let request = LeaseRequest {
         tenant: "default".into(),
         pool: "local".into(),
@@ -99,8 +101,8 @@ fn at(ms: i64) -> Timestamp {
     Timestamp::from_millis(ms)
 }
 
-fn given(reason: &str) -> Given {
-    Given {
+fn given(reason: &str) -> OrderOrigin {
+    OrderOrigin {
         subject: "o'hara@example.com".into(),
         roles: vec!["operator".into(), "viewer".into()],
         auth: "token".into(),
@@ -177,7 +179,7 @@ async fn a_report_replaces_the_one_before_and_leaves_others_alone(rig: Rig) {
     for n in 0..2 {
         rig.operator.put(at(n), &given("x"), &kill("a")).await.unwrap();
     }
-    let report = |seq, n: u64| Report {
+    let report = |seq, n: u64| OrderReport {
         seq,
         origin: rig.origin.clone(),
         at: at(5),
@@ -250,7 +252,7 @@ async fn a_gate_speaks_for_its_own_log_only_and_only_while_it_holds_it() {
     let (first, second) = (lease(&db, 1).await, lease(&db, 2).await);
     assert_ne!(first.origin, second.origin);
     let gate = list(&db.writer_url).await;
-    let report = |origin: &str| Report {
+    let report = |origin: &str| OrderReport {
         seq: 1,
         origin: origin.to_owned(),
         at: at(1),
@@ -342,8 +344,8 @@ async fn an_order_of_a_later_build_is_read_as_one_that_is_not_known() {
 async fn who_follows_the_list_of_a_file_hears_of_what_is_put_beside_it_in_this_process() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("ledger.db");
-    file_ledger::Sqlite::open(&path).await.unwrap().close().await.unwrap();
-    let followed = Sqlite::open(&path).await.unwrap();
+    file_ledger::SqliteStore::open(&path).await.unwrap().close().await.unwrap();
+    let followed = SqliteControl::open(&path).await.unwrap();
     let operators = followed.beside(&path).await.unwrap();
     let nothing = tokio::time::timeout(Duration::from_millis(50), followed.put_here()).await;
     assert!(nothing.is_err(), "nothing was put yet");

@@ -2,8 +2,8 @@
 //! chain before it is obeyed.
 
 use serde_json::Value;
-use wicketgate::approval::Signed;
-use wicketgate::approval::order::Statement;
+use wicketgate::approval::SignedApproval;
+use wicketgate::approval::order::OrderStatement;
 use wicketgate::approval::sign::{Key, sign_bytes};
 use wicketgate::clock::SystemEntropy;
 use wicketgate::control::answer;
@@ -49,10 +49,10 @@ fn stopped() -> Result<(), (String, String)> {
 }
 
 /// Signed by this key and in this namespace, whatever they are.
-fn by(secret: SecretKey, namespace: &str, statement: &Statement) -> Signed {
+fn by(secret: SecretKey, namespace: &str, statement: &OrderStatement) -> SignedApproval {
     let bytes = statement.bytes();
     let signature = sign_bytes(&Key::File(secret), namespace, &bytes).unwrap();
-    Signed { statement: String::from_utf8(bytes).unwrap(), signature }
+    SignedApproval { statement: String::from_utf8(bytes).unwrap(), signature }
 }
 
 async fn rows_that_no_operator_signed_take_nothing_back(mut desk: Desk) {
@@ -60,7 +60,7 @@ async fn rows_that_no_operator_signed_take_nothing_back(mut desk: Desk) {
     done(&desk.order(Action::Suspend, agent()).await);
     let row = last(&desk).await;
     let good = || statement(&agent(), None, &row);
-    let unsigned = |statement: &Statement| Signed {
+    let unsigned = |statement: &OrderStatement| SignedApproval {
         statement: String::from_utf8(statement.bytes()).unwrap(),
         signature: String::new(),
     };
@@ -70,29 +70,35 @@ async fn rows_that_no_operator_signed_take_nothing_back(mut desk: Desk) {
     let mut not_yet = good();
     not_yet.previous.seq = row.seq + 40;
     let later = Timestamp::from_millis(4_000_000_000_000);
-    let altered = |change: fn(&mut Statement)| {
+    let altered = |change: fn(&mut OrderStatement)| {
         let mut other = good();
-        let Signed { signature, .. } = signed(&statement(&Target::All, None, &row));
+        let SignedApproval { signature, .. } = signed(&statement(&Target::All, None, &row));
         change(&mut other);
-        Signed { statement: String::from_utf8(other.bytes()).unwrap(), signature }
+        SignedApproval { statement: String::from_utf8(other.bytes()).unwrap(), signature }
     };
     let rows = [
         (Order::Switch { action: Action::Reinstate, target: agent() }, "order.unsigned"),
         (Order::Switch { action: Action::Reinstate, target: Target::All }, "order.unsigned"),
         (Order::Loosen(unsigned(&good())), "order.unsigned"),
         (
-            Order::Loosen(Signed { statement: "{}".into(), signature: "-".into() }),
+            Order::Loosen(SignedApproval { statement: "{}".into(), signature: "-".into() }),
             "order.statement",
         ),
         (Order::Loosen(by(stranger(), "wicketgate-order", &good())), "order.signer"),
         (Order::Loosen(by(stranger(), "wicketgate-approval", &good())), "order.namespace"),
         (Order::Loosen(altered(|_| {})), "order.signature"),
         (Order::Loosen(altered(|one| one.reason = "altered".into())), "order.signature"),
-        (Order::Loosen(signed(&Statement { tenant: "other".into(), ..good() })), "order.tenant"),
-        (Order::Loosen(signed(&Statement { at: later, ..good() })), "order.future"),
+        (
+            Order::Loosen(signed(&OrderStatement { tenant: "other".into(), ..good() })),
+            "order.tenant",
+        ),
+        (Order::Loosen(signed(&OrderStatement { at: later, ..good() })), "order.future"),
         (Order::Loosen(signed(&other_row)), "order.previous"),
         (Order::Loosen(signed(&not_yet)), "order.previous"),
-        (Order::Loosen(signed(&Statement { target: "gate".into(), ..good() })), "order.target"),
+        (
+            Order::Loosen(signed(&OrderStatement { target: "gate".into(), ..good() })),
+            "order.target",
+        ),
     ];
     let count = rows.len();
     for (n, (order, detail)) in rows.into_iter().enumerate() {

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use wicketgate::domain::call::{Asking, Auth, ToolCall};
+use wicketgate::domain::call::{CallOrigin, CallerAuth, ToolCall};
 use wicketgate::domain::id::{CallId, RunId};
 use wicketgate::domain::token::{self, Family};
 use wicketgate::serve::pb;
@@ -32,12 +32,12 @@ fn places(text: &str) -> Vec<Value> {
 }
 
 fn parsed(id: &str, tool: &str, args: &Value) -> Result<ToolCall, &'static str> {
-    let asking = Asking {
+    let asking = CallOrigin {
         run: RunId::from_random([1; 16]),
         id: CallId::parse(id).unwrap(),
         after: 0,
         agent: "agent".into(),
-        auth: Auth::default(),
+        auth: CallerAuth::default(),
         traceparent: None,
     };
     ToolCall::parse(asking, tool, args.to_string().as_bytes()).map_err(|error| error.code)

@@ -102,7 +102,7 @@ impl Family {
         estate.configure(config);
         let sidecar = estate.serve().await;
         let Books::Sqlite(path) = &estate.books else { unreachable!() };
-        let operator = wicketgate::control::sqlite::Sqlite::open(path).await.unwrap();
+        let operator = wicketgate::control::sqlite::SqliteControl::open(path).await.unwrap();
         let operator = std::sync::Arc::new(operator);
         Family { desk: Desk { tool, estate, sidecar, operator, db: None }, digests }
     }

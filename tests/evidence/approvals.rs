@@ -1,9 +1,9 @@
 //! Approvals in a bundle: what was signed, by whom, about what, and everything that has to be noticed about it (P4).
 
 use wicketgate::approval::sign::{Key, sign};
-use wicketgate::approval::{Statement, Word};
+use wicketgate::approval::{ApprovalStatement, Verdict};
 use wicketgate::crypto::ssh::{PLAIN, SshKey, put};
-use wicketgate::crypto::sshsig::{Hash, SshSig, covered};
+use wicketgate::crypto::sshsig::{SshHash, SshSig, covered};
 use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::json::Json;
@@ -75,7 +75,7 @@ fn a_refusal_and_a_hold_that_ran_out_are_proven_too() {
     let report = judged(|s| {
         s.words.truncate(1);
         s.words[0].kind = Kind::ApprovalRefused;
-        s.words[0].statement.verdict = Word::Refuse;
+        s.words[0].statement.verdict = Verdict::Refuse;
         s.released = None;
     });
     holds(&report);
@@ -98,7 +98,7 @@ fn a_refusal_and_a_hold_that_ran_out_are_proven_too() {
 fn a_refusal_is_the_last_word_whoever_approves_after_it() {
     let report = judged(|s| {
         s.words[0].kind = Kind::ApprovalRefused;
-        s.words[0].statement.verdict = Word::Refuse;
+        s.words[0].statement.verdict = Verdict::Refuse;
         let released = s.released.as_mut().unwrap();
         set(released, "approvals", json(&format!(r#"["{NONCE}"]"#)));
         s.told = vec![("bob", BOB)];
@@ -110,14 +110,14 @@ fn a_refusal_is_the_last_word_whoever_approves_after_it() {
     let report = judged(|s| {
         s.words.truncate(1);
         s.words[0].kind = Kind::ApprovalRefused;
-        s.words[0].statement.verdict = Word::Refuse;
+        s.words[0].statement.verdict = Verdict::Refuse;
     });
     caught(&report, "S5");
 }
 
 #[test]
 fn what_was_signed_about_anything_else_releases_nothing() {
-    type Change = fn(&mut Statement);
+    type Change = fn(&mut ApprovalStatement);
     let table: [(&str, Change); 6] = [
         ("about another call or hold", |s| s.call_digest = Digest::of(&[b"another"])),
         ("about another call or hold", |s| s.nonce = "f".repeat(32)),
@@ -151,7 +151,7 @@ fn what_was_signed_about_anything_else_releases_nothing() {
 fn a_statement_edited_after_it_was_signed_is_noticed() {
     noticed("approval.signature", |s| {
         let mut other = s.words[0].statement.clone();
-        other.verdict = Word::Refuse;
+        other.verdict = Verdict::Refuse;
         s.words[0].signature = Some(sign(&Key::File(key(ALICE)), &other).unwrap());
     });
     noticed("approval.statement", |s| {
@@ -159,7 +159,7 @@ fn a_statement_edited_after_it_was_signed_is_noticed() {
         s.words[0].text = Some(text.replacen(':', ": ", 1));
     });
     // Signed as a refusal and recorded as an approval.
-    noticed("`refuse` was signed", |s| s.words[0].statement.verdict = Word::Refuse);
+    noticed("`refuse` was signed", |s| s.words[0].statement.verdict = Verdict::Refuse);
 }
 
 #[test]
@@ -168,9 +168,9 @@ fn a_signature_for_something_else_or_by_somebody_else_is_noticed() {
         let message = s.words[0].statement.bytes();
         let mut answer = Vec::new();
         put(&mut answer, PLAIN.as_bytes());
-        put(&mut answer, &key(ALICE).sign(&covered("git", Hash::Sha512, &message)));
+        put(&mut answer, &key(ALICE).sign(&covered("git", SshHash::Sha512, &message)));
         let public = SshKey::Plain(key(ALICE).public());
-        let made = SshSig::answered(public, "git", Hash::Sha512, &answer).unwrap();
+        let made = SshSig::answered(public, "git", SshHash::Sha512, &answer).unwrap();
         s.words[0].signature = Some(made.armored());
     });
     noticed("approval.signer", |s| s.words[0].by = MALLORY);

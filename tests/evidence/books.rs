@@ -17,7 +17,9 @@ use wicketgate::domain::digest::{Digest, call_digest};
 use wicketgate::domain::id::{CallId, ChainId, Epoch, RunId, Seq, ToolName};
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::domain::time::Timestamp;
-use wicketgate::ledger::store::{ChainRow, EntryRow, Head, LedgerReader, PayloadRow, StoreError};
+use wicketgate::ledger::store::{
+    ChainRow, EntryRow, HeadRow, LedgerReader, PayloadRow, StoreError,
+};
 use wicketgate::policy::rego::ENGINE;
 use wicketgate::record::Kind;
 
@@ -377,7 +379,7 @@ impl Books {
             slot: "local/0".into(),
             origin: self.origin.clone(),
             epoch: self.epoch,
-            head: Head {
+            head: HeadRow {
                 size: self.frontier.size(),
                 hash: self.rows.last().unwrap().leaf,
                 frontier: self.frontier.to_bytes(),

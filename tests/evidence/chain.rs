@@ -6,13 +6,13 @@ use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::CallId;
 use wicketgate::domain::json::{Json, Limits};
-use wicketgate::ledger::verify::{Report, chain_of};
+use wicketgate::ledger::verify::{ChainReport, chain_of};
 use wicketgate::record::Kind;
 
 use crate::books::{Books, key, run_id};
 use crate::desk::{ENROLMENT, books};
 
-fn read(books: &Books) -> Report {
+fn read(books: &Books) -> ChainReport {
     let row = books.row();
     let trusted = [key(ENROLMENT).public()];
     chain_of(books, &row, &trusted, &|_| {}).now_or_never().unwrap().unwrap()
@@ -68,7 +68,7 @@ fn the_first_bad_entry_and_the_kind_of_damage_are_named() {
 fn a_head_that_is_not_of_the_entries_is_named() {
     let good = books();
     let trusted = [key(ENROLMENT).public()];
-    let with = |change: &dyn Fn(&mut wicketgate::ledger::store::Head)| {
+    let with = |change: &dyn Fn(&mut wicketgate::ledger::store::HeadRow)| {
         let mut row = good.row();
         change(&mut row.head);
         let report = chain_of(&good, &row, &trusted, &|_| {}).now_or_never().unwrap().unwrap();

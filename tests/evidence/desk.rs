@@ -18,7 +18,7 @@ use wicketgate::evidence::bundle::{CONTROLS, ENTRIES, ENVELOPE, Files, INCLUSION
 use wicketgate::evidence::contents;
 use wicketgate::evidence::controls;
 use wicketgate::evidence::disclosed::Redactions;
-use wicketgate::evidence::export::{self, Exported, Order, Recorder};
+use wicketgate::evidence::export::{self, ExportOrder, ExportedBundle, Recorder};
 use wicketgate::evidence::page;
 use wicketgate::evidence::query::Query;
 use wicketgate::evidence::scope::Scope;
@@ -56,7 +56,7 @@ pub fn try_export(
     run: RunId,
     since: &[Seq],
     dir: &TempDir,
-) -> Result<Exported, Error> {
+) -> Result<ExportedBundle, Error> {
     let artifacts = artifacts(dir);
     artifacts.put_policy(&Digest::of(&[&books.tar]), &books.tar).unwrap();
     ask(books, &Query::Run(run), since, dir, &Noted::default())
@@ -69,7 +69,7 @@ pub fn ask(
     since: &[Seq],
     dir: &TempDir,
     recorder: &dyn Recorder,
-) -> Result<Exported, Error> {
+) -> Result<ExportedBundle, Error> {
     let artifacts = artifacts(dir);
     order(reader, query, since, (dir, &artifacts), recorder, |order| {
         export::export(order).now_or_never().unwrap()
@@ -83,9 +83,9 @@ pub fn order<T>(
     since: &[Seq],
     (dir, artifacts): (&TempDir, &Artifacts),
     recorder: &dyn Recorder,
-    then: impl FnOnce(&Order<'_>) -> T,
+    then: impl FnOnce(&ExportOrder<'_>) -> T,
 ) -> T {
-    let order = Order {
+    let order = ExportOrder {
         reader,
         tenant: "default",
         query,

@@ -2,7 +2,7 @@
 
 use crate::books::Draft;
 use wicketgate::approval::approvers::Purpose;
-use wicketgate::approval::break_glass::{NAMESPACE, Signed, Statement};
+use wicketgate::approval::break_glass::{BreakGlassStatement, NAMESPACE, SignedBreakGlass};
 use wicketgate::approval::sign::{Key, sign_bytes};
 use wicketgate::crypto::dsse;
 use wicketgate::crypto::ssh::SshKey;
@@ -37,7 +37,7 @@ fn list() -> String {
 
 /// One call that runs under break-glass.
 struct Glass {
-    statement: Statement,
+    statement: BreakGlassStatement,
     by: Vec<u8>,
     namespace: &'static str,
     /// What the entry says of the order, if it is not what was signed.
@@ -52,7 +52,7 @@ fn books_of(change: impl FnOnce(&mut Glass)) -> Books {
     let draft = books.decided(run_id(1), "c1", Kind::CallAuthorized, Verdict::Allow);
     let now = books.now().millis();
     let at = |seconds: i64| Timestamp::from_millis(now + seconds * 1000);
-    let statement = Statement {
+    let statement = BreakGlassStatement {
         tenant: "default".into(),
         agent: "reviewer".into(),
         tools: vec![ToolName::parse("repo.read_file").unwrap()],
@@ -68,7 +68,8 @@ fn books_of(change: impl FnOnce(&mut Glass)) -> Books {
     let bytes = statement.bytes();
     let signed = |n: &u8| sign_bytes(&Key::File(key(*n)), namespace, &bytes).unwrap();
     let signatures = by.iter().map(signed).collect();
-    let signed = Signed { statement: String::from_utf8(bytes.clone()).unwrap(), signatures };
+    let signed =
+        SignedBreakGlass { statement: String::from_utf8(bytes.clone()).unwrap(), signatures };
     let commitment = books.commit("approval", &signed.bytes());
     draft.commit.push(commitment);
     let told = told.unwrap_or_else(|| {

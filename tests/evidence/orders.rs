@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::books::Draft;
-use wicketgate::approval::Signed;
+use wicketgate::approval::SignedApproval;
 use wicketgate::approval::approvers::PAYLOAD_TYPE;
-use wicketgate::approval::order::{NAMESPACE, Previous, Statement, Word};
+use wicketgate::approval::order::{NAMESPACE, OrderKind, OrderStatement, Previous};
 use wicketgate::approval::sign::{Key, sign_bytes};
 use wicketgate::crypto::dsse;
 use wicketgate::crypto::ssh::SshKey;
@@ -38,7 +38,7 @@ fn list() -> String {
 
 /// What a gate's entry about a stop that was taken back is made of.
 struct Taken {
-    statement: Statement,
+    statement: OrderStatement,
     by: u8,
     namespace: &'static str,
     /// Changes the entry after it was made.
@@ -48,9 +48,9 @@ struct Taken {
 }
 
 fn taken(books: &Books) -> Taken {
-    let statement = Statement {
+    let statement = OrderStatement {
         tenant: "default".into(),
-        order: Word::Reinstate,
+        order: OrderKind::Reinstate,
         target: "agent".into(),
         name: "reviewer".into(),
         role: None,
@@ -68,7 +68,7 @@ fn entry(taken: &Taken) -> Draft {
     let said = &taken.statement;
     let bytes = said.bytes();
     let signature = sign_bytes(&Key::File(key(taken.by)), taken.namespace, &bytes).unwrap();
-    let signed = Signed { statement: String::from_utf8(bytes).unwrap(), signature };
+    let signed = SignedApproval { statement: String::from_utf8(bytes).unwrap(), signature };
     let idle = r#"{"seq":4,"action":"reinstate","stopped":[],"stopped_count":0,"runs_sealed":0,"left":0,"subject":"otto","auth":"ssh"}"#;
     let mut draft = Draft::of(Kind::ControlApplied, json(idle));
     for (name, value) in [
@@ -126,7 +126,7 @@ fn a_stop_that_was_taken_back_without_an_operators_order_is_no_evidence_whoever_
         Some(true)
     );
     let another =
-        |change: fn(&mut Statement)| move |taken: &mut Taken| change(&mut taken.statement);
+        |change: fn(&mut OrderStatement)| move |taken: &mut Taken| change(&mut taken.statement);
     let changed = |change: fn(&mut Draft)| move |taken: &mut Taken| taken.change = change;
     let nobody = |draft: &mut Draft| {
         ["statement", "signature", "signers", "key"].iter().for_each(|name| unset(draft, name));
@@ -145,7 +145,9 @@ fn a_stop_that_was_taken_back_without_an_operators_order_is_no_evidence_whoever_
         (Box::new(changed(|draft| set(draft, "action", "suspend"))), "takes back nothing"),
         (Box::new(another(|said| said.tenant = "other".into())), "order.tenant"),
         (
-            Box::new(another(|said| (said.order, said.target) = (Word::Release, "run".into()))),
+            Box::new(another(|said| {
+                (said.order, said.target) = (OrderKind::Release, "run".into())
+            })),
             "order.word",
         ),
         (

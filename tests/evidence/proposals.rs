@@ -1,6 +1,6 @@
 //! Calls whose arguments an approver wrote, in a bundle: whose proposal it was, and that it never counted (P4).
 
-use wicketgate::approval::Word;
+use wicketgate::approval::Verdict;
 use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::Digest;
 use wicketgate::record::Kind;
@@ -109,7 +109,7 @@ fn a_refused_proposal_is_proven_too() {
     holds(&judged(|s| {
         modified(s);
         s.words[0].kind = Kind::ApprovalRefused;
-        s.words[0].statement.verdict = Word::Refuse;
+        s.words[0].statement.verdict = Verdict::Refuse;
         let denied = s.released.as_mut().unwrap();
         (denied.kind, denied.verdict) = (Kind::CallDenied, Some(Verdict::Deny));
         unset(denied, "approvals");

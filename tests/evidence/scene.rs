@@ -4,7 +4,7 @@ use crate::books::Draft;
 use wicketgate::approval::approvers::PAYLOAD_TYPE;
 use wicketgate::approval::proposal::Proposal;
 use wicketgate::approval::sign::{Key, sign, sign_bytes};
-use wicketgate::approval::{NAMESPACE, Signed, Statement, Word};
+use wicketgate::approval::{ApprovalStatement, NAMESPACE, SignedApproval, Verdict};
 use wicketgate::crypto::dsse;
 use wicketgate::crypto::ssh::SshKey;
 use wicketgate::domain::decision::Verdict;
@@ -52,7 +52,7 @@ pub struct Spoken {
     pub kind: Kind,
     pub by: u8,
     pub subject: &'static str,
-    pub statement: Statement,
+    pub statement: ApprovalStatement,
     /// Where it is not the signature of `by`.
     pub signature: Option<String>,
     /// Changed after it was signed.
@@ -79,7 +79,7 @@ pub struct Scene {
     pub proposed: Option<Proposed>,
     pub held: Draft,
     /// What approvers of the held call sign; the verdict is theirs.
-    pub statement: Statement,
+    pub statement: ApprovalStatement,
     pub words: Vec<Spoken>,
     /// Who the policy saw.
     pub told: Vec<(&'static str, u8)>,
@@ -103,7 +103,7 @@ pub fn scene(books: &mut Books) -> Scene {
     let expires = Timestamp::from_millis(books.now().millis() + 900_000);
     set(&mut held, "expires", expires.to_string());
     let call_digest = held.data.get("call_digest").and_then(Json::as_str).unwrap();
-    let statement = Statement {
+    let statement = ApprovalStatement {
         call_digest: Digest::parse(call_digest).unwrap(),
         definition: Some(Digest::of(&[b"definition"])),
         layers: vec![("org".into(), layer)],
@@ -111,7 +111,7 @@ pub fn scene(books: &mut Books) -> Scene {
         run,
         expires,
         nonce: NONCE.into(),
-        verdict: Word::Approve,
+        verdict: Verdict::Approve,
     };
     let spoken = |by, subject| Spoken {
         kind: Kind::ApprovalGranted,
@@ -151,16 +151,16 @@ fn propose(books: &mut Books, scene: &mut Scene, proposed: &Proposed) {
     set(&mut old, "nonce", OLD_NONCE);
     let salt = books.payloads.get(&old.commit[0].c).unwrap().salt;
     let call_digest = old.data.get("call_digest").and_then(Json::as_str).unwrap();
-    let about = Statement {
+    let about = ApprovalStatement {
         call_digest: Digest::parse(call_digest).unwrap(),
         nonce: proposed.nonce.into(),
-        verdict: Word::Refuse,
+        verdict: Verdict::Refuse,
         ..scene.statement.clone()
     };
     let named = if proposed.arguments.is_empty() { &own } else { &proposed.arguments };
     let statement = Proposal::new(about, &salt, named).bytes();
     let signature = sign_bytes(&Key::File(key(proposed.by)), NAMESPACE, &statement).unwrap();
-    let signed = Signed { statement: String::from_utf8(statement).unwrap(), signature };
+    let signed = SignedApproval { statement: String::from_utf8(statement).unwrap(), signature };
     books.add(old);
     books.end(run, "c0", Kind::CallCancelled, r#"{"reason":"modified"}"#);
     if proposed.kept {
@@ -187,7 +187,7 @@ pub fn speak(books: &mut Books, spoken: Spoken) {
     let signature = spoken
         .signature
         .unwrap_or_else(|| sign(&Key::File(key(spoken.by)), &spoken.statement).unwrap());
-    let signed = Signed { statement: spoken.text.unwrap_or(text), signature };
+    let signed = SignedApproval { statement: spoken.text.unwrap_or(text), signature };
     let commitment = books.commit("approval", &signed.bytes());
     let digest = spoken.statement.call_digest.hex();
     let (fingerprint, list) = (fingerprint(spoken.by), Digest::of(&[list().as_bytes()]));

@@ -5,10 +5,10 @@ use wicketgate::clock::Clock;
 use wicketgate::domain::outcome::Unmasked;
 use wicketgate::judge::prepared::Prepared;
 use wicketgate::ledger::permit::{Finished, Held, Permit, Recalled, Refusal, Settled};
-use wicketgate::judge::{Bench, Judged, judge};
+use wicketgate::judge::{Criteria, Judged, judge};
 use wicketgate::tool::{ToolExecutor, run};
 
-pub fn judged(bench: Bench<'_>, prepared: Prepared) -> Judged {
+pub fn judged(bench: Criteria<'_>, prepared: Prepared) -> Judged {
     judge(&bench, prepared)
 }
 

@@ -122,7 +122,7 @@ fn the_kept_inputs_reach_what_they_are_kept_for() {
     use wicketgate::crypto::tsp;
     use wicketgate::domain::digest::Digest;
     use wicketgate::evidence::trust::Trust;
-    use wicketgate::ledger::verify::Line;
+    use wicketgate::ledger::verify::EntryLine;
     use wicketgate::policy::bundle::Bundle;
     let any = |name: &str, good: &dyn Fn(&[u8]) -> bool| {
         assert!(inputs(name).iter().any(|(_, bytes)| good(bytes)), "no good input for `{name}`");
@@ -133,7 +133,7 @@ fn the_kept_inputs_reach_what_they_are_kept_for() {
     any("vkey", &|b| VerifierKey::parse(&text(b)).is_ok());
     any("proof", &|b| TlogProof::parse(&text(b)).is_ok());
     any("dsse", &|b| dsse::open(b, bodies::texts::PAYLOAD_TYPE, &[key], 1).is_ok());
-    any("entry", &|b| Line::read(b).is_ok());
+    any("entry", &|b| EntryLine::read(b).is_ok());
     any("archive", &|b| Bundle::from_tar(b).is_ok());
     any("zip", &|b| wicketgate::evidence::zip::read(b).is_ok_and(|files| files.0.len() == 2));
     any("trust", &|b| Trust::parse(&text(b), Path::new("/nonexistent/t")).is_ok());
@@ -143,6 +143,6 @@ fn the_kept_inputs_reach_what_they_are_kept_for() {
     let imprint = Digest::of(&[bodies::notes::STAMPED]);
     let ca = std::fs::read(corpus("../tsa/ca.pem")).unwrap();
     let authorities = tsp::authorities(&ca).unwrap();
-    let asked = tsp::Asked { imprint: &imprint, nonce: None };
+    let asked = tsp::ExpectedResponse { imprint: &imprint, nonce: None };
     any("stamp", &|b| tsp::verify(b, asked, &authorities).is_ok());
 }

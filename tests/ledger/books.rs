@@ -6,7 +6,7 @@ use wicketgate::crypto::merkle;
 use wicketgate::domain::digest::{Digest, commitment};
 use wicketgate::domain::id::{CallId, ChainId, RunId};
 use wicketgate::ledger::store::{
-    Batch, EntryRow, Head, LeaseRequest, Leased, LedgerStore, PayloadRow,
+    Batch, EntryRow, HeadRow, LeaseRequest, Leased, LedgerStore, PayloadRow,
 };
 
 /// A lease that does not run out during a test.
@@ -42,7 +42,7 @@ pub fn call(text: &str) -> CallId {
 pub type Line<'a> = (&'a str, Option<RunId>, Option<&'a str>);
 
 /// A batch of these entries after `head`.
-pub fn batch(head: &Head, lines: &[Line<'_>]) -> Batch {
+pub fn batch(head: &HeadRow, lines: &[Line<'_>]) -> Batch {
     let (mut seq, mut prev) = (head.size, head.hash);
     let mut entries = Vec::new();
     for (kind, run, call_id) in lines {
@@ -59,7 +59,7 @@ pub fn batch(head: &Head, lines: &[Line<'_>]) -> Batch {
         });
         (seq, prev) = (seq + 1, leaf);
     }
-    let head = Head {
+    let head = HeadRow {
         size: seq,
         hash: prev,
         frontier: prev.as_bytes().repeat(2),
@@ -69,7 +69,7 @@ pub fn batch(head: &Head, lines: &[Line<'_>]) -> Batch {
 }
 
 /// A batch of `count` heartbeats after `head`.
-pub fn beats(head: &Head, count: usize) -> Batch {
+pub fn beats(head: &HeadRow, count: usize) -> Batch {
     batch(head, &vec![("heartbeat", None, None); count])
 }
 

@@ -9,7 +9,7 @@ use wicketgate::domain::json::Json;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::ledger::chain::{Chain, Moment};
 use wicketgate::ledger::store::{
-    AnchorRow, Batch, FleetView, Head, LeaseKey, LeaseRequest, Leased, LedgerStore, Restart,
+    AnchorRow, Batch, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore, Restart,
     StoreError,
 };
 use wicketgate::record::{Boot, Draft, Entry, Kind};
@@ -479,7 +479,7 @@ async fn the_fleet_log_is_one_slot_and_a_second_newcomer_waits(rig: Rig) {
 }
 
 /// Real entries, as the fleet log has them.
-fn entries(head: &Head, key: &LeaseKey, drafts: Vec<Draft>) -> Batch {
+fn entries(head: &HeadRow, key: &LeaseKey, drafts: Vec<Draft>) -> Batch {
     let mut chain = Chain::resume(key.chain, key.epoch, Boot::from_random([0; 4]), head).unwrap();
     let moment = Moment { wall: Timestamp::from_millis(1_700_000_000_000), mono: 1 };
     let rows = drafts.into_iter().map(|draft| chain.extend(draft, moment).unwrap().0);
@@ -551,7 +551,7 @@ async fn what_the_fleet_log_says_of_a_log_is_found_and_anchors_are_kept(rig: Rig
 
 fn next(mine: &Leased, n: u8, number: u64) -> Restart {
     let key = LeaseKey { chain: ChainId::from_bytes([n; 16]), epoch: 1, secret: [n; 32] };
-    let empty = Head {
+    let empty = HeadRow {
         size: 0,
         hash: Entry::genesis_prev(&key.chain),
         frontier: Vec::new(),

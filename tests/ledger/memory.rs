@@ -3,19 +3,19 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use wicketgate::ledger::memory::{Fault, Memory, Step};
+use wicketgate::ledger::memory::{InjectedFault, MemoryStore, StoreStep};
 use wicketgate::ledger::store::{LedgerStore, StoreError};
 
 use super::books::{beats, lease};
 
 #[tokio::test]
 async fn an_answer_that_is_lost_leaves_the_batch_applied_once() {
-    let store = Memory::new();
+    let store = MemoryStore::new();
     let leased = lease(&store, 1).await;
     let first = beats(&leased.head, 2);
-    store.set_faults(|step: Step<'_>| match step {
-        Step::Append(_) => Fault::ApplyThenFail(StoreError::Unknown("lost".into())),
-        Step::Lease(_) | Step::PutPayload(_) => Fault::Proceed,
+    store.set_faults(|step: StoreStep<'_>| match step {
+        StoreStep::Append(_) => InjectedFault::ApplyThenFail(StoreError::Unknown("lost".into())),
+        StoreStep::Lease(_) | StoreStep::PutPayload(_) => InjectedFault::Proceed,
     });
     let answer = store.append(&leased.key, &leased.head, &first).await;
     assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
@@ -29,10 +29,11 @@ async fn an_answer_that_is_lost_leaves_the_batch_applied_once() {
 
 #[tokio::test]
 async fn a_refused_batch_is_not_applied() {
-    let store = Memory::new();
+    let store = MemoryStore::new();
     let leased = lease(&store, 1).await;
     let first = beats(&leased.head, 1);
-    store.set_faults(|_: Step<'_>| Fault::Refuse(StoreError::Full("simulated".into())));
+    store
+        .set_faults(|_: StoreStep<'_>| InjectedFault::Refuse(StoreError::Full("simulated".into())));
     let answer = store.append(&leased.key, &leased.head, &first).await;
     assert!(matches!(answer, Err(StoreError::Full(_))), "{answer:?}");
     assert_eq!(store.head(&leased.key).await.unwrap(), leased.head);
@@ -40,13 +41,13 @@ async fn a_refused_batch_is_not_applied() {
 
 #[tokio::test]
 async fn a_delay_is_asked_for_once_and_then_applied() {
-    let store = Memory::new();
+    let store = MemoryStore::new();
     let leased = lease(&store, 1).await;
     let asked = std::sync::Arc::new(AtomicU32::new(0));
     let counter = std::sync::Arc::clone(&asked);
-    store.set_faults(move |_: Step<'_>| {
+    store.set_faults(move |_: StoreStep<'_>| {
         counter.fetch_add(1, Ordering::SeqCst);
-        Fault::Delay(Duration::from_millis(30))
+        InjectedFault::Delay(Duration::from_millis(30))
     });
     let before = tokio::time::Instant::now();
     store.append(&leased.key, &leased.head, &beats(&leased.head, 1)).await.unwrap();

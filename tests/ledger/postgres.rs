@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use wicketgate::ledger::postgres::{
-    Login, Options, Postgres, PostgresReader, SCHEMA_VERSION, migrate,
+    Login, Options, PostgresReader, PostgresStore, SCHEMA_VERSION, migrate,
 };
 use wicketgate::ledger::store::{LeaseKey, LedgerReader, LedgerStore, StoreError};
 
@@ -15,8 +15,8 @@ use super::books::{beats, lease, payload, request};
 use super::proxy::Proxy;
 use wicketgate_support::pg::{Pg, TestDb};
 
-async fn connect(url: &str) -> Postgres {
-    Postgres::connect(url, Options::default()).await.unwrap()
+async fn connect(url: &str) -> PostgresStore {
+    PostgresStore::connect(url, Options::default()).await.unwrap()
 }
 
 async fn raw(url: &str) -> PgConnection {
@@ -38,7 +38,7 @@ async fn count(db: &TestDb, what: &str) -> i64 {
 }
 
 /// A database with one chain of three entries and a payload, and the key of its writer.
-async fn written() -> (TestDb, Postgres, LeaseKey) {
+async fn written() -> (TestDb, PostgresStore, LeaseKey) {
     let db = Pg::cluster().database().await;
     let store = connect(&db.writer_url).await;
     let leased = lease(&store, 1).await;
@@ -261,7 +261,7 @@ async fn a_read_only_database_refuses_and_nothing_is_written() {
 #[tokio::test]
 async fn migrating_again_and_at_the_same_time_changes_nothing() {
     let db = Pg::cluster().empty_database().await;
-    let unmigrated = Postgres::connect(&db.admin_url, Options::default()).await.unwrap_err();
+    let unmigrated = PostgresStore::connect(&db.admin_url, Options::default()).await.unwrap_err();
     assert!(matches!(unmigrated, StoreError::Unavailable(_)), "{unmigrated:?}");
     let login = |password: Option<&str>| Login::Writer {
         name: "it's \"me\"".into(),

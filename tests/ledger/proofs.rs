@@ -10,7 +10,7 @@ use wicketgate::crypto::note::Checkpoint;
 use wicketgate::crypto::range::verifies_range;
 use wicketgate::domain::digest::Digest;
 use wicketgate::ledger::proofs::{Error, Prover};
-use wicketgate::ledger::store::{Head, LeaseKey, LedgerReader, LedgerStore};
+use wicketgate::ledger::store::{HeadRow, LeaseKey, LedgerReader, LedgerStore};
 
 use super::books::{beats, lease};
 use super::rig::Rig;
@@ -24,7 +24,7 @@ on_every_store! {
 /// A chain of this many entries, in batches of 90, with real frontiers.
 async fn grown(store: &dyn LedgerStore, size: usize) -> (LeaseKey, Vec<Digest>) {
     let leased = lease(store, 1).await;
-    let (mut head, mut leaves): (Head, Vec<Digest>) = (leased.head, Vec::new());
+    let (mut head, mut leaves): (HeadRow, Vec<Digest>) = (leased.head, Vec::new());
     let mut frontier = Frontier::default();
     while leaves.len() < size {
         let mut next = beats(&head, 90.min(size - leaves.len()));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wicketgate::ledger::postgres::{Options, Postgres, PostgresReaper};
+use wicketgate::ledger::postgres::{Options, PostgresReaper, PostgresStore};
 use wicketgate::ledger::reap::Abandoned;
 use wicketgate::ledger::store::{LeaseRequest, Leased, LedgerStore, StoreError};
 
@@ -11,15 +11,15 @@ use wicketgate_support::pg::{Pg, TestDb};
 
 const NOW: Duration = Duration::ZERO;
 
-async fn slot(store: &Postgres, n: u8, term: Duration) -> Leased {
+async fn slot(store: &PostgresStore, n: u8, term: Duration) -> Leased {
     let leased = store.lease(&LeaseRequest { term, ..request(n) }).await.unwrap();
     store.append(&leased.key, &leased.head, &beats(&leased.head, 1)).await.unwrap();
     leased
 }
 
-async fn rig() -> (TestDb, Postgres, PostgresReaper) {
+async fn rig() -> (TestDb, PostgresStore, PostgresReaper) {
     let db = Pg::cluster().database().await;
-    let store = Postgres::connect(&db.writer_url, Options::default()).await.unwrap();
+    let store = PostgresStore::connect(&db.writer_url, Options::default()).await.unwrap();
     let reaper = PostgresReaper::lazy(&db.operator_url, Options::default()).unwrap();
     (db, store, reaper)
 }
@@ -86,7 +86,7 @@ async fn a_writer_that_stopped_in_order_is_abandoned_only_with_runs_it_left_open
 #[tokio::test]
 async fn a_writer_role_may_not_reap_and_an_operator_reaps_no_other_tenant() {
     let (db, store, reaper) = rig().await;
-    let other = Postgres::connect(&db.other_writer_url, Options::default()).await.unwrap();
+    let other = PostgresStore::connect(&db.other_writer_url, Options::default()).await.unwrap();
     let theirs = LeaseRequest { tenant: "other".into(), term: NOW, ..request(7) };
     let theirs = other.lease(&theirs).await.unwrap();
     other.append(&theirs.key, &theirs.head, &beats(&theirs.head, 1)).await.unwrap();

@@ -2,28 +2,28 @@
 
 use std::sync::Arc;
 
-use wicketgate::ledger::memory::Memory;
-use wicketgate::ledger::postgres::{Options, Postgres, PostgresReader};
-use wicketgate::ledger::sqlite::{Sqlite, SqliteReader};
+use wicketgate::ledger::memory::MemoryStore;
+use wicketgate::ledger::postgres::{Options, PostgresReader, PostgresStore};
+use wicketgate::ledger::sqlite::{SqliteReader, SqliteStore};
 use wicketgate::ledger::store::{LedgerReader, LedgerStore};
 
 use wicketgate_support::pg::{Pg, TestDb};
 
 /// One empty store, the ways into it, and whether several writers may share it.
 pub enum Rig {
-    Memory(Memory),
-    Sqlite(Arc<Sqlite>, tempfile::TempDir),
+    Memory(MemoryStore),
+    Sqlite(Arc<SqliteStore>, tempfile::TempDir),
     Postgres(TestDb),
 }
 
 impl Rig {
     pub fn memory() -> Rig {
-        Rig::Memory(Memory::new())
+        Rig::Memory(MemoryStore::new())
     }
 
     pub async fn sqlite() -> Rig {
         let dir = tempfile::tempdir().unwrap();
-        let store = Sqlite::open(&dir.path().join("ledger.db")).await.unwrap();
+        let store = SqliteStore::open(&dir.path().join("ledger.db")).await.unwrap();
         Rig::Sqlite(Arc::new(store), dir)
     }
 
@@ -34,9 +34,9 @@ impl Rig {
     pub async fn store(&self) -> Arc<dyn LedgerStore> {
         match self {
             Rig::Memory(memory) => Arc::new(memory.clone()),
-            Rig::Sqlite(store, _) => Arc::<Sqlite>::clone(store),
+            Rig::Sqlite(store, _) => Arc::<SqliteStore>::clone(store),
             Rig::Postgres(db) => {
-                Arc::new(Postgres::connect(&db.writer_url, Options::default()).await.unwrap())
+                Arc::new(PostgresStore::connect(&db.writer_url, Options::default()).await.unwrap())
             }
         }
     }

@@ -8,15 +8,15 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 use wicketgate::clock::Entropy;
 use wicketgate::crypto::merkle;
-use wicketgate::ledger::sqlite::{Sqlite, SqliteReader};
+use wicketgate::ledger::sqlite::{SqliteReader, SqliteStore};
 use wicketgate::ledger::store::{LeaseRequest, Leased, LedgerReader, LedgerStore, StoreError};
 
 use super::books::{batch, beats, lease, payload, request, run};
 
-async fn fresh() -> (tempfile::TempDir, PathBuf, Sqlite) {
+async fn fresh() -> (tempfile::TempDir, PathBuf, SqliteStore) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state").join("ledger.db");
-    let store = Sqlite::open(&path).await.unwrap();
+    let store = SqliteStore::open(&path).await.unwrap();
     (dir, path, store)
 }
 
@@ -59,7 +59,7 @@ async fn a_file_keeps_the_pool_it_was_begun_with_and_a_new_one_takes_it_from_the
     let leased = store.lease(&LeaseRequest { pool: pool.clone(), ..request(2) }).await.unwrap();
     assert_eq!(leased.origin, "wicketgate.dev/default/local-0303030303030303/0/0");
     store.close().await.unwrap();
-    let store = Sqlite::open(&path).await.unwrap();
+    let store = SqliteStore::open(&path).await.unwrap();
     assert_eq!(store.pool("default", &Fixed(4)).await.unwrap(), pool, "not the fleet log's");
     // One that was begun before files named their pools.
     let (_dir, _, older) = fresh().await;
@@ -136,7 +136,7 @@ async fn a_payload_can_be_erased_with_its_salt() {
 async fn a_second_writer_is_kept_out_until_the_first_is_gone() {
     let (_dir, path, store) = fresh().await;
     let one = lease(&store, 1).await;
-    let error = Sqlite::open(&path).await.unwrap_err();
+    let error = SqliteStore::open(&path).await.unwrap_err();
     assert!(
         matches!(&error, StoreError::Conflict(why) if why.contains("in use by another process")),
         "{error:?}"
@@ -146,7 +146,7 @@ async fn a_second_writer_is_kept_out_until_the_first_is_gone() {
     let status = Command::new("flock").args(["-n", &lock, "true"]).status().unwrap();
     assert!(!status.success());
     drop(store);
-    let store = Sqlite::open(&path).await.unwrap();
+    let store = SqliteStore::open(&path).await.unwrap();
     // Nobody waits for a lease whose holder the lock proves dead.
     let two = lease(&store, 2).await;
     assert_eq!((two.slot, two.key.epoch, two.same_writer), (one.slot, 2, false));
@@ -155,7 +155,7 @@ async fn a_second_writer_is_kept_out_until_the_first_is_gone() {
 #[tokio::test]
 async fn a_file_that_is_opened_again_has_everything() {
     let (_dir, path, old) = written().await;
-    let store = Sqlite::open(&path).await.unwrap();
+    let store = SqliteStore::open(&path).await.unwrap();
     let mut again = request(2);
     again.previous = Some(old.key);
     let leased = store.lease(&again).await.unwrap();
@@ -227,7 +227,7 @@ async fn a_file_that_is_no_database_is_broken_not_overwritten() {
     let path = dir.path().join("ledger.db");
     let text = "this is no database, but somebody's notes\n".repeat(400);
     std::fs::write(&path, &text).unwrap();
-    let error = Sqlite::open(&path).await.unwrap_err();
+    let error = SqliteStore::open(&path).await.unwrap_err();
     assert!(matches!(error, StoreError::Broken(_)), "{error:?}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
 }
@@ -246,7 +246,7 @@ async fn a_damaged_page_breaks_the_store_for_good() {
     let page = 8192 * usize::try_from(root - 1).unwrap();
     bytes[page..page + 8192].fill(0xFF);
     std::fs::write(&path, bytes).unwrap();
-    let store = Sqlite::open(&path).await.unwrap();
+    let store = SqliteStore::open(&path).await.unwrap();
     let head = store.head(&leased.key).await;
     assert!(matches!(head, Err(StoreError::Broken(_))), "{head:?}");
     let append = store.append(&leased.key, &leased.head, &beats(&leased.head, 1)).await;
@@ -263,7 +263,7 @@ async fn a_schema_of_a_newer_or_an_earlier_build_is_refused() {
         drop(conn);
         let said =
             |error: StoreError| matches!(&error, StoreError::Broken(text) if text.contains(why));
-        assert!(said(Sqlite::open(&path).await.unwrap_err()), "{version}");
+        assert!(said(SqliteStore::open(&path).await.unwrap_err()), "{version}");
         assert!(said(SqliteReader::open(&path).await.unwrap_err()), "{version}");
     }
 }

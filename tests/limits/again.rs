@@ -10,7 +10,7 @@ use wicketgate::clock::{Clock, SystemClock};
 use wicketgate::domain::code::Code;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{Answer, Bounds, CallRequest, Run, Thread};
-use wicketgate::ledger::memory::Memory;
+use wicketgate::ledger::memory::MemoryStore;
 
 use crate::desk::{bind, entries};
 use crate::road::Gate;
@@ -42,7 +42,7 @@ async fn call(gate: &Gate, run: &Arc<Run>, id: &str, args: &str) -> Answer {
 #[tokio::test]
 async fn a_window_ends_a_denial_is_nobodys_answer_but_its_own_and_an_id_stays_what_it_was() {
     let (clock, count) = (Arc::new(Ahead(SystemClock::new(), Mutex::default())), Arc::default());
-    let of = (Arc::new(Memory::new()) as _, Bounds::default(), Some(WINDOW));
+    let of = (Arc::new(MemoryStore::new()) as _, Bounds::default(), Some(WINDOW));
     let gate = Gate::by(Arc::clone(&clock) as _, of, &count).await;
     let ran = |count: &Arc<AtomicU64>| count.load(Ordering::SeqCst);
     let run = gate.run().await;

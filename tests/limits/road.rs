@@ -8,21 +8,21 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use wicketgate::clock::{Clock, SystemClock};
-use wicketgate::domain::call::{Auth, ToolCall};
-use wicketgate::domain::decision::Reason;
+use wicketgate::domain::call::{CallerAuth, ToolCall};
+use wicketgate::domain::decision::LayerReason;
 use wicketgate::domain::effect::Effect;
 use wicketgate::domain::facts::ToolFacts;
 use wicketgate::domain::id::ToolName;
-use wicketgate::domain::outcome::{Content, Unmasked};
+use wicketgate::domain::outcome::{AnswerContent, Unmasked};
 use wicketgate::domain::tier::Tier;
 use wicketgate::enforce::{
     self, Answer, Backlog, Bounds, CallRequest, Opening, Policy, Road, Run, Thread,
 };
 use wicketgate::identity::Caller;
 use wicketgate::identity::manifest::Grant;
-use wicketgate::judge::prepared::Hold;
+use wicketgate::judge::prepared::PreparedResource;
 use wicketgate::ledger;
-use wicketgate::ledger::memory::Memory;
+use wicketgate::ledger::memory::MemoryStore;
 use wicketgate::ledger::permit::Permit;
 use wicketgate::ledger::store::LedgerStore;
 use wicketgate::limits::pool::{Per, Pool, Pools, Unit};
@@ -44,13 +44,13 @@ struct Counts(Arc<AtomicU64>);
 
 #[async_trait]
 impl ToolExecutor for Counts {
-    fn prepare(&self, _: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+    fn prepare(&self, _: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         Ok((Effect::None, Box::new(())))
     }
 
     async fn execute(&self, _: &Permit) -> Unmasked {
         self.0.fetch_add(1, Ordering::SeqCst);
-        Unmasked::Completed { result: Content::Text(b"{}".to_vec()), status: "ok".into() }
+        Unmasked::Completed { result: AnswerContent::Text(b"{}".to_vec()), status: "ok".into() }
     }
 }
 
@@ -84,7 +84,7 @@ impl Gate {
     /// A gate that draws from this pool and counts executions here.
     pub async fn start(pool: Pool, store: Arc<dyn Pools>, count: &Arc<AtomicU64>) -> Gate {
         let bounds = Bounds { pools: vec![pool], store: Some(store), ..Bounds::default() };
-        Self::over(Arc::new(Memory::new()), bounds, count).await
+        Self::over(Arc::new(MemoryStore::new()), bounds, count).await
     }
 
     /// A gate over this ledger, with these bounds.
@@ -103,10 +103,10 @@ impl Gate {
             clock,
             toolbox: toolbox(count, dedupe),
             metrics: Arc::new(Metrics::new(Vec::new(), "0", "test")),
-            ledger: ledger::Settings {
+            ledger: ledger::LedgerSettings {
                 queue_wait: Duration::from_secs(20),
                 commit_wait: Duration::from_secs(40),
-                ..ledger::Settings::default()
+                ..ledger::LedgerSettings::default()
             },
             road: enforce::Settings { judge_apart: false, bounds, ..enforce::Settings::default() },
             agents: Vec::new(),
@@ -130,7 +130,7 @@ impl Gate {
 
     /// The run of a thread of work.
     pub async fn run_of(&self, thread: &Thread) -> Arc<Run> {
-        let auth = Auth { method: "uds".into(), ..Auth::default() };
+        let auth = CallerAuth { method: "uds".into(), ..CallerAuth::default() };
         let granted = TOOLS.map(|(name, _)| Grant::of(ToolName::parse(name).unwrap()));
         let caller = Caller { manifest: Arc::new(inside::manifest(granted.into())), auth };
         self.road.implicit_run(&caller, thread, Opening::default()).await.unwrap()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use wicketgate::ledger::postgres::{Options, PostgresPools};
-use wicketgate::ledger::sqlite::{Sqlite, SqlitePools};
+use wicketgate::ledger::sqlite::{SqlitePools, SqliteStore};
 use wicketgate::limits::memory::Memory;
 use wicketgate::limits::pool::{Ask, Hold, Pools};
 
@@ -19,7 +19,7 @@ async fn database() -> TestDb {
 
 async fn file(dir: &Path) -> SqlitePools {
     let path = dir.join("ledger.sqlite");
-    Sqlite::open(&path).await.unwrap().close().await.unwrap();
+    SqliteStore::open(&path).await.unwrap().close().await.unwrap();
     SqlitePools::open(&path).await.unwrap()
 }
 
@@ -127,7 +127,7 @@ async fn all_call(gates: Vec<Gate>, count: &AtomicU64) -> Vec<Gate> {
 async fn ten_gates_with_a_hundred_callers_each_run_exactly_as_many_calls_as_a_file_has_units() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("ledger.sqlite");
-    Sqlite::open(&path).await.unwrap().close().await.unwrap();
+    SqliteStore::open(&path).await.unwrap().close().await.unwrap();
     let count = Arc::new(AtomicU64::new(0));
     let mut gates = Vec::new();
     for _ in 0..10 {

@@ -20,7 +20,7 @@ use wicketgate::evidence::artifacts::Artifacts;
 use wicketgate::ledger::fleet::FleetParts;
 use wicketgate::ledger::retention::PayloadKeeper;
 use wicketgate::ledger::spool::NoJournal;
-use wicketgate::ledger::sqlite::{Sqlite, SqliteKeeper, SqliteReader};
+use wicketgate::ledger::sqlite::{SqliteKeeper, SqliteReader, SqliteStore};
 use wicketgate::ledger::store::{LedgerReader, StoreError};
 use wicketgate::operator::Cause;
 use wicketgate::operator::evidence::{Archive, Evidence};
@@ -54,7 +54,7 @@ impl Archive for Slow {
 
     async fn fleet(&self) -> Result<FleetParts, Cause> {
         Ok(FleetParts {
-            store: Arc::new(Sqlite::open_fleet(&self.path).await?),
+            store: Arc::new(SqliteStore::open_fleet(&self.path).await?),
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),
             enrolment: Arc::new(self.key.clone()),

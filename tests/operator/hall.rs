@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use wicketgate::clock::{Clock as _, SystemClock, SystemEntropy};
-use wicketgate::control::{self, Orders, Presence, Report};
+use wicketgate::control::{self, OrderReport, Orders, Presence};
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::canonical;
 use wicketgate::domain::code::Code;
@@ -24,16 +24,16 @@ use wicketgate::domain::commitment::{commit, derived};
 use wicketgate::domain::digest::{Digest, call_digest};
 use wicketgate::domain::id::{CallId, RunId, ToolName};
 use wicketgate::domain::json::{Json, Limits};
-use wicketgate::ledger::drafts::Written;
+use wicketgate::ledger::drafts::DraftWithPayloads;
 use wicketgate::ledger::spool::NoJournal;
-use wicketgate::ledger::sqlite::{Sqlite, SqliteReader};
+use wicketgate::ledger::sqlite::{SqliteReader, SqliteStore};
 use wicketgate::ledger::store::{LedgerReader as _, PayloadRow};
-use wicketgate::ledger::{self, Ledger, Status};
-use wicketgate::operator::staff::{Member, Role, Staff};
-use wicketgate::operator::{Office, Parts};
+use wicketgate::ledger::{self, Ledger, LedgerStatus};
+use wicketgate::operator::staff::{Member, Operators, Role};
+use wicketgate::operator::{OperatorApi, OperatorParts};
 use wicketgate::record::{self, Commitment, Draft, Entry, HexDigest, Kind};
 use wicketgate::serve::Readiness;
-use wicketgate::serve::operator::{self, Running, Settings, View};
+use wicketgate::serve::operator::{self, OperatorSettings, OperatorView, Running};
 use wicketgate::telemetry::metrics::Metrics;
 use wicketgate_support::program;
 use wicketgate_support::ran::Ran;
@@ -45,7 +45,7 @@ pub struct Hall {
     pub dir: tempfile::TempDir,
     pub ledger: Ledger,
     pub orders: Arc<dyn Orders>,
-    pub office: Arc<Office>,
+    pub office: Arc<OperatorApi>,
     pub door: SocketAddr,
     pub refused: Arc<Mutex<Vec<Code>>>,
     stop: CancellationToken,
@@ -104,9 +104,9 @@ impl Hall {
     pub async fn of(tenant: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger.sqlite");
-        let store = Sqlite::open(&path).await.unwrap();
+        let store = SqliteStore::open(&path).await.unwrap();
         let metrics = Arc::new(Metrics::new([], "0", "test"));
-        let parts = ledger::Parts {
+        let parts = ledger::LedgerParts {
             store: Arc::new(store),
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),
@@ -116,7 +116,7 @@ impl Hall {
             lease_file: None,
             metrics: Arc::clone(&metrics),
         };
-        let (ledger, writer) = Ledger::new(ledger::Settings::default(), parts);
+        let (ledger, writer) = Ledger::new(ledger::LedgerSettings::default(), parts);
         let stop = CancellationToken::new();
         let (recovered_out, recovered) = oneshot::channel();
         let until = stop.clone();
@@ -125,12 +125,13 @@ impl Hall {
         });
         recovered.await.unwrap();
         let mut status = ledger.status();
-        status.wait_for(|now| *now == Status::Ready).await.unwrap();
-        let orders: Arc<dyn Orders> = Arc::new(control::sqlite::Sqlite::open(&path).await.unwrap());
+        status.wait_for(|now| *now == LedgerStatus::Ready).await.unwrap();
+        let orders: Arc<dyn Orders> =
+            Arc::new(control::sqlite::SqliteControl::open(&path).await.unwrap());
         let refused = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&refused);
-        let office = Arc::new(Office::new(Parts {
-            staff: Staff::load(&people(dir.path())).unwrap(),
+        let office = Arc::new(OperatorApi::new(OperatorParts {
+            staff: Operators::load(&people(dir.path())).unwrap(),
             reader: Arc::new(SqliteReader::open(&path).await.unwrap()),
             orders: Arc::clone(&orders),
             books: ledger.clone(),
@@ -141,12 +142,12 @@ impl Hall {
             tenant: tenant.to_owned(),
         }));
         let (ready, readiness) = watch::channel(Readiness::default());
-        let settings = Settings {
+        let settings = OperatorSettings {
             addr: SocketAddr::from(([127, 0, 0, 1], 0)),
             hosts: Vec::new(),
-            ..Settings::default()
+            ..OperatorSettings::default()
         };
-        let view = View { readiness, metrics };
+        let view = OperatorView { readiness, metrics };
         let closing = CancellationToken::new();
         let running =
             operator::serve_with(settings, view, Some(Arc::clone(&office)), closing.clone())
@@ -192,7 +193,7 @@ impl Hall {
             ("instructions", Vec::new().into()),
         ]);
         let draft = Draft { run: Some(run), ..Draft::of(body(Kind::RunOpened, &data)) };
-        self.ledger.record(Written::bare(draft)).await.unwrap();
+        self.ledger.record(DraftWithPayloads::bare(draft)).await.unwrap();
     }
 
     /// Holds a call as a gate does; the digest of the call.
@@ -257,7 +258,7 @@ impl Hall {
         };
         let payloads = vec![payload(args, "args", ask.args), payload(seen, "policy_input", &input)];
         let payloads = payloads.into_iter().filter(|row| row.body.len() <= 16 * 1024).collect();
-        self.ledger.record(Written { draft, payloads }).await.unwrap();
+        self.ledger.record(DraftWithPayloads { draft, payloads }).await.unwrap();
         digest
     }
 
@@ -265,7 +266,7 @@ impl Hall {
         let data = Json::object([("reason", Json::from("waited too long"))]);
         let call = CallId::parse(call);
         let draft = Draft { run: Some(run), call, ..Draft::of(body(Kind::CallExpired, &data)) };
-        self.ledger.record(Written::bare(draft)).await.unwrap();
+        self.ledger.record(DraftWithPayloads::bare(draft)).await.unwrap();
     }
 
     /// What is on the books of this kind.
@@ -294,8 +295,12 @@ impl Hall {
                 for row in orders.since(seen, 100).await.unwrap() {
                     seen = row.seq;
                     let at = SystemClock::new().now();
-                    let report =
-                        Report { seq: row.seq, origin: origin.clone(), at, done: done.clone() };
+                    let report = OrderReport {
+                        seq: row.seq,
+                        origin: origin.clone(),
+                        at,
+                        done: done.clone(),
+                    };
                     orders.report(&report).await.unwrap();
                 }
                 show(&*orders, &origin, seen).await;

@@ -7,30 +7,32 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wicketgate::approval::order::{Loosening, NAMESPACE, Previous, Statement, Word, check};
+use wicketgate::approval::order::{
+    Loosening, NAMESPACE, OrderKind, OrderStatement, Previous, check,
+};
 use wicketgate::approval::sign::{Key, sign_bytes};
-use wicketgate::approval::{Approvers, Signed};
+use wicketgate::approval::{Approvers, SignedApproval};
 use wicketgate::clock::{SystemClock, SystemEntropy};
-use wicketgate::control::{self, Action, Given, Order, Orders as _, Target};
+use wicketgate::control::{self, Action, Order, OrderOrigin, Orders as _, Target};
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::crypto::ssh::SshKey;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::RunId;
 use wicketgate::domain::json::Json;
 use wicketgate::domain::time::Timestamp;
-use wicketgate::ledger::fleet::{Fleet, FleetParts};
+use wicketgate::ledger::fleet::{FleetParts, OpenFleetLog};
 use wicketgate::ledger::retention::{self, Clocks, Grounds, Warrant};
 use wicketgate::ledger::spool::NoJournal;
-use wicketgate::ledger::sqlite::Sqlite;
+use wicketgate::ledger::sqlite::SqliteStore;
 use wicketgate::record::Draft;
 
 use crate::desk::{Desk, Ended, olga, otto, outcome};
 
 /// What an operator would sign to erase this run.
-fn statement(run: &str, previous: Previous) -> Statement {
-    Statement {
+fn statement(run: &str, previous: Previous) -> OrderStatement {
+    OrderStatement {
         tenant: "default".into(),
-        order: Word::Erase,
+        order: OrderKind::Erase,
         target: "run".into(),
         name: run.to_owned(),
         role: None,
@@ -47,18 +49,18 @@ fn now() -> Timestamp {
     Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())
 }
 
-fn signed(statement: &Statement, namespace: &str) -> Signed {
+fn signed(statement: &OrderStatement, namespace: &str) -> SignedApproval {
     let key = Key::open(olga().as_ref(), &|_| None, &|_| None).unwrap();
     by(&key, statement, namespace)
 }
 
-fn by(key: &Key, statement: &Statement, namespace: &str) -> Signed {
+fn by(key: &Key, statement: &OrderStatement, namespace: &str) -> SignedApproval {
     let signature = sign_bytes(key, namespace, &statement.bytes()).unwrap();
-    Signed { statement: String::from_utf8(statement.bytes()).unwrap(), signature }
+    SignedApproval { statement: String::from_utf8(statement.bytes()).unwrap(), signature }
 }
 
 /// The order in two files, as somebody brings it who signed it elsewhere.
-fn brought(desk: &Desk, signed: &Signed) -> [&'static str; 4] {
+fn brought(desk: &Desk, signed: &SignedApproval) -> [&'static str; 4] {
     std::fs::write(desk.path("order"), &signed.statement).unwrap();
     std::fs::write(desk.path("order.sig"), &signed.signature).unwrap();
     ["--order", "order", "--signature", "order.sig"]
@@ -68,11 +70,11 @@ fn brought(desk: &Desk, signed: &Signed) -> [&'static str; 4] {
 fn newest(desk: &Desk, run: &str) -> Previous {
     let ended = desk.record(&["payload", "erase", "--run", run, "--basis", "b", "--statement"]);
     assert_eq!(ended.code, 0, "{ended:?}");
-    Statement::parse(ended.out.as_bytes()).unwrap().previous
+    OrderStatement::parse(ended.out.as_bytes()).unwrap().previous
 }
 
-fn given() -> Given {
-    Given {
+fn given() -> OrderOrigin {
+    OrderOrigin {
         subject: "otto".into(),
         roles: vec!["operator".into()],
         auth: "token".into(),
@@ -93,42 +95,42 @@ fn hold(desk: &Desk, log: &str) {
 }
 
 /// Brings an order to erase.
-fn erases(desk: &Desk, signed: &Signed) -> Ended {
+fn erases(desk: &Desk, signed: &SignedApproval) -> Ended {
     desk.record(&[&["payload", "erase", "--yes"], &brought(desk, signed)[..]].concat())
 }
 
 /// Brings an order to end a hold, which somebody else than olga signs.
-fn releases(desk: &Desk, statement: &Statement) -> Ended {
+fn releases(desk: &Desk, statement: &OrderStatement) -> Ended {
     let key = Key::open(otto().as_ref(), &|_| None, &|_| None).unwrap();
     let order = brought(desk, &by(&key, statement, NAMESPACE));
     desk.record(&[&["payload", "release"], &order[..]].concat())
 }
 
 /// Orders to erase that are none, and how each is refused. `lift` orders something else.
-fn wrong(good: &Statement, lift: &Statement) -> Vec<(Signed, &'static str)> {
-    let own = |statement: &Statement| signed(statement, NAMESPACE);
+fn wrong(good: &OrderStatement, lift: &OrderStatement) -> Vec<(SignedApproval, &'static str)> {
+    let own = |statement: &OrderStatement| signed(statement, NAMESPACE);
     let stranger = Key::File(SecretKey::generate(&SystemEntropy));
     let later = |hours: i64| {
         let at = Timestamp::from_millis(now().millis() + hours * 60 * 60 * 1000);
-        own(&Statement { at, ..good.clone() })
+        own(&OrderStatement { at, ..good.clone() })
     };
     let after =
-        |seq, digest| own(&Statement { previous: Previous { seq, digest }, ..good.clone() });
+        |seq, digest| own(&OrderStatement { previous: Previous { seq, digest }, ..good.clone() });
     let (seq, digest) = (good.previous.seq, good.previous.digest);
     let other = "speaks after an entry";
     vec![
         (signed(good, "wicketgate-approval"), "order.namespace"),
         (by(&stranger, good, NAMESPACE), "order.signer"),
-        (Signed { signature: own(lift).signature, ..own(good) }, "order.signature"),
-        (own(&Statement { tenant: "other".into(), ..good.clone() }), "order.tenant"),
+        (SignedApproval { signature: own(lift).signature, ..own(good) }, "order.signature"),
+        (own(&OrderStatement { tenant: "other".into(), ..good.clone() }), "order.tenant"),
         (later(-25), "order.old"),
         (later(1), "order.future"),
         (own(lift), "no id of a run"),
         (
-            own(&Statement { name: good.name.clone(), target: "run".into(), ..lift.clone() }),
+            own(&OrderStatement { name: good.name.clone(), target: "run".into(), ..lift.clone() }),
             "order.word",
         ),
-        (own(&Statement { order: Word::Reinstate, ..good.clone() }), "order.word"),
+        (own(&OrderStatement { order: OrderKind::Reinstate, ..good.clone() }), "order.word"),
         (after(seq, Digest::of(&[b"another"])), other),
         (after(seq + 90, digest), other),
         (after(seq - 1, digest), other),
@@ -142,8 +144,12 @@ async fn nothing_is_erased_by_an_order_that_no_operator_signed_for_just_that() {
     let (run, log) = (["--run", agent.run.as_str()], desk.estate.origin().await);
     hold(&desk, &log);
     let good = statement(&agent.run, newest(&desk, &agent.run));
-    let lift =
-        Statement { order: Word::Release, target: "log".into(), name: log.clone(), ..good.clone() };
+    let lift = OrderStatement {
+        order: OrderKind::Release,
+        target: "log".into(),
+        name: log.clone(),
+        ..good.clone()
+    };
     let lifted = releases(&desk, &lift);
     assert_eq!(lifted.code, 0, "{lifted:?}");
     for (signed, why) in wrong(&good, &lift) {
@@ -168,8 +174,8 @@ async fn an_order_is_good_once_and_ends_no_hold_that_was_placed_after_it() {
     hold(&desk, &log);
     let erase = statement(&agent.run, newest(&desk, &agent.run));
     let (target, name) = ("log".to_owned(), log.clone());
-    let lift = Statement { order: Word::Release, target, name, ..erase.clone() };
-    let other = Statement { reason: "another".into(), ..lift.clone() };
+    let lift = OrderStatement { order: OrderKind::Release, target, name, ..erase.clone() };
+    let other = OrderStatement { reason: "another".into(), ..lift.clone() };
     assert_eq!(releases(&desk, &lift).code, 0);
     hold(&desk, &log);
     for (statement, why) in [(&lift, "obeyed before"), (&other, "placed after")] {
@@ -226,7 +232,8 @@ async fn an_older_list_and_a_key_that_lapsed_or_was_stopped_erase_nothing() {
     let line = std::fs::read_to_string(format!("{}.pub", olga())).unwrap();
     let key = SshKey::parse(line.trim()).unwrap().fingerprint();
     let order = Order::Switch { action: Action::Revoke, target: Target::Key(key) };
-    let orders = control::sqlite::Sqlite::open(&desk.path("state/ledger.sqlite")).await.unwrap();
+    let orders =
+        control::sqlite::SqliteControl::open(&desk.path("state/ledger.sqlite")).await.unwrap();
     orders.put(now(), &given(), &order).await.unwrap();
     let ended = erase(1);
     assert!(ended.code == 1 && ended.err.contains("order.revoked"), "{ended:?}");
@@ -236,8 +243,8 @@ async fn an_older_list_and_a_key_that_lapsed_or_was_stopped_erase_nothing() {
 /// Writes an entry into the fleet log as anybody can who has its keys.
 async fn write(desk: &Desk, ledger: &Path, draft: Draft) {
     let key = |name: &str| Arc::new(SecretKey::load(&desk.path(name)).unwrap());
-    let fleet = Fleet::open(FleetParts {
-        store: Arc::new(Sqlite::open_fleet(ledger).await.unwrap()),
+    let fleet = OpenFleetLog::open(FleetParts {
+        store: Arc::new(SqliteStore::open_fleet(ledger).await.unwrap()),
         clock: Arc::new(SystemClock::new()),
         entropy: Arc::new(SystemEntropy),
         enrolment: key("state/enrolment.key"),
@@ -282,7 +289,7 @@ struct Sealed {
 /// Entries that whoever has the keys of the fleet log can write, and what a verifier says of each.
 fn entries(sealed: &Sealed) -> Vec<(Draft, &'static str, &'static str)> {
     let list = Approvers::parse(&std::fs::read(crate::sidecar::key("signers")).unwrap()).unwrap();
-    let order = |statement: &Statement| -> Box<Loosening> {
+    let order = |statement: &OrderStatement| -> Box<Loosening> {
         let signed = signed(statement, NAMESPACE);
         Box::new(check(&list, ("default", &[statement.order]), &signed, now()).unwrap())
     };
@@ -292,8 +299,8 @@ fn entries(sealed: &Sealed) -> Vec<(Draft, &'static str, &'static str)> {
     };
     let good = statement(&sealed.run.to_string(), Previous::NONE);
     let erased = draft(Warrant::Order(order(&good)));
-    let of = |said: Statement| draft(Warrant::Order(order(&said)));
-    let lift = Statement { order: Word::Release, ..good.clone() };
+    let of = |said: OrderStatement| draft(Warrant::Order(order(&said)));
+    let lift = OrderStatement { order: OrderKind::Release, ..good.clone() };
     let on = (sealed.log.as_str(), Some(&sealed.run));
     let lifted = retention::lifted(on, "operator:olga", &order(&lift));
     let text = |text: &str| Some(Json::from(text));
@@ -303,7 +310,7 @@ fn entries(sealed: &Sealed) -> Vec<(Draft, &'static str, &'static str)> {
     let young = draft(Warrant::Clock(Clocks(none.into())));
     let nobody = "00000000-0000-4000-8000-000000000000".to_owned();
     let (target, payloads) = ("payloads".to_owned(), [sealed.args].into());
-    let some = Statement { target, name: String::new(), payloads, ..good.clone() };
+    let some = OrderStatement { target, name: String::new(), payloads, ..good.clone() };
     let stranger = text(&Digest::of(&[b"x"]).prefixed());
     let (bad, other) = ("INVALID", "not what was ordered");
     vec![
@@ -321,8 +328,8 @@ fn entries(sealed: &Sealed) -> Vec<(Draft, &'static str, &'static str)> {
         (with(&erased, &["order", "version"], Some(Json::from(7_u64))), bad, "version of the list"),
         (with(&erased, &["order", "signature"], text("x")), bad, "order.signature"),
         (with(&erased, &["order", "signers"], stranger), "UNVERIFIABLE", "is not here"),
-        (of(Statement { name: nobody, ..good.clone() }), bad, other),
-        (of(Statement { role: Some("args".into()), ..good }), bad, other),
+        (of(OrderStatement { name: nobody, ..good.clone() }), bad, other),
+        (of(OrderStatement { role: Some("args".into()), ..good }), bad, other),
         (of(some), bad, other),
         (with(&erased, &["order"], orders[1].clone()), bad, "order.word"),
         (with(&lifted, &["reason"], text("another")), bad, "the reason is not the one"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wicketgate::clock::SystemEntropy;
 use wicketgate::crypto::keys::SecretKey;
-use wicketgate::domain::decision::{Obligation, Verdict};
+use wicketgate::domain::decision::{PolicyObligation, Verdict};
 use wicketgate::domain::time::Timestamp;
 use wicketgate::policy::bundle::Bundle;
 use wicketgate::policy::rego::RegoEngine;
@@ -109,7 +109,7 @@ fn the_reasons_of_an_unenforced_denial_are_those_it_would_have_had() {
 
 #[test]
 fn obligations_of_the_layers_that_do_not_observe_still_apply() {
-    let capped = |layer| vec![Obligation::CapBytes { bytes: layer }];
+    let capped = |layer| vec![PolicyObligation::CapBytes { bytes: layer }];
     let agent = format!("{DENY}\n{CAP}");
     let team = CAP.replace('9', "7");
     for (observe, bytes) in [(r#""agent""#, capped(7)), (r#""agent","team""#, Vec::new())] {

@@ -5,7 +5,7 @@ use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::policy::PolicyEngine as _;
 use wicketgate::policy::rego::RegoEngine;
-use wicketgate::policy::suggest::{Seen, rego};
+use wicketgate::policy::suggest::{RequiredCall, rego};
 
 use super::{DEADLINE, load};
 
@@ -21,7 +21,7 @@ struct Learned(RegoEngine, String);
 
 impl Learned {
     fn of(calls: &[(Value, Value)]) -> Self {
-        let seen = calls.iter().enumerate().map(|(n, (args, effect))| Seen {
+        let seen = calls.iter().enumerate().map(|(n, (args, effect))| RequiredCall {
             call: format!("c{n}"),
             input: Json::parse(document(args, effect).to_string().as_bytes(), &Limits::FILE)
                 .unwrap(),
@@ -225,7 +225,7 @@ fn tools_that_run_what_they_are_given_have_no_prose() {
         let mut document = document(&json!({"anything": text}), &effect);
         document["tool"]["name"] = tool.into();
         let input = Json::parse(document.to_string().as_bytes(), &Limits::FILE).unwrap();
-        rego("a test", &[Seen { call: "c".into(), input }], &[])
+        rego("a test", &[RequiredCall { call: "c".into(), input }], &[])
     };
     assert!(of("mail.send", none()).contains("count(input.args.anything)"));
     for tool in ["shell.run", "db_query", "runSQL", "python-exec", "terminal"] {

@@ -13,7 +13,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_types::StatusExt as _;
 use wicketgate::identity::Peer;
-use wicketgate::serve::grpc::{self, Place, Settings};
+use wicketgate::serve::grpc::{self, AgentSettings, Endpoint};
 use wicketgate::serve::pb::gate_client::GateClient;
 use wicketgate::serve::{Error, Readiness, pb};
 use wicketgate::telemetry::metrics::Metrics;
@@ -33,10 +33,10 @@ struct Served {
 async fn serve() -> Served {
     let folder = tempfile::tempdir().unwrap();
     let places = vec![
-        Place::Socket(folder.path().join("agent.sock")),
-        Place::Tcp(([127, 0, 0, 1], 0).into()),
+        Endpoint::Socket(folder.path().join("agent.sock")),
+        Endpoint::Tcp(([127, 0, 0, 1], 0).into()),
     ];
-    let bound = grpc::bind(Settings { places, ..Settings::default() }).await.unwrap();
+    let bound = grpc::bind(AgentSettings { places, ..AgentSettings::default() }).await.unwrap();
     let tcp = bound.addresses()[0];
     let (faces, tell, seen) = faces();
     let metrics = Arc::clone(&faces.metrics);
@@ -245,7 +245,7 @@ async fn shutdown_ends_idle_connections_and_removes_the_socket() {
 
 #[tokio::test]
 async fn agents_tcp_stays_on_this_machine() {
-    let places = vec![Place::Tcp(([0, 0, 0, 0], 0).into())];
-    let refused = grpc::bind(Settings { places, ..Settings::default() }).await;
+    let places = vec![Endpoint::Tcp(([0, 0, 0, 0], 0).into())];
+    let refused = grpc::bind(AgentSettings { places, ..AgentSettings::default() }).await;
     assert!(matches!(refused, Err(Error::NotLoopback(_))));
 }

@@ -4,7 +4,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use wicketgate::serve::operator::{self, Running, Settings, View};
+use wicketgate::serve::operator::{self, OperatorSettings, OperatorView, Running};
 use wicketgate::serve::{Access, Readiness, SURFACE};
 
 use crate::faces;
@@ -20,9 +20,9 @@ fn serve(connections_max: usize) -> Served {
     let (faces, tell, _) = faces();
     let addr = SocketAddr::from(([127, 0, 0, 1], 0));
     let hosts = vec!["gate.example".to_owned()];
-    let settings = Settings { addr, hosts, connections_max, ..Settings::default() };
+    let settings = OperatorSettings { addr, hosts, connections_max, ..OperatorSettings::default() };
     let shutdown = CancellationToken::new();
-    let view = View { readiness: faces.readiness, metrics: faces.metrics };
+    let view = OperatorView { readiness: faces.readiness, metrics: faces.metrics };
     let running = operator::serve(settings, view, shutdown.clone()).unwrap();
     Served { addr: running.address(), tell: Some(tell), shutdown, running }
 }
@@ -181,11 +181,15 @@ async fn an_address_that_another_process_holds_is_told_and_taken_once_it_is_free
         let addr = thief.local_addr().unwrap();
         let socket = dir.path().join("operator.sock");
         let (faces, tell, _) = faces();
-        let view = View { readiness: faces.readiness, metrics: faces.metrics };
-        let settings =
-            Settings { addr, socket: Some(socket.clone()), patient: true, ..Settings::default() };
+        let view = OperatorView { readiness: faces.readiness, metrics: faces.metrics };
+        let settings = OperatorSettings {
+            addr,
+            socket: Some(socket.clone()),
+            patient: true,
+            ..OperatorSettings::default()
+        };
         let shutdown = CancellationToken::new();
-        let impatient = Settings { patient: false, socket: None, ..settings.clone() };
+        let impatient = OperatorSettings { patient: false, socket: None, ..settings.clone() };
         let refused = operator::serve(impatient, view.clone(), CancellationToken::new());
         assert!(refused.unwrap_err().to_string().contains("cannot listen on"), "{place}");
         let running = operator::serve(settings, view, shutdown.clone()).unwrap();

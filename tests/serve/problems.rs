@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tonic_types::StatusExt as _;
 use wicketgate::domain::code::Code;
-use wicketgate::domain::decision::Reason;
+use wicketgate::domain::decision::LayerReason;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::{CallId, ChainId};
 use wicketgate::domain::time::Timestamp;
@@ -19,7 +19,7 @@ fn full() -> Problem {
     let mut fault = fault(Code::CallHeld, "the call waits for an approval of `team-leads`");
     fault.detail = "approval.required".into();
     fault.call = CallId::parse("call-7");
-    fault.reasons = vec![Reason {
+    fault.reasons = vec![LayerReason {
         code: Code::CallHeld,
         detail: "amount".into(),
         message: "over 1,000".into(),

@@ -14,8 +14,8 @@ use tonic::Status;
 use wicketgate::catalog::address::Cidr;
 use wicketgate::catalog::host::Origin;
 use wicketgate::telemetry::Stage;
-use wicketgate::telemetry::trace::{self, Call, Dial as _, Otlp};
-use wicketgate::tool::net::{Dial, Resolve, Trust};
+use wicketgate::telemetry::trace::{self, Call, CollectorDialer as _, Otlp};
+use wicketgate::tool::net::{GrpcDialer, Resolve, TrustRoots};
 
 use crate::collector::Collector;
 
@@ -95,14 +95,14 @@ impl Resolve for Told {
 }
 
 /// The way to a collector by name, whose addresses are these, one after another.
-fn dial(answers: &[&'static str], port: u16, open: &[&str]) -> Dial {
+fn dial(answers: &[&'static str], port: u16, open: &[&str]) -> GrpcDialer {
     let (origin, _) = Origin::parse(&format!("http://collector.test:{port}")).unwrap();
     let open: Vec<Cidr> = open.iter().map(|range| Cidr::parse(range).unwrap()).collect();
     let told = Told(parking_lot::Mutex::new(answers.iter().rev().copied().collect()));
-    Dial::new(&origin, &open, &Trust::of_http2(None).unwrap(), Arc::new(told)).unwrap()
+    GrpcDialer::new(&origin, &open, &TrustRoots::of_http2(None).unwrap(), Arc::new(told)).unwrap()
 }
 
-async fn export(dial: &Dial) -> Result<(), Status> {
+async fn export(dial: &GrpcDialer) -> Result<(), Status> {
     let mut client = TraceServiceClient::new(dial.dial());
     client.export(ExportTraceServiceRequest::default()).await.map(drop)
 }

@@ -10,12 +10,13 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use wicketgate::approval::proposal::Proposer;
-use wicketgate::approval::{Approval, Signed, Word};
+use wicketgate::approval::{Approval, SignedApproval, Verdict};
 use wicketgate::domain::id::{CallId, RunId};
 use wicketgate::enforce::{
-    Bounds, CallRequest, Checker, Counts, Heard, Other, Parties, Refused, Run, Said, Thread,
+    ApprovalRefusal, ApproverStatement, Bounds, CallParties, CallRequest, Checker, CountedApproval,
+    Other, Parties, Run, Thread,
 };
-use wicketgate::ledger::hold::Hold;
+use wicketgate::ledger::hold::HeldCall;
 use wicketgate::limits;
 use wicketgate::limits::pool::{Ask, Lease, Per, Pool, Pools, Unanswered, Unit};
 
@@ -30,34 +31,40 @@ use crate::world::{HOLD, Life, World};
 pub struct Words;
 
 impl Checker for Words {
-    fn check(&self, hold: &Hold, _parties: &Parties, said: &Said<'_>) -> Result<Counts, Refused> {
-        let refused = |detail: &str| Refused { detail: detail.into(), message: detail.into() };
+    fn check(
+        &self,
+        hold: &HeldCall,
+        _parties: &Parties,
+        said: &ApproverStatement<'_>,
+    ) -> Result<CountedApproval, ApprovalRefusal> {
+        let refused =
+            |detail: &str| ApprovalRefusal { detail: detail.into(), message: detail.into() };
         if said.now >= hold.expires {
             return Err(refused("approval.expired"));
         }
         let (word, name) =
             said.statement.split_once(' ').ok_or_else(|| refused("approval.statement"))?;
-        let word = Word::parse(word).ok_or_else(|| refused("approval.statement"))?;
+        let word = Verdict::parse(word).ok_or_else(|| refused("approval.statement"))?;
         let key = "SHA256:sim".into();
         let approval = Approval { subject: name.into(), roles: Vec::new(), key };
-        Ok(Counts { approval, word, signers: None, signature: "-".into() })
+        Ok(CountedApproval { approval, word, signers: None, signature: "-".into() })
     }
 
     /// Believes whoever says `modify NAME`.
     fn propose(
         &self,
-        _hold: &Hold,
+        _hold: &HeldCall,
         _parties: &Parties,
-        said: &Said<'_>,
+        said: &ApproverStatement<'_>,
         _arguments: &[u8],
-    ) -> Result<Proposer, Refused> {
-        let name = said.statement.strip_prefix("modify ").ok_or_else(|| Refused {
+    ) -> Result<Proposer, ApprovalRefusal> {
+        let name = said.statement.strip_prefix("modify ").ok_or_else(|| ApprovalRefusal {
             detail: "approval.statement".into(),
             message: "no proposal".into(),
         })?;
         let key = "SHA256:sim".into();
         let approval = Approval { subject: name.into(), roles: Vec::new(), key };
-        let signed = Signed { statement: said.statement.into(), signature: "-".into() };
+        let signed = SignedApproval { statement: said.statement.into(), signature: "-".into() };
         Ok(Proposer { approval, signers: None, signed: Some(signed) })
     }
 }
@@ -130,10 +137,10 @@ async fn ask(life: &Life, run: &Arc<Run>, id: &str, args: Value) -> String {
 
 async fn say(life: &Life, run: &Run, id: &str, word: &str) -> String {
     match life.road.hear(run.id(), &CallId::parse(id).unwrap(), (word, "-")).await {
-        Some(Heard::Counted(state)) => state.into(),
-        Some(Heard::Refused(why)) => why.detail,
-        Some(Heard::NotHeld) => "not held".into(),
-        Some(Heard::Unavailable(why)) => why,
+        Some(CallParties::Counted(state)) => state.into(),
+        Some(CallParties::Refused(why)) => why.detail,
+        Some(CallParties::NotHeld) => "not held".into(),
+        Some(CallParties::Unavailable(why)) => why,
         None => "not here".into(),
     }
 }

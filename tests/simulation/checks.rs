@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use wicketgate::domain::id::ChainId;
-use wicketgate::ledger::memory::Memory;
+use wicketgate::ledger::memory::MemoryStore;
 use wicketgate::ledger::store::{LedgerReader as _, PayloadRow};
 
 use crate::approvals;
@@ -43,7 +43,7 @@ impl Link {
     }
 
     /// The payload this entry commits to in this role, if it opens the commitment.
-    pub fn payload(&self, memory: &Memory, role: &str) -> Option<Vec<u8>> {
+    pub fn payload(&self, memory: &MemoryStore, role: &str) -> Option<Vec<u8>> {
         let commits = self.json["commit"].as_array()?;
         let commit = commits.iter().find(|c| c["role"] == role)?;
         let c = commit["c"].as_str()?;
@@ -93,7 +93,7 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    pub fn refresh(&mut self, memory: &Memory) {
+    pub fn refresh(&mut self, memory: &MemoryStore) {
         let rows = memory.chains().now_or_never().unwrap().unwrap();
         for chain in rows {
             let links = self.chains.entry(chain.chain).or_default();
@@ -129,7 +129,7 @@ impl Shadow {
 pub type Again<'a> = &'a dyn Fn(&str, &[u8]) -> Option<String>;
 
 /// Reads every chain from its genesis. Each flaw is one line that begins with its check's number.
-pub fn books(shadow: &Shadow, memory: &Memory, again: Again<'_>) -> Vec<String> {
+pub fn books(shadow: &Shadow, memory: &MemoryStore, again: Again<'_>) -> Vec<String> {
     let mut flaws = Vec::new();
     for (chain, links) in &shadow.chains {
         chain_holds(chain, links, memory, &mut flaws);
@@ -141,7 +141,7 @@ pub fn books(shadow: &Shadow, memory: &Memory, again: Again<'_>) -> Vec<String> 
     flaws
 }
 
-fn chain_holds(chain: &ChainId, links: &[Link], memory: &Memory, flaws: &mut Vec<String>) {
+fn chain_holds(chain: &ChainId, links: &[Link], memory: &MemoryStore, flaws: &mut Vec<String>) {
     let mut prev = sha(&[chain.as_bytes()]);
     let (mut epoch, mut ts) = (0, String::new());
     let mut boots: BTreeMap<u64, String> = BTreeMap::new();
@@ -186,7 +186,7 @@ fn checkpoint_holds(
     chain: &ChainId,
     links: &[Link],
     key: Option<String>,
-    memory: &Memory,
+    memory: &MemoryStore,
     flaws: &mut Vec<String>,
 ) {
     let rows = memory.chains().now_or_never().unwrap().unwrap();
@@ -320,7 +320,7 @@ fn calls_hold(shadow: &Shadow, flaws: &mut Vec<String>) {
     }
 }
 
-fn policies_hold(links: &[Link], memory: &Memory, again: Again<'_>, flaws: &mut Vec<String>) {
+fn policies_hold(links: &[Link], memory: &MemoryStore, again: Again<'_>, flaws: &mut Vec<String>) {
     let mut current = String::new();
     let mut known: BTreeSet<String> = BTreeSet::new();
     for link in links {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use wicketgate::domain::call::Auth;
+use wicketgate::domain::call::CallerAuth;
 use wicketgate::domain::code::Code;
 use wicketgate::enforce::{Answer, CallRequest, Fault, Opening, ParentClaim, Run, Thread};
 use wicketgate::identity::{Caller, Peer};
@@ -100,7 +100,7 @@ impl World {
 
     /// The agent that nobody delegates to.
     pub fn caller(&self) -> Caller {
-        let auth = Auth { method: "uds".into(), ..Auth::default() };
+        let auth = CallerAuth { method: "uds".into(), ..CallerAuth::default() };
         Caller { manifest: Arc::clone(&self.manifest), auth }
     }
 
@@ -378,7 +378,7 @@ fn told_before(
     bytes: Option<&[u8]>,
     links: &[&Link],
     id: &str,
-    memory: &wicketgate::ledger::memory::Memory,
+    memory: &wicketgate::ledger::memory::MemoryStore,
 ) -> Option<String> {
     let (word, seq) = match answer {
         Ok(released) => ("ok", Some(released.receipt().seq)),

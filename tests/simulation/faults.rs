@@ -12,9 +12,9 @@ use wicketgate::clock::{Clock, Entropy};
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::{CallId, ChainId, RunId, Seq};
 use wicketgate::domain::time::Timestamp;
-use wicketgate::ledger::memory::Memory;
+use wicketgate::ledger::memory::MemoryStore;
 use wicketgate::ledger::store::{
-    Batch, EntryRow, Head, LeaseKey, LeaseRequest, Leased, LedgerStore, PayloadRow, StoreError,
+    Batch, EntryRow, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore, PayloadRow, StoreError,
 };
 
 /// SplitMix64: small, seeded, good enough to choose faults with.
@@ -192,7 +192,7 @@ impl Sky {
 
 /// One life's way to the one store: when the life is over, nothing passes any more.
 pub struct Disk {
-    pub memory: Memory,
+    pub memory: MemoryStore,
     pub sky: Arc<Sky>,
     pub dead: CancellationToken,
     pub granted: Mutex<Option<LeaseKey>>,
@@ -306,7 +306,7 @@ impl LedgerStore for Disk {
     async fn append(
         &self,
         key: &LeaseKey,
-        expected: &Head,
+        expected: &HeadRow,
         batch: &Batch,
     ) -> Result<(), StoreError> {
         self.write(Some(key), self.memory.append(key, expected, batch)).await
@@ -320,7 +320,7 @@ impl LedgerStore for Disk {
         self.write(None, self.memory.release(key)).await
     }
 
-    async fn head(&self, key: &LeaseKey) -> Result<Head, StoreError> {
+    async fn head(&self, key: &LeaseKey) -> Result<HeadRow, StoreError> {
         self.alive().await;
         self.memory.head(key).await
     }

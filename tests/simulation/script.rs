@@ -9,14 +9,14 @@ use tokio_util::sync::CancellationToken;
 use wicketgate::catalog::schema::Schema;
 use wicketgate::domain::call::ToolCall;
 use wicketgate::domain::code::Code;
-use wicketgate::domain::decision::{LayerDigest, Reason, Verdict};
+use wicketgate::domain::decision::{LayerDigest, LayerReason, Verdict};
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::effect::Effect;
 use wicketgate::domain::facts::ToolFacts;
 use wicketgate::domain::id::ToolName;
-use wicketgate::domain::outcome::{Content, FailureClass, Unmasked};
+use wicketgate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
 use wicketgate::domain::tier::Tier;
-use wicketgate::judge::prepared::Hold;
+use wicketgate::judge::prepared::PreparedResource;
 use wicketgate::ledger::permit::Permit;
 use wicketgate::policy::{Answer, EngineError, PolicyEngine};
 use wicketgate::tool::ToolExecutor;
@@ -73,7 +73,7 @@ impl PolicyEngine for Rules {
             "panic" => panic!("scripted panic in a policy"),
             _ => return Err(EngineError::Undefined),
         };
-        let reason = Reason {
+        let reason = LayerReason {
             code: Code::PolicyDenied,
             detail: "sim.rule".into(),
             message: format!("version {} says `{}`", self.version, verdict.as_str()),
@@ -82,7 +82,7 @@ impl PolicyEngine for Rules {
         let mut reasons = if verdict == Verdict::Allow { Vec::new() } else { vec![reason] };
         if input["args"]["policy"] == "shout" {
             // Control characters grow sixfold when written: the entry would be too long.
-            reasons = vec![Reason { message: "\u{1}".repeat(512), ..reasons[0].clone() }; 16];
+            reasons = vec![LayerReason { message: "\u{1}".repeat(512), ..reasons[0].clone() }; 16];
             reasons.iter_mut().for_each(|r| r.rule = "\u{1}".repeat(200));
         }
         Ok(Answer { verdict, reasons, obligations: Vec::new(), enforced: true })
@@ -138,11 +138,11 @@ struct Scripted {
 
 #[async_trait]
 impl ToolExecutor for Scripted {
-    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         let args: Value = serde_json::from_slice(call.canonical()).unwrap();
         match args["prepare"].as_str() {
             Some("panic") => panic!("scripted panic in prepare"),
-            Some(_) => Err(vec![Reason {
+            Some(_) => Err(vec![LayerReason {
                 code: Code::EffectRefused,
                 detail: "sim.refused".into(),
                 message: "the script refuses it".into(),
@@ -171,7 +171,7 @@ impl ToolExecutor for Scripted {
             },
             Some("hang") => std::future::pending().await,
             Some("panic") => panic!("scripted panic in a tool"),
-            _ => Unmasked::Completed { result: Content::Text(result), status: "ok".into() },
+            _ => Unmasked::Completed { result: AnswerContent::Text(result), status: "ok".into() },
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use wicketgate::domain::call::Auth;
+use wicketgate::domain::call::CallerAuth;
 use wicketgate::enforce::{CallRequest, Opening, Thread};
 use wicketgate::identity::Caller;
 
@@ -102,14 +102,14 @@ fn two_callers_never_share_a_run() {
     on_a_good_day(async |world| {
         let life = world.start(true).await;
         let mine = run(&world, &life, &Thread::Caller).await;
-        let token = |print: &str| Auth {
+        let token = |print: &str| CallerAuth {
             method: "token".into(),
             token: Some(print.to_owned()),
-            ..Auth::default()
+            ..CallerAuth::default()
         };
         let auths = [
-            Auth { method: "uds".into(), uid: Some(7), ..Auth::default() },
-            Auth { method: "uds".into(), uid: Some(77), ..Auth::default() },
+            CallerAuth { method: "uds".into(), uid: Some(7), ..CallerAuth::default() },
+            CallerAuth { method: "uds".into(), uid: Some(77), ..CallerAuth::default() },
             token("0123456789abcdef"),
             token("fedcba9876543210"),
         ];

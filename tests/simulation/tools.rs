@@ -12,19 +12,19 @@ use wicketgate::catalog::schema::Schema;
 use wicketgate::clock::SystemEntropy;
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::call::ToolCall;
-use wicketgate::domain::decision::Reason;
+use wicketgate::domain::decision::LayerReason;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::effect::Effect;
 use wicketgate::domain::facts::ToolFacts;
 use wicketgate::domain::id::ToolName;
-use wicketgate::domain::outcome::{Content, Unmasked};
+use wicketgate::domain::outcome::{AnswerContent, Unmasked};
 use wicketgate::domain::tier::Tier;
 use wicketgate::domain::time::Timestamp;
-use wicketgate::enforce::{Agents, CallRequest, Change, Opening, Thread};
+use wicketgate::enforce::{Agents, AgentsUpdate, CallRequest, Opening, Thread};
 use wicketgate::identity::callers::{CallerConfig, Callers, Config, Trust};
 use wicketgate::identity::token::RunTokens;
 use wicketgate::identity::{Peer, envelope_path, sign};
-use wicketgate::judge::prepared::Hold;
+use wicketgate::judge::prepared::PreparedResource;
 use wicketgate::ledger::permit::Permit;
 use wicketgate::tool::ToolExecutor;
 use wicketgate::tool::scrub::Scrub;
@@ -41,14 +41,14 @@ struct Signed(&'static str, Log);
 
 #[async_trait]
 impl ToolExecutor for Signed {
-    fn prepare(&self, _call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+    fn prepare(&self, _call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         self.1.lock().push(format!("{} prepares", self.0));
         Ok((Effect::None, Box::new(())))
     }
 
     async fn execute(&self, _permit: &Permit) -> Unmasked {
         self.1.lock().push(format!("{} runs", self.0));
-        Unmasked::Completed { result: Content::Text(b"{}".to_vec()), status: "ok".into() }
+        Unmasked::Completed { result: AnswerContent::Text(b"{}".to_vec()), status: "ok".into() }
     }
 }
 
@@ -80,8 +80,8 @@ fn toolbox(executor: Signed, definition: &str) -> Toolbox {
 }
 
 /// A change to this tool and to nothing else.
-fn to(executor: Signed, definition: &str) -> Change {
-    Change { policy: None, toolbox: toolbox(executor, definition), agents: None }
+fn to(executor: Signed, definition: &str) -> AgentsUpdate {
+    AgentsUpdate { policy: None, toolbox: toolbox(executor, definition), agents: None }
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn who_was_identified_before_a_change_and_asks_after_it_is_shown_what_it_changed
             let peer = Peer { listener: "tcp", ..Peer::default() };
             callers.identify(&peer, Some(TOKEN)).unwrap()
         });
-        let change = |callers: &Arc<Callers>| Change {
+        let change = |callers: &Arc<Callers>| AgentsUpdate {
             agents: Some(Agents::from(callers)),
             ..to(Signed("one", Log::default()), "a")
         };

@@ -16,9 +16,9 @@ use wicketgate::domain::id::ToolName;
 use wicketgate::enforce::{
     self, Agents, Backlog, Bounds, Commands, Policy, Replaying, Road, Signers, Thread,
 };
-use wicketgate::identity::manifest::{Grant, Limits, Manifest};
+use wicketgate::identity::manifest::{Grant, Manifest, RunLimits};
 use wicketgate::identity::token::RunTokens;
-use wicketgate::ledger::memory::Memory;
+use wicketgate::ledger::memory::MemoryStore;
 use wicketgate::ledger::sequencer::Ending;
 use wicketgate::ledger::spool::{LeaseFile, NoJournal};
 use wicketgate::ledger::{self, Ledger};
@@ -67,7 +67,7 @@ pub struct Book {
 
 pub struct World {
     pub seed: u64,
-    pub memory: Memory,
+    pub memory: MemoryStore,
     pub sky: Arc<Sky>,
     pub clock: Arc<ManualClock>,
     pub book: Mutex<Book>,
@@ -132,7 +132,7 @@ impl World {
         let dir = if shm.is_dir() { tempfile::tempdir_in(shm) } else { tempfile::tempdir() };
         Arc::new(Self {
             seed,
-            memory: Memory::new(),
+            memory: MemoryStore::new(),
             sky: Arc::new(sky),
             clock: Arc::new(ManualClock::new()),
             book: Mutex::default(),
@@ -179,7 +179,7 @@ impl World {
             granted: Mutex::new(None),
         };
         let metrics = Arc::new(Metrics::new(Vec::new(), "0", "simulation"));
-        let parts = ledger::Parts {
+        let parts = ledger::LedgerParts {
             store: Arc::new(disk),
             clock: Arc::clone(&self.clock) as _,
             entropy: Arc::clone(&entropy) as _,
@@ -189,14 +189,14 @@ impl World {
             lease_file: remembers.then(|| LeaseFile::at(self.dir.path().join("lease"))),
             metrics: Arc::clone(&metrics),
         };
-        let settings = ledger::Settings {
+        let settings = ledger::LedgerSettings {
             writer: format!("life {number}"),
             lease_term: LEASE_TERM,
             heartbeat: Duration::from_millis(700),
             queue_wait: QUEUE_WAIT,
             commit_wait: COMMIT_WAIT,
             queue_max: 256,
-            ..ledger::Settings::default()
+            ..ledger::LedgerSettings::default()
         };
         let (ledger, writer) = Ledger::new(settings, parts);
         let (recovered_out, recovered) = oneshot::channel();
@@ -352,7 +352,7 @@ fn manifest(wall_seconds: Option<u64>) -> Manifest {
     Manifest {
         name: "sim-agent".into(),
         delegates: vec![helper_digest()],
-        limits: Limits { wall_seconds, ..Limits::default() },
+        limits: RunLimits { wall_seconds, ..RunLimits::default() },
         ..inside::manifest(["t.read", "t.write", "t.ghost"].map(grant).into())
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use wicketgate_catalog::identity::manifest::{
-    Acceptance, Grant, Incognito, Limits, Manifest, Mode, Replay, Status,
+    Acceptance, Grant, Incognito, Manifest, Mode, Replay, RunLimits, Status,
 };
 use wicketgate_catalog::identity::token::RunTokens;
 use wicketgate_catalog::schema::Schema;
@@ -100,7 +100,7 @@ pub fn manifest(tools: Vec<Grant>) -> Manifest {
         binding: Acceptance::default(),
         policy_agent: None,
         tools,
-        limits: Limits::default(),
+        limits: RunLimits::default(),
         not_before: Timestamp::from_millis(0),
         not_after: Timestamp::from_millis(4_000_000_000_000),
         digest: Digest::of(&[b"manifest"]),
@@ -142,7 +142,7 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     pub toolbox: Toolbox,
     pub metrics: Arc<Metrics>,
-    pub ledger: ledger::Settings,
+    pub ledger: ledger::LedgerSettings,
     pub road: enforce::Settings,
     pub agents: Vec<Arc<Manifest>>,
 }
@@ -163,7 +163,7 @@ pub async fn road_with(
     change: impl FnOnce(&Leased, &mut enforce::Parts),
 ) -> (Arc<Road>, Ledger, Vec<RecoveredRun>) {
     let Parts { store, clock, toolbox, metrics, ledger, road, agents } = parts;
-    let of_ledger = ledger::Parts {
+    let of_ledger = ledger::LedgerParts {
         store,
         clock: Arc::clone(&clock),
         entropy: Arc::new(SystemEntropy),

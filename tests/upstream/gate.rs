@@ -10,7 +10,7 @@ use wicketgate::catalog::binding::Kind;
 use wicketgate::catalog::schema::Schema;
 use wicketgate::catalog::server::{Mcp, Server, Target};
 use wicketgate::clock::SystemClock;
-use wicketgate::domain::call::Auth;
+use wicketgate::domain::call::CallerAuth;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::tier::Tier;
@@ -18,7 +18,7 @@ use wicketgate::enforce::{self, Backlog, CallRequest, Opening, Policy, Road};
 use wicketgate::identity::manifest::{Grant, Manifest};
 use wicketgate::identity::{Caller, Peer};
 use wicketgate::ledger;
-use wicketgate::ledger::memory::Memory;
+use wicketgate::ledger::memory::MemoryStore;
 use wicketgate::mcp::header;
 use wicketgate::telemetry::metrics::Metrics;
 use wicketgate::tool::Toolbox;
@@ -103,7 +103,7 @@ impl Gate {
         upstreams.observe(&metrics);
         let stop = CancellationToken::new();
         let road = road(toolbox, &manifest, &metrics, &stop).await;
-        let auth = Auth { method: "uds".into(), ..Auth::default() };
+        let auth = CallerAuth { method: "uds".into(), ..CallerAuth::default() };
         let caller = Caller { manifest, auth };
         let opening = Opening { model: "m".into(), ..Opening::default() };
         let token = road.open_run(&caller, opening).await.unwrap().token;
@@ -164,15 +164,15 @@ async fn road(
     stop: &CancellationToken,
 ) -> Arc<Road> {
     let parts = inside::Parts {
-        store: Arc::new(Memory::new()),
+        store: Arc::new(MemoryStore::new()),
         clock: Arc::new(SystemClock::new()),
         toolbox,
         metrics: Arc::clone(metrics),
-        ledger: ledger::Settings {
+        ledger: ledger::LedgerSettings {
             queue_wait: Duration::from_secs(20),
             commit_wait: Duration::from_secs(20),
             lease_term: Duration::from_secs(120),
-            ..ledger::Settings::default()
+            ..ledger::LedgerSettings::default()
         },
         road: enforce::Settings::default(),
         agents: vec![Arc::clone(manifest)],

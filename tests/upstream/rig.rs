@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use wicketgate::catalog::address::Cidr;
-use wicketgate::catalog::binding::{Credential, Place};
+use wicketgate::catalog::binding::{Credential, CredentialTarget};
 use wicketgate::catalog::host::Origin;
 use wicketgate::catalog::secret::Secret;
 use wicketgate::catalog::server::{self, Isolation, Server, Transport};
@@ -116,7 +116,7 @@ pub fn remote(port: u16, open: &[&str], timeout: Duration) -> Server {
         private_addresses: open.iter().map(|range| Cidr::parse(range).unwrap()).collect(),
         ca: None,
         credentials: vec![Credential {
-            place: Place::Header("authorization".parse().unwrap()),
+            place: CredentialTarget::Header("authorization".parse().unwrap()),
             prefix: "Bearer ".to_owned(),
             secret: Secret::parse(TOKEN).unwrap(),
             reference: "env:T".to_owned(),

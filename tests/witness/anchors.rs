@@ -12,7 +12,7 @@ use wicketgate::domain::digest::Digest;
 use wicketgate::domain::json::Json;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::evidence::bundle::Files;
-use wicketgate::evidence::trust::{PinnedHead, Revoked, Trust, Use};
+use wicketgate::evidence::trust::{PinnedHead, RevokedTrust, Trust, Use};
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
 use wicketgate::record::{Entry, Kind};
 
@@ -498,7 +498,7 @@ fn a_pinned_head_of_the_fleet_log_is_held_to() {
 fn revoked_keys_count_up_to_their_last_good_entry() {
     let mut case = Case::new();
     let size = case.fleet.rows.len() as u64;
-    let revoked = |purpose, n: u8, good: u64| Revoked {
+    let revoked = |purpose, n: u8, good: u64| RevokedTrust {
         purpose,
         key: key(n).public().id(),
         good: Some((FLEET.into(), good)),

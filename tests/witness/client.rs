@@ -8,7 +8,7 @@ use wicketgate::clock::{Clock, SystemClock};
 use wicketgate::crypto::cosign::cosign;
 use wicketgate::crypto::note::{Checkpoint, VerifierKey};
 use wicketgate::domain::time::Timestamp;
-use wicketgate::witness::client::{Cosignature, Error, Head, ProofError, Witness};
+use wicketgate::witness::client::{Cosignature, Error, Head, ProofError, WitnessClient};
 
 use crate::books::key;
 use crate::office::{Log, NAME, Office, Running};
@@ -33,7 +33,7 @@ async fn submit_to(
     old: u64,
     clock: &dyn Clock,
 ) -> Result<Cosignature, Error> {
-    let witness = Witness::new(url, key.clone(), None, 300).unwrap();
+    let witness = WitnessClient::new(url, key.clone(), None, 300).unwrap();
     let (note, vkey) = (log.note(size), log.vkey());
     let leaves = Leaves(log.leaves[..size].to_vec());
     let head = Head { note: &note, log: &vkey, old, proofs: &leaves };
@@ -65,7 +65,7 @@ async fn a_conflict_is_followed_with_the_right_proof() {
     let log = Log::new("log.example/a", 20);
     let office = Office::new(&[&log]);
     let running = office.open();
-    let witness = Witness::new(&running.url(), office.vkey.clone(), None, 300).unwrap();
+    let witness = WitnessClient::new(&running.url(), office.vkey.clone(), None, 300).unwrap();
     assert_eq!(witness.newest(&log.vkey()).await, Ok(None));
     for (size, hint) in [(3, 0), (7, 0), (7, 3), (11, 7), (12, 5), (20, 20)] {
         let cosigned = submit(&running, &office, &log, size, hint).await.unwrap();
@@ -134,7 +134,10 @@ async fn a_witness_that_refuses_or_is_not_there_stops_nothing() {
         ("http://witness.example/?a=b", office.vkey.clone()),
         ("http://witness.example", log.vkey()),
     ] {
-        assert!(matches!(Witness::new(url, key, None, 300), Err(Error::Settings { .. })), "{url}");
+        assert!(
+            matches!(WitnessClient::new(url, key, None, 300), Err(Error::Settings { .. })),
+            "{url}"
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! Time stamps: stock `openssl ts` is the authority, and reads what we keep.
 
 use wicketgate::clock::{SystemClock, SystemEntropy};
-use wicketgate::crypto::tsp::{self, Asked, Fault, Stamp};
+use wicketgate::crypto::tsp::{self, ExpectedResponse, Fault, Stamp};
 use wicketgate::domain::digest::Digest;
 use wicketgate::witness::tsa::{Error, Tsa};
 
@@ -11,7 +11,7 @@ use crate::office::{Log, now};
 
 fn verify(response: &[u8], data: &[u8], authority: &Authority) -> Result<Stamp, Fault> {
     let imprint = Digest::of(&[data]);
-    let asked = Asked { imprint: &imprint, nonce: Some(&NONCE) };
+    let asked = ExpectedResponse { imprint: &imprint, nonce: Some(&NONCE) };
     tsp::verify(response, asked, &authority.trusted())
 }
 
@@ -47,14 +47,14 @@ fn a_stamp_of_something_else_or_for_another_question_is_refused() {
     let refused = verify(&response, b"other", &authority).unwrap_err();
     assert_eq!(refused, Fault::Invalid("the imprint is of something else".into()));
     let imprint = Digest::of(&[b"data"]);
-    let asked = Asked { imprint: &imprint, nonce: Some(&[1; 16]) };
+    let asked = ExpectedResponse { imprint: &imprint, nonce: Some(&[1; 16]) };
     let refused = tsp::verify(&response, asked, &authority.trusted()).unwrap_err();
     assert_eq!(refused, Fault::Invalid("the nonce is not the one that was sent".into()));
-    let asked = Asked { imprint: &imprint, nonce: None };
+    let asked = ExpectedResponse { imprint: &imprint, nonce: None };
     tsp::verify(&response, asked, &authority.trusted()).unwrap();
     for nonce in [[0; 16], [0x7f; 16], [0xff; 16], [[0; 8], [9; 8]].concat().try_into().unwrap()] {
         let response = authority.answer(&tsp::request(&imprint, &nonce).unwrap());
-        let asked = Asked { imprint: &imprint, nonce: Some(&nonce) };
+        let asked = ExpectedResponse { imprint: &imprint, nonce: Some(&nonce) };
         tsp::verify(&response, asked, &authority.trusted()).unwrap();
     }
     // A refusal is a response, too.
@@ -72,7 +72,7 @@ fn another_authority_an_expired_one_and_one_of_another_purpose_are_refused() {
     let response = authority.stamp(b"data");
     let refused = verify(&response, b"data", &Authority::new(USUAL)).unwrap_err();
     assert!(matches!(&refused, Fault::Invalid(why) if why.contains("certificate")), "{refused}");
-    let asked = Asked { imprint: &Digest::of(&[b"data"]), nonce: None };
+    let asked = ExpectedResponse { imprint: &Digest::of(&[b"data"]), nonce: None };
     assert!(matches!(tsp::verify(&response, asked, &[]), Err(Fault::Invalid(_))));
     let made = [
         (Made { valid: ("20200101000000Z", "20210101000000Z"), ..USUAL }, "Expired"),
@@ -181,7 +181,7 @@ fn no_byte_of_a_response_can_be_changed() {
     verify(&response, b"data", &authority).unwrap();
     let trusted = authority.trusted();
     let imprint = Digest::of(&[b"data"]);
-    let asked = Asked { imprint: &imprint, nonce: Some(&NONCE) };
+    let asked = ExpectedResponse { imprint: &imprint, nonce: Some(&NONCE) };
     let mut held = Vec::new();
     for at in 0..response.len() {
         let mut changed = response.clone();
@@ -249,7 +249,7 @@ async fn a_checkpoint_is_stamped_over_http() {
     let (stamped, trusted) = ask("application/timestamp-reply", 60_000).await;
     let stamped = stamped.unwrap();
     let imprint = Digest::of(&[log.head(3).body().as_bytes()]);
-    let asked = Asked { imprint: &imprint, nonce: None };
+    let asked = ExpectedResponse { imprint: &imprint, nonce: None };
     assert_eq!(tsp::verify(&stamped.response, asked, &trusted), Ok(stamped.stamp));
     let (refused, _) = ask("text/html", 60_000).await;
     assert!(matches!(refused, Err(Error::Refused { status: 200, .. })), "{refused:?}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Constitution;
-use super::rows::{Refusal, refuse};
+use super::rows::{AmendmentRefusal, refuse};
 use crate::app::policy::unfit;
 use crate::domain::decision::LayerDigest;
 use crate::domain::digest::Digest;
@@ -31,7 +31,7 @@ pub(super) struct Effect {
 
 impl Effect {
     /// Whether it may be put in force.
-    pub fn passes(&self) -> Result<(), Refusal> {
+    pub fn passes(&self) -> Result<(), AmendmentRefusal> {
         let mut errors = self.findings.iter().filter(|finding| finding.level == Level::Error);
         match errors.next() {
             None => Ok(()),

@@ -18,7 +18,7 @@ use super::running::Running;
 use super::{PAUSE, approvers};
 use crate::approval::Approval;
 use crate::control::amendments::{Proposal, obeyed};
-use crate::control::{Order, Orders, Report, Row};
+use crate::control::{Order, OrderReport, Orders, Row};
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::enforce::{Amender, Basis, BasisKind, Road};
@@ -26,7 +26,7 @@ use crate::ledger::store::{Leased, StoreError};
 use crate::ledger::{self, Ledger};
 use crate::policy::activation::InForce;
 use crate::policy::bundle::Unread;
-use crate::policy::carried::Carried;
+use crate::policy::carried::BundleFiles;
 use crate::policy::fault::LoadError;
 
 mod effect;
@@ -81,7 +81,7 @@ pub(super) struct DirectoryError(Option<LoadError>);
 
 /// A proposal that was found in order, and what was said about it.
 #[derive(Debug)]
-struct Open {
+struct OpenProposal {
     proposal: Proposal,
     granted: Vec<Approval>,
     /// Who refused it, if anybody did.
@@ -90,13 +90,13 @@ struct Open {
 
 /// How far this gate is with the list.
 #[derive(Debug, Default)]
-struct Inner {
+struct ListProgress {
     /// The last row that was looked at.
     seen: u64,
     /// Rows up to here led to the bundle this chain began with: they are known, not obeyed again.
     before: u64,
     /// The last proposal of each bundle.
-    open: BTreeMap<Digest, Open>,
+    open: BTreeMap<Digest, OpenProposal>,
     /// What this life did about rows.
     done: BTreeMap<u64, Json>,
 }
@@ -110,7 +110,7 @@ pub(super) struct Constitution {
     origin: String,
     /// Whether the bundle of the last life is back, or known not to be: rows wait for it.
     opened: watch::Sender<bool>,
-    inner: tokio::sync::Mutex<Inner>,
+    inner: tokio::sync::Mutex<ListProgress>,
     in_force: Mutex<Option<InForce>>,
     note: Mutex<Option<String>>,
 }
@@ -196,7 +196,7 @@ impl Constitution {
         *self.note.lock() = note;
     }
 
-    async fn begin(&self, inner: &mut Inner, road: &Arc<Road>) -> Result<(), Error> {
+    async fn begin(&self, inner: &mut ListProgress, road: &Arc<Road>) -> Result<(), Error> {
         let running = self.running.upgrade().ok_or(Error::Stopped)?;
         let last = loop {
             match self.ledger.last_activated().await {
@@ -215,7 +215,7 @@ impl Constitution {
 
     /// The first bundle of this chain: from the directory. Where amendments were made already, it has to be
     /// one that they led from or to.
-    async fn bootstrap(&self, inner: &mut Inner, road: &Arc<Road>) -> Result<(), Error> {
+    async fn bootstrap(&self, inner: &mut ListProgress, road: &Arc<Road>) -> Result<(), Error> {
         let live = self.checked.live();
         let dir = live.config.policy.bundle.clone().ok_or(policy::Error::Unset)?;
         let digest = digest_of(&dir)?;
@@ -230,7 +230,7 @@ impl Constitution {
             }
         }
         let kept = self.kept(&digest);
-        let files = Carried::read(&dir).map_err(|_| Error::Changed)?;
+        let files = BundleFiles::read(&dir).map_err(|_| Error::Changed)?;
         files
             .write(&kept)
             .map_err(|source| Error::Unkept { path: kept.display().to_string(), source })?;
@@ -264,7 +264,7 @@ impl Constitution {
             return Some(kept);
         }
         if let Some(dir) = self.checked.live().config.policy.bundle.clone().filter(is) {
-            Carried::read(&dir).ok()?.write(&kept).ok()?;
+            BundleFiles::read(&dir).ok()?.write(&kept).ok()?;
             return Some(kept);
         }
         let mut seen = 0;
@@ -313,12 +313,12 @@ impl Constitution {
     }
 
     /// The signed list of those who may approve, if one is configured.
-    fn publishers(&self) -> Option<approvers::List> {
+    fn publishers(&self) -> Option<approvers::ApproverList> {
         approvers::signed(&self.checked, &self.checked.live(), &self.ledger)
     }
 
     /// Looks at every row up to this one; obeys what this gate has not obeyed before.
-    async fn catch_up(&self, inner: &mut Inner, until: u64, road: &Arc<Road>) {
+    async fn catch_up(&self, inner: &mut ListProgress, until: u64, road: &Arc<Road>) {
         while inner.seen < until {
             let rows = match self.orders.since(inner.seen, PAGE).await {
                 Ok(rows) => rows,
@@ -344,7 +344,7 @@ impl Constitution {
         }
     }
 
-    async fn take(&self, inner: &mut Inner, row: &Row, road: &Arc<Road>) {
+    async fn take(&self, inner: &mut ListProgress, row: &Row, road: &Arc<Road>) {
         // What cannot be read is obeyed once more: repeating a row changes nothing.
         let reports = self.orders.reports(row.seq).await.unwrap_or_default();
         let own = reports.iter().find(|report| report.origin == self.origin);
@@ -360,7 +360,7 @@ impl Constitution {
 
     async fn report(&self, seq: u64, done: &Json) {
         let at = self.checked.clock.now();
-        let report = Report { seq, origin: self.origin.clone(), at, done: done.clone() };
+        let report = OrderReport { seq, origin: self.origin.clone(), at, done: done.clone() };
         if let Err(error) = self.orders.report(&report).await {
             tracing::warn!(order = seq, %error, "what was done could not be reported");
         }

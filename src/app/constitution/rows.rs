@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Constitution, Inner, Open};
+use super::{Constitution, ListProgress, OpenProposal};
 use crate::app::policy::examine;
-use crate::approval::{Approval, Word, amendment};
+use crate::approval::{Approval, Verdict, amendment};
 use crate::control::amendments::{AUTHOR, PUBLISHER, Proposal, text};
 use crate::control::{Order, Row};
 use crate::crypto::sshsig::SshSig;
@@ -13,13 +13,13 @@ use crate::domain::json::{self, Json, Limits};
 use crate::enforce::{BasisKind, Road};
 use crate::policy::activation::{self, InForce};
 use crate::policy::bundle::Bundle;
-use crate::policy::carried::{self, Carried};
+use crate::policy::carried::{self, BundleFiles};
 use crate::policy::lint::Finding;
 use crate::record::approval::Step;
 
 /// Why a row is not obeyed.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct AmendmentRefusal {
     /// Stable.
     pub code: String,
     /// For a person.
@@ -27,8 +27,8 @@ pub(super) struct Refusal {
 }
 
 /// A refusal under this code.
-pub(super) fn refuse<T>(code: &str, message: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal { code: code.to_owned(), message: message.into() })
+pub(super) fn refuse<T>(code: &str, message: impl Into<String>) -> Result<T, AmendmentRefusal> {
+    Err(AmendmentRefusal { code: code.to_owned(), message: message.into() })
 }
 
 /// Why a proposal does not carry the bundle that it names.
@@ -43,19 +43,19 @@ pub(super) enum FilesError {
 }
 
 /// The files a proposal carries, if they are the bundle it names.
-pub(super) fn files(proposal: &Proposal) -> Result<Carried, FilesError> {
-    let files = Carried::parse(&Json::parse(proposal.files.as_bytes(), &Limits::FILE)?)?;
+pub(super) fn files(proposal: &Proposal) -> Result<BundleFiles, FilesError> {
+    let files = BundleFiles::parse(&Json::parse(proposal.files.as_bytes(), &Limits::FILE)?)?;
     let (digest, _) = files.described()?;
     if digest == proposal.bundle { Ok(files) } else { Err(FilesError::Other(digest)) }
 }
 
 /// Takes up what a gate made of a row, without doing it again.
-pub(super) fn recall(inner: &mut Inner, row: &Row, done: &Json) {
+pub(super) fn recall(inner: &mut ListProgress, row: &Row, done: &Json) {
     if done.get("error").is_some() {
         return;
     }
     if let Some(proposal) = Proposal::of(row) {
-        let open = Open { proposal, granted: Vec::new(), refused: None };
+        let open = OpenProposal { proposal, granted: Vec::new(), refused: None };
         inner.open.insert(open.proposal.bundle, open);
         return;
     }
@@ -63,7 +63,7 @@ pub(super) fn recall(inner: &mut Inner, row: &Row, done: &Json) {
     let open = bundle.and_then(|bundle| inner.open.get_mut(bundle));
     let Some(open) = open.filter(|open| open.proposal.spoken_of(row)) else { return };
     let said = |name| text(done, name).unwrap_or_default().to_owned();
-    if text(done, "verdict") == Some(Word::Approve.as_str()) {
+    if text(done, "verdict") == Some(Verdict::Approve.as_str()) {
         let (subject, key) = (said("subject"), said("key"));
         open.granted.push(Approval { subject, roles: Vec::new(), key });
     } else {
@@ -73,7 +73,7 @@ pub(super) fn recall(inner: &mut Inner, row: &Row, done: &Json) {
 
 impl Constitution {
     /// Obeys a row; what was done, or why it was not, is on the books when this returns.
-    pub(super) async fn obey(&self, inner: &mut Inner, row: &Row, road: &Arc<Road>) -> Json {
+    pub(super) async fn obey(&self, inner: &mut ListProgress, row: &Row, road: &Arc<Road>) -> Json {
         let (step, done) = match &row.order {
             Some(Order::Propose { .. }) => (Step::Proposal, self.propose(inner, row, road).await),
             Some(Order::Publish { .. }) => (Step::Approval, self.hear(inner, row).await),
@@ -112,12 +112,12 @@ impl Constitution {
 
     async fn propose(
         &self,
-        inner: &mut Inner,
+        inner: &mut ListProgress,
         row: &Row,
         road: &Arc<Road>,
-    ) -> Result<Json, Refusal> {
+    ) -> Result<Json, AmendmentRefusal> {
         role(row, AUTHOR)?;
-        let malformed = || Refusal {
+        let malformed = || AmendmentRefusal {
             code: "amendment.malformed".into(),
             message: "the proposal cannot be read, or never ends".into(),
         };
@@ -128,12 +128,14 @@ impl Constitution {
         effect.passes()?;
         self.record_proposal(&proposal, &bundle, &effect).await?;
         let done = effect.to_json(&proposal.bundle, bundle.version().to_string());
-        inner.open.insert(proposal.bundle, Open { proposal, granted: Vec::new(), refused: None });
+        inner
+            .open
+            .insert(proposal.bundle, OpenProposal { proposal, granted: Vec::new(), refused: None });
         Ok(done)
     }
 
     /// What is in force, if it is what the proposal replaces.
-    fn based_on(&self, proposal: &Proposal) -> Result<InForce, Refusal> {
+    fn based_on(&self, proposal: &Proposal) -> Result<InForce, AmendmentRefusal> {
         let now = self.in_force.lock().clone();
         let stays = now.as_ref().map_or_else(|| "nothing".into(), |now| now.digest.prefixed());
         match now {
@@ -151,7 +153,7 @@ impl Constitution {
         proposal: &Proposal,
         now: &InForce,
         road: &Road,
-    ) -> Result<(Bundle, Vec<Finding>), Refusal> {
+    ) -> Result<(Bundle, Vec<Finding>), AmendmentRefusal> {
         let files = files(proposal).or_else(|why| refuse("amendment.bytes", why.to_string()))?;
         let dir = self.kept(&proposal.bundle);
         let written = files.write(&dir);
@@ -168,7 +170,7 @@ impl Constitution {
         Ok((bundle, found))
     }
 
-    async fn hear(&self, inner: &mut Inner, row: &Row) -> Result<Json, Refusal> {
+    async fn hear(&self, inner: &mut ListProgress, row: &Row) -> Result<Json, AmendmentRefusal> {
         let Some(Order::Publish { bundle, statement, signature }) = &row.order else {
             return refuse("amendment.malformed", "no word about an amendment");
         };
@@ -199,8 +201,8 @@ impl Constitution {
             ("key", Json::from(approval.key.as_str())),
         ];
         match word {
-            Word::Approve => open.granted.push(approval),
-            Word::Refuse => open.refused = Some(approval.subject),
+            Verdict::Approve => open.granted.push(approval),
+            Verdict::Refuse => open.refused = Some(approval.subject),
         }
         done.push(("approvals", count(open.granted.len())));
         done.push(("needed", Json::from(self.checked.config.policy.approvals)));
@@ -209,10 +211,10 @@ impl Constitution {
 
     async fn activate(
         &self,
-        inner: &mut Inner,
+        inner: &mut ListProgress,
         row: &Row,
         road: &Arc<Road>,
-    ) -> Result<Json, Refusal> {
+    ) -> Result<Json, AmendmentRefusal> {
         role(row, PUBLISHER)?;
         let Some(Order::Activate { bundle }) = &row.order else {
             return refuse("amendment.malformed", "no activation");
@@ -250,8 +252,11 @@ impl Constitution {
     }
 }
 
-fn find<'a>(inner: &'a mut Inner, bundle: &Digest) -> Result<&'a mut Open, Refusal> {
-    let none = || Refusal {
+fn find<'a>(
+    inner: &'a mut ListProgress,
+    bundle: &Digest,
+) -> Result<&'a mut OpenProposal, AmendmentRefusal> {
+    let none = || AmendmentRefusal {
         code: "amendment.unknown".into(),
         message: format!("{} is not proposed here, or its proposal was refused", bundle.prefixed()),
     };
@@ -259,7 +264,7 @@ fn find<'a>(inner: &'a mut Inner, bundle: &Digest) -> Result<&'a mut Open, Refus
 }
 
 /// Whether whoever gave the order has this role. The office has asked before; a row may come from elsewhere.
-fn role(row: &Row, role: &str) -> Result<(), Refusal> {
+fn role(row: &Row, role: &str) -> Result<(), AmendmentRefusal> {
     if row.given.roles.iter().any(|one| one == role) {
         return Ok(());
     }

@@ -2,14 +2,14 @@
 
 use super::Constitution;
 use super::effect::Effect;
-use super::rows::{Refusal, refuse};
+use super::rows::{AmendmentRefusal, refuse};
 use crate::approval::amendment::Pending;
-use crate::approval::{Approval, Word};
+use crate::approval::{Approval, Verdict};
 use crate::control::Order;
 use crate::control::Row;
 use crate::control::amendments::Proposal;
 use crate::domain::digest::Digest;
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::policy::bundle::Bundle;
 use crate::record::approval::{AmendmentApproved, AmendmentProposed, AmendmentRefused, Step};
 use crate::record::decided::layers;
@@ -63,7 +63,7 @@ impl Constitution {
         proposal: &Proposal,
         bundle: &Bundle,
         effect: &Effect,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), AmendmentRefusal> {
         let reason = (!proposal.reason.is_empty()).then(|| Text::clip(&proposal.reason, TEXT_MAX));
         self.record(AmendmentProposed {
             agents: effect.agent_list(),
@@ -83,18 +83,18 @@ impl Constitution {
     pub(super) async fn record_word(
         &self,
         pending: &Pending,
-        (approval, word): (&Approval, Word),
+        (approval, word): (&Approval, Verdict),
         by: (&Digest, &str),
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), AmendmentRefusal> {
         let said = approved(pending, approval, by);
         match word {
-            Word::Approve => self.record(said).await,
-            Word::Refuse => self.record(refused(said)).await,
+            Verdict::Approve => self.record(said).await,
+            Verdict::Refuse => self.record(refused(said)).await,
         }
     }
 
     /// That a row was not obeyed, and why. What cannot be recorded is in the log and in the report.
-    pub(super) async fn record_refusal(&self, row: &Row, step: Step, why: &Refusal) {
+    pub(super) async fn record_refusal(&self, row: &Row, step: Step, why: &AmendmentRefusal) {
         let Some(bundle) = row.order.as_ref().and_then(Order::amends) else { return };
         let refused = AmendmentRefused {
             author: None,
@@ -117,8 +117,8 @@ impl Constitution {
     }
 
     /// For as long as it takes: what follows from it must not come before it.
-    async fn record(&self, body: impl Into<Body>) -> Result<(), Refusal> {
-        let written = Written::bare(Draft::of(body));
+    async fn record(&self, body: impl Into<Body>) -> Result<(), AmendmentRefusal> {
+        let written = DraftWithPayloads::bare(Draft::of(body));
         match self.ledger.owe(written).await {
             Ok(_) => Ok(()),
             Err(error) => refuse("ledger.unavailable", error.to_string()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::binding::Binding;
 use super::lock::{LockedServer, Pinned, Verified, pinned, printable};
 use super::schema::Schema;
-use super::server::{Isolation, Mcp, Said, Server, Target, Transport, governed};
+use super::server::{Isolation, Mcp, OperatorNotes, Server, Target, Transport, governed};
 use super::{ConfigError, Kind, Problems, definition};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -163,7 +163,7 @@ struct Effective {
 }
 
 impl Effective {
-    fn of(server: &Server, said: Option<&Said>) -> Self {
+    fn of(server: &Server, said: Option<&OperatorNotes>) -> Self {
         Self {
             tier: said.and_then(|said| said.tier).or(server.tier).unwrap_or(Tier::T3),
             read_only: said.is_some_and(|said| said.read_only),

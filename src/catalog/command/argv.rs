@@ -16,7 +16,7 @@ pub enum Element {
     /// This text.
     Literal(String),
     /// The value of an argument; a list fills as many items as it has values.
-    Value(Value),
+    Value(ValueSlot),
     /// This text where the argument is `true`, and nothing where it is `false` or absent.
     Flag {
         /// The text.
@@ -28,7 +28,7 @@ pub enum Element {
 
 /// A place for a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Value {
+pub struct ValueSlot {
     /// Name of the argument.
     pub arg: String,
     /// Stands before the value in the same item: `--max-count=`.
@@ -64,7 +64,7 @@ pub enum Error {
 
 /// Why arguments do not fill a template. Names the argument and never quotes its value.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Unfit {
+pub enum ArgumentMismatch {
     /// A flag's argument.
     #[error("`{0}` is neither true nor false")]
     Truth(String),
@@ -154,7 +154,7 @@ pub fn parse(written: &serde_json::Value) -> Result<Element, Error> {
         Some(value) => value.as_bool().ok_or(Error::Dash)?,
     };
     let prefix = literal(text("prefix")?.unwrap_or_default())?;
-    Ok(Element::Value(Value { arg: arg.to_owned(), prefix, path, may_start_with_dash: dash }))
+    Ok(Element::Value(ValueSlot { arg: arg.to_owned(), prefix, path, may_start_with_dash: dash }))
 }
 
 fn literal(text: &str) -> Result<String, Error> {
@@ -168,7 +168,7 @@ fn literal(text: &str) -> Result<String, Error> {
 ///
 /// # Errors
 /// Which argument cannot stand where it would, and why. Its value is not quoted.
-pub fn fill(template: &[Element], args: &Json) -> Result<Vec<String>, Unfit> {
+pub fn fill(template: &[Element], args: &Json) -> Result<Vec<String>, ArgumentMismatch> {
     let mut argv: Vec<String> = Vec::new();
     // After a literal `--` nothing is an option any more.
     let mut operands = false;
@@ -181,7 +181,7 @@ pub fn fill(template: &[Element], args: &Json) -> Result<Vec<String>, Unfit> {
             Element::Flag { text, when } => match args.get(when) {
                 None | Some(Json::Null | Json::Bool(false)) => {}
                 Some(Json::Bool(true)) => argv.push(text.clone()),
-                Some(_) => return Err(Unfit::Truth(when.clone())),
+                Some(_) => return Err(ArgumentMismatch::Truth(when.clone())),
             },
             Element::Value(value) => match args.get(&value.arg) {
                 None | Some(Json::Null) => {}
@@ -196,35 +196,35 @@ pub fn fill(template: &[Element], args: &Json) -> Result<Vec<String>, Unfit> {
     }
     let bytes: usize = argv.iter().map(|item| item.len().saturating_add(1)).sum();
     if argv.len() > ITEMS_MAX || bytes > ALL_BYTES_MAX {
-        return Err(Unfit::Many);
+        return Err(ArgumentMismatch::Many);
     }
     Ok(argv)
 }
 
-fn one(place: &Value, value: &Json, operands: bool) -> Result<String, Unfit> {
+fn one(place: &ValueSlot, value: &Json, operands: bool) -> Result<String, ArgumentMismatch> {
     let name = || place.arg.clone();
     let text = match value {
         Json::String(text) => text.clone(),
         Json::Int(_) | Json::Float(_) => canonical::text(value),
         Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => {
-            return Err(Unfit::Kind(name()));
+            return Err(ArgumentMismatch::Kind(name()));
         }
     };
     if text.chars().any(|c| c.is_control() && c != '\t' && c != '\n') {
-        return Err(Unfit::Control(name()));
+        return Err(ArgumentMismatch::Control(name()));
     }
     if text.len() > ITEM_BYTES_MAX {
-        return Err(Unfit::Long(name()));
+        return Err(ArgumentMismatch::Long(name()));
     }
     let free = operands || place.may_start_with_dash || !place.prefix.is_empty();
     if text.starts_with('-') && !free {
-        return Err(Unfit::Option(name()));
+        return Err(ArgumentMismatch::Option(name()));
     }
     if text.is_empty() && place.prefix.is_empty() && !operands {
-        return Err(Unfit::Empty(name()));
+        return Err(ArgumentMismatch::Empty(name()));
     }
     if place.path {
-        path(&text).map_err(|why| Unfit::Path(name(), why))?;
+        path(&text).map_err(|why| ArgumentMismatch::Path(name(), why))?;
     }
     Ok(format!("{}{text}", place.prefix))
 }

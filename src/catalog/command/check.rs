@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::argv::{self, Element};
-use super::{Command, ElfError, Level, Limits, Program, Workspace, config, inspect};
+use super::{Command, CommandLimits, ElfError, Level, Program, Workspace, config, inspect};
 use crate::check::{self, Draft, Surroundings, TIMEOUT_MS, bounded};
 use crate::domain::digest::Digest;
 use crate::schema::Schema;
@@ -224,11 +224,11 @@ fn isolation(raw: &config::Command, at: &str, problems: &mut Problems) -> (Level
 }
 
 fn limits(
-    raw: &config::Limits,
+    raw: &config::CommandLimitsConfig,
     timeout_ms: Option<u64>,
     at: &str,
     problems: &mut Problems,
-) -> Option<Limits> {
+) -> Option<CommandLimits> {
     let memory = raw.memory_bytes.unwrap_or(MEMORY.1);
     let memory = if (MEMORY.0..=MEMORY.2).contains(&memory) {
         Ok(memory)
@@ -242,7 +242,12 @@ fn limits(
     let pids = bounded(raw.pids, PIDS, PIDS_MAX);
     let pids = problems.take(&format!("{at}.limits.pids"), pids);
     let together = problems.take(&format!("{at}.limits.cgroup"), together(raw.cgroup.as_deref()));
-    Some(Limits { memory_bytes: memory?, cpu_seconds: cpu?, pids: pids?, together: together? })
+    Some(CommandLimits {
+        memory_bytes: memory?,
+        cpu_seconds: cpu?,
+        pids: pids?,
+        together: together?,
+    })
 }
 
 /// Whether control groups are demanded.

@@ -51,7 +51,7 @@ pub struct Command {
     pub sandbox: Option<String>,
     /// What one run of the program may use up.
     #[serde(default)]
-    pub limits: Limits,
+    pub limits: CommandLimitsConfig,
     /// Exit codes that count as an answer. Default: every code.
     pub exit_codes: Option<Vec<u8>>,
 }
@@ -59,7 +59,7 @@ pub struct Command {
 /// What one run of a command may use up.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Limits {
+pub struct CommandLimitsConfig {
     /// Bytes of address space of each process; with control groups, bytes that all processes use together.
     #[schemars(range(min = MEMORY.0, max = MEMORY.2), extend("default" = MEMORY.1))]
     pub memory_bytes: Option<u64>,

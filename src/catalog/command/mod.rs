@@ -123,7 +123,7 @@ pub struct Demand {
 
 /// What one run may use up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-pub struct Limits {
+pub struct CommandLimits {
     /// Address space of each process, bytes; with control groups also what all of them use together.
     pub memory_bytes: u64,
     /// Processor time of each process, seconds.
@@ -156,7 +156,7 @@ pub struct Command {
     /// It runs in exactly this, or not at all.
     pub level: Level,
     /// What it may use up.
-    pub limits: Limits,
+    pub limits: CommandLimits,
     /// Exit codes that count as an answer; every one if absent.
     pub exit_codes: Option<Vec<u8>>,
 }

@@ -10,7 +10,7 @@ fn template(yaml: &str) -> Vec<Element> {
     written.iter().map(|element| parse(element).unwrap()).collect()
 }
 
-fn filled(yaml: &str, args: &str) -> Result<Vec<String>, super::argv::Unfit> {
+fn filled(yaml: &str, args: &str) -> Result<Vec<String>, super::argv::ArgumentMismatch> {
     fill(&template(yaml), &Json::parse(args.as_bytes(), &Limits::ARGUMENTS).unwrap())
 }
 

@@ -106,7 +106,7 @@ pub fn grade(pinned: &Json, live: Option<&Json>) -> Drift {
 /// Every difference between the two, in the order of the text.
 #[must_use]
 pub fn changes(pinned: &Json, live: Option<&Json>) -> Vec<Change> {
-    let mut walk = Walk::default();
+    let mut walk = DriftWalk::default();
     match live {
         None => walk.note(Weight::Breaking, "tool", "gone"),
         Some(live) if same(pinned, live) => {}
@@ -147,9 +147,9 @@ impl Stand {
 }
 
 #[derive(Default)]
-struct Walk(Vec<Change>);
+struct DriftWalk(Vec<Change>);
 
-impl Walk {
+impl DriftWalk {
     fn note(&mut self, weight: Weight, at: &str, what: &'static str) {
         self.0.push(Change { at: at.to_owned(), what, weight });
     }

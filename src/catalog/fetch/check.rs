@@ -7,9 +7,9 @@ use http::{HeaderName, Method};
 
 use super::{Fetch, HostPattern, config};
 use crate::address::{Cidr, is_public};
-use crate::binding::{self, Place};
+use crate::binding::{self, CredentialTarget};
 use crate::check::{Draft, Surroundings};
-use crate::config::Credential;
+use crate::config::CredentialConfig;
 use crate::host::{Host, Origin};
 use crate::outbound::{OURS, SECRET, ca, credential, ranges};
 use crate::schema::Schema;
@@ -55,7 +55,7 @@ const fn v4(a: u8, b: u8, c: u8, d: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(a, b, c, d))
 }
 
-impl Section for config::Fetch {
+impl Section for config::FetchConfig {
     fn takes_credentials(&self) -> bool {
         true
     }
@@ -72,7 +72,7 @@ impl Section for config::Fetch {
 }
 
 fn rule(
-    fetch: &config::Fetch,
+    fetch: &config::FetchConfig,
     draft: &Draft<'_>,
     schema: Option<&Schema>,
     problems: &mut Problems,
@@ -218,7 +218,7 @@ fn inside(hosts: &[HostPattern], ranges: &[Cidr], at: &str, problems: &mut Probl
 
 fn credentials(
     rule: &Fetch,
-    list: &[Credential],
+    list: &[CredentialConfig],
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,
@@ -228,10 +228,13 @@ fn credentials(
         let at = format!("{at}.credentials[{i}]");
         let origin = pinned(rule, entry.origin.as_deref(), &at, problems);
         let credential = credential(entry, &at, around, problems);
-        if let Some(Place::Query(_)) = credential.as_ref().map(|credential| &credential.place) {
+        if let Some(CredentialTarget::Query(_)) =
+            credential.as_ref().map(|credential| &credential.place)
+        {
             problems.add(format!("{at}.query"), "a `fetch` sends its credentials in headers");
         }
-        if let Some(Place::Header(name)) = credential.as_ref().map(|credential| &credential.place)
+        if let Some(CredentialTarget::Header(name)) =
+            credential.as_ref().map(|credential| &credential.place)
             && rule.headers_allowed.contains(name)
         {
             let message = format!("`{name}` may be set by the agent (`headers_allowed`)");

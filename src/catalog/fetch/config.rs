@@ -11,7 +11,7 @@ use crate::form::FilePath;
 /// URLs of the agent's choice, within bounds.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Fetch {
+pub struct FetchConfig {
     /// Hosts that the agent may name. `*.example.com` stands for every name below the domain, but not for the domain
     /// itself.
     #[schemars(length(min = 1, max = HOSTS_MAX), example = ["docs.example.com", "*.example.org"])]

@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue};
 use prost_reflect::{DescriptorError, DescriptorPool, MethodDescriptor};
 
 use super::{Grpc, config, schema};
-use crate::binding::Place;
+use crate::binding::CredentialTarget;
 use crate::check::{Draft, Surroundings, bounded};
 use crate::domain::digest::Digest;
 use crate::host::Origin;
@@ -28,7 +28,7 @@ enum Error {
     NoService(PathBuf),
 }
 
-impl Section for config::Grpc {
+impl Section for config::GrpcConfig {
     fn takes_credentials(&self) -> bool {
         true
     }
@@ -46,7 +46,7 @@ impl Section for config::Grpc {
 
 /// What is reached, and the schema of the arguments: both come from the one reading of the file.
 fn service(
-    grpc: &config::Grpc,
+    grpc: &config::GrpcConfig,
     draft: &Draft<'_>,
     problems: &mut Problems,
 ) -> Option<(Schema, Grpc)> {
@@ -55,8 +55,12 @@ fn service(
     for (i, credential) in credentials.iter().enumerate() {
         let at = format!("{at}.credentials[{i}]");
         match &credential.place {
-            Place::Query(_) => problems.add(at, "is given in metadata: name it under `header`"),
-            Place::Header(name) => reserved(name.as_str(), &format!("{at}.header"), problems),
+            CredentialTarget::Query(_) => {
+                problems.add(at, "is given in metadata: name it under `header`")
+            }
+            CredentialTarget::Header(name) => {
+                reserved(name.as_str(), &format!("{at}.header"), problems)
+            }
         }
     }
     let at = format!("{at}.grpc");
@@ -106,7 +110,7 @@ fn reserved(name: &str, at: &str, problems: &mut Problems) {
 }
 
 fn metadata(
-    grpc: &config::Grpc,
+    grpc: &config::GrpcConfig,
     at: &str,
     problems: &mut Problems,
 ) -> Vec<(HeaderName, HeaderValue)> {
@@ -118,7 +122,7 @@ fn metadata(
 
 /// The unary method, and the digest of the bytes that describe it.
 fn method(
-    grpc: &config::Grpc,
+    grpc: &config::GrpcConfig,
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,

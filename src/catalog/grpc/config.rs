@@ -12,7 +12,7 @@ use crate::form::FilePath;
 /// One unary method of a gRPC service.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Grpc {
+pub struct GrpcConfig {
     /// Scheme, host and port. `http` is HTTP/2 in the clear.
     #[schemars(extend("examples" = ["https://orders.example.com", "http://127.0.0.1:50051"]))]
     pub url: String,

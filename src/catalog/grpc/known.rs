@@ -4,7 +4,7 @@ use prost_reflect::MessageDescriptor;
 
 /// One of those types.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Known {
+pub enum WellKnownType {
     /// Any message, with the name of its type.
     Any,
     /// RFC 3339.
@@ -25,7 +25,7 @@ pub enum Known {
     Wrapper,
 }
 
-impl Known {
+impl WellKnownType {
     /// Which one this message is, if it is one.
     #[must_use]
     pub fn of(message: &MessageDescriptor) -> Option<Self> {

@@ -8,7 +8,7 @@ pub mod config;
 mod known;
 mod schema;
 
-pub use known::Known;
+pub use known::WellKnownType;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 
-use super::known::Known;
+use super::known::WellKnownType;
 use crate::domain::json::Json;
 
 /// Messages one request may be made of.
@@ -32,8 +32,8 @@ pub(super) enum Error {
 /// # Errors
 /// A message that is no object in JSON, or is made of too many others.
 pub(super) fn of(message: &MessageDescriptor) -> Result<Json, Error> {
-    let mut writer = Writer::default();
-    let root = match Known::of(message) {
+    let mut writer = SchemaWriter::default();
+    let root = match WellKnownType::of(message) {
         None => writer.object(message),
         Some(known) if known.is_object() => well_known(known, message),
         Some(_) => return Err(Error::NoObject(message.full_name().to_owned())),
@@ -59,14 +59,14 @@ pub(super) fn of(message: &MessageDescriptor) -> Result<Json, Error> {
 }
 
 #[derive(Default)]
-struct Writer {
+struct SchemaWriter {
     /// By full name.
     defs: BTreeMap<String, Json>,
     /// Messages that were named and may not be described yet.
     named: Vec<MessageDescriptor>,
 }
 
-impl Writer {
+impl SchemaWriter {
     fn object(&mut self, message: &MessageDescriptor) -> Json {
         let mut properties = BTreeMap::new();
         let mut required = Vec::new();
@@ -111,7 +111,7 @@ impl Writer {
     /// One value of this kind.
     fn one(&mut self, kind: &Kind) -> Json {
         match kind {
-            Kind::Message(message) => match Known::of(message) {
+            Kind::Message(message) => match WellKnownType::of(message) {
                 Some(known) => well_known(known, message),
                 None => {
                     let name = message.full_name();
@@ -159,32 +159,32 @@ fn choices(message: &MessageDescriptor) -> Option<String> {
 }
 
 /// The schema of a type that has a form of its own.
-fn well_known(known: Known, message: &MessageDescriptor) -> Json {
+fn well_known(known: WellKnownType, message: &MessageDescriptor) -> Json {
     match known {
-        Known::Any => Json::object([
+        WellKnownType::Any => Json::object([
             ("type", Json::from("object")),
             ("properties", Json::object([("@type", text("^type\\.googleapis\\.com/"))])),
             ("required", Json::from(vec![Json::from("@type")])),
             ("additionalProperties", Json::from(true)),
         ]),
-        Known::Timestamp => {
+        WellKnownType::Timestamp => {
             Json::object([("type", Json::from("string")), ("format", Json::from("date-time"))])
         }
-        Known::Duration => text(DURATION),
-        Known::FieldMask => typed("string"),
-        Known::Struct => Json::object([
+        WellKnownType::Duration => text(DURATION),
+        WellKnownType::FieldMask => typed("string"),
+        WellKnownType::Struct => Json::object([
             ("type", Json::from("object")),
             ("additionalProperties", Json::from(true)),
         ]),
-        Known::Value => Json::object::<String>([]),
-        Known::ListValue => typed("array"),
-        Known::Empty => Json::object([
+        WellKnownType::Value => Json::object::<String>([]),
+        WellKnownType::ListValue => typed("array"),
+        WellKnownType::Empty => Json::object([
             ("type", Json::from("object")),
             ("additionalProperties", Json::from(false)),
         ]),
-        Known::Wrapper => match message.get_field_by_name("value") {
+        WellKnownType::Wrapper => match message.get_field_by_name("value") {
             // What is wrapped is never a message.
-            Some(field) => Writer::default().one(&field.kind()),
+            Some(field) => SchemaWriter::default().one(&field.kind()),
             None => Json::from(false),
         },
     }

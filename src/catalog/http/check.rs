@@ -12,7 +12,7 @@ use crate::template::{Body, BodyTemplate, PathTemplate, Template};
 use crate::{ConfigError, Kind, Problems, Section};
 
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
-impl Section for config::Http {
+impl Section for config::HttpConfig {
     fn takes_credentials(&self) -> bool {
         true
     }
@@ -29,7 +29,7 @@ impl Section for config::Http {
 }
 
 fn request(
-    http: &config::Http,
+    http: &config::HttpConfig,
     draft: &Draft<'_>,
     schema: Option<&Schema>,
     problems: &mut Problems,

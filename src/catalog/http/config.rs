@@ -11,7 +11,7 @@ use crate::form::FilePath;
 /// An HTTP request with places for arguments.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Http {
+pub struct HttpConfig {
     /// Method of the request.
     #[schemars(extend("examples" = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]))]
     pub method: String,

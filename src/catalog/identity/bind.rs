@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::manifest::{DELEGATION_DEPTH_MAX, Incognito, Manifest, Status};
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::tier::{Binding, Face};
 
@@ -13,7 +13,7 @@ use crate::domain::tier::{Binding, Face};
 #[error("{}", .reasons.iter().map(|r| r.message.as_str()).collect::<Vec<_>>().join("; "))]
 pub struct Mismatch {
     /// Every difference; never empty. All have the code `manifest.mismatch`, or all `binding.insufficient`.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<LayerReason>,
 }
 
 /// Compares the claims of `OpenRun` with the manifest: status, exact model id if any is listed, every
@@ -33,7 +33,7 @@ pub fn bind(
     if model.is_empty() && instructions.is_empty() && tools.is_empty() {
         return bind_unclaimed(manifest);
     }
-    let mut reasons: Vec<Reason> = inactive(manifest).into_iter().collect();
+    let mut reasons: Vec<LayerReason> = inactive(manifest).into_iter().collect();
     let mut add = |detail: &str, message: String| reasons.push(mismatch(detail, message));
     let listed = &manifest.model_names;
     if !listed.is_empty() && !listed.iter().any(|name| name == model) {
@@ -116,7 +116,7 @@ pub fn accept(manifest: &Manifest, face: Face, binding: Binding) -> Result<(), M
     } else {
         return Ok(());
     };
-    let reason = Reason { code: Code::BindingInsufficient, ..mismatch(detail, message) };
+    let reason = LayerReason { code: Code::BindingInsufficient, ..mismatch(detail, message) };
     Err(Mismatch { reasons: vec![reason] })
 }
 
@@ -145,7 +145,7 @@ pub fn undelegated(detail: &str, message: String) -> Mismatch {
     Mismatch { reasons: vec![mismatch(detail, message)] }
 }
 
-fn inactive(manifest: &Manifest) -> Option<Reason> {
+fn inactive(manifest: &Manifest) -> Option<LayerReason> {
     let status = manifest.status.as_str();
     (manifest.status != Status::Active).then(|| {
         let message = format!("the manifest is `{status}`, no run may be opened");
@@ -153,8 +153,8 @@ fn inactive(manifest: &Manifest) -> Option<Reason> {
     })
 }
 
-fn mismatch(detail: &str, message: String) -> Reason {
-    Reason {
+fn mismatch(detail: &str, message: String) -> LayerReason {
+    LayerReason {
         code: Code::ManifestMismatch,
         detail: detail.to_owned(),
         message,

@@ -16,7 +16,7 @@ use super::token::RunTokens;
 use super::{Caller, Peer};
 use crate::crypto::keys::PublicKey;
 use crate::crypto::private;
-use crate::domain::call::Auth;
+use crate::domain::call::CallerAuth;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 use crate::domain::token::{self, Family};
@@ -155,20 +155,20 @@ impl Callers {
         default: Option<&Path>,
     ) -> Result<(), CallerError> {
         match form(caller, default)? {
-            Form::Peer { socket, uid } => {
+            CallerForm::Peer { socket, uid } => {
                 let here = self.peers.entry(uid).or_default();
                 if here.iter().any(|(other, _)| *other == socket) {
                     return Err(CallerError::PeerTwice(uid, socket));
                 }
                 here.push((socket, Arc::clone(manifest)));
             }
-            Form::Certified(name) => {
+            CallerForm::Certified(name) => {
                 if self.certified.contains_key(&name) {
                     return Err(CallerError::Twice(name));
                 }
                 self.certified.insert(name, Arc::clone(manifest));
             }
-            Form::Token(path) => {
+            CallerForm::Token(path) => {
                 let token = read_token_of(Family::Agent, &path)?;
                 let sha256 = Digest::of(&[token.as_bytes()]);
                 if self.tokens.iter().any(|other| other.sha256 == sha256) {
@@ -213,7 +213,7 @@ impl Callers {
 
     /// Whether who proved itself like this would still be the agent of this name.
     #[must_use]
-    pub fn still(&self, auth: &Auth, agent: &str) -> bool {
+    pub fn still(&self, auth: &CallerAuth, agent: &str) -> bool {
         let is = |manifest: &Arc<Manifest>| manifest.name == agent;
         match auth.method.as_str() {
             "token" => {
@@ -277,7 +277,7 @@ impl Callers {
 
 /// What a caller entry says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum CallerForm {
     /// A peer on a Unix socket.
     Peer {
         /// The socket.
@@ -363,7 +363,7 @@ pub enum TokenError {
 ///
 /// # Errors
 /// See [`CallerError`].
-pub fn form(caller: &CallerConfig, default: Option<&Path>) -> Result<Form, CallerError> {
+pub fn form(caller: &CallerConfig, default: Option<&Path>) -> Result<CallerForm, CallerError> {
     if caller.k8s_service_account.is_some() {
         return Err(CallerError::ServiceAccount);
     }
@@ -372,17 +372,17 @@ pub fn form(caller: &CallerConfig, default: Option<&Path>) -> Result<Form, Calle
         (None, None) => {}
         (Some(id), None) if plain => return spiffe(id),
         (None, Some(print)) if plain => {
-            return Ok(Form::Certified(thumbprint(print)?.prefixed()));
+            return Ok(CallerForm::Certified(thumbprint(print)?.prefixed()));
         }
         (Some(_), _) => return Err(CallerError::Alone("spiffe")),
         (None, Some(_)) => return Err(CallerError::Alone("certificate")),
     }
     match (&caller.socket, caller.uid, &caller.token_file) {
-        (None, None, Some(path)) => Ok(Form::Token(path.clone())),
+        (None, None, Some(path)) => Ok(CallerForm::Token(path.clone())),
         (socket, Some(uid), None) => {
             let socket = socket.as_deref().or(default);
             let socket = socket.ok_or(CallerError::NoSocket)?;
-            Ok(Form::Peer { socket: socket.to_owned(), uid })
+            Ok(CallerForm::Peer { socket: socket.to_owned(), uid })
         }
         (Some(_), None, None) => Err(CallerError::NoUid),
         (None, None, None) => Err(CallerError::NoForm),
@@ -390,9 +390,9 @@ pub fn form(caller: &CallerConfig, default: Option<&Path>) -> Result<Form, Calle
     }
 }
 
-fn spiffe(id: &str) -> Result<Form, CallerError> {
+fn spiffe(id: &str) -> Result<CallerForm, CallerError> {
     if is_spiffe(id) {
-        return Ok(Form::Certified(id.to_owned()));
+        return Ok(CallerForm::Certified(id.to_owned()));
     }
     Err(CallerError::Spiffe(id.to_owned()))
 }

@@ -34,7 +34,7 @@ pub(super) fn schema() -> Value {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Raw {
+pub(super) struct RawGrant {
     name: Option<String>,
     tier: Option<String>,
     definition: Option<String>,
@@ -150,7 +150,7 @@ fn server(
 }
 
 /// The grants, those of a server one for each name. `None` if something cannot be read.
-pub(super) fn values(raw: Vec<Raw>) -> Option<Vec<Grant>> {
+pub(super) fn values(raw: Vec<RawGrant>) -> Option<Vec<Grant>> {
     let mut grants = Vec::new();
     for raw in raw {
         let tier = raw.tier.map_or(Some(None), |text| Tier::parse(&text).map(Some))?;

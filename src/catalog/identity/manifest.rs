@@ -125,7 +125,7 @@ impl Grant {
 
 /// Limits of one run. Absent means no limit of the manifest's own.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Limits {
+pub struct RunLimits {
     /// Calls of one run.
     pub calls: Option<u64>,
     /// Calls of one run in any 60 seconds.
@@ -242,7 +242,7 @@ pub struct Manifest {
     /// `spec.tools`.
     pub tools: Vec<Grant>,
     /// `spec.limits`.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// `spec.replay`.
     pub replay: Replay,
     /// `spec.incognito`.

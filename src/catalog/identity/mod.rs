@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use certificate::ClientCertificate;
 
-use crate::domain::call::Auth;
+use crate::domain::call::CallerAuth;
 
 pub mod authorization;
 mod bind;
@@ -55,9 +55,9 @@ impl Peer {
 
     /// What an entry records of this peer, who proved itself by `method`.
     #[must_use]
-    pub fn auth(&self, method: &str, token: Option<String>) -> Auth {
+    pub fn auth(&self, method: &str, token: Option<String>) -> CallerAuth {
         let certificate = self.certificate.as_deref();
-        Auth {
+        CallerAuth {
             method: method.to_owned(),
             uid: self.uid,
             token,
@@ -73,5 +73,5 @@ pub struct Caller {
     /// The manifest its listener or credential is mapped to.
     pub manifest: Arc<manifest::Manifest>,
     /// How it proved that.
-    pub auth: Auth,
+    pub auth: CallerAuth,
 }

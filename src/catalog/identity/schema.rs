@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::error::Error;
 use super::grants;
 use super::manifest::{
-    Acceptance, Incognito, Instructions, Keep, Limits, Manifest, Mode, Replay, Status,
+    Acceptance, Incognito, Instructions, Keep, Manifest, Mode, Replay, RunLimits, Status,
 };
 use crate::domain::digest::Digest;
 use crate::domain::tier::{Binding, Face};
@@ -93,7 +93,7 @@ fn limits() -> Value {
 }
 
 #[derive(Deserialize)]
-struct Raw {
+struct RawManifest {
     metadata: Metadata,
     spec: Spec,
 }
@@ -110,13 +110,13 @@ struct Metadata {
 #[derive(Deserialize)]
 struct Spec {
     status: String,
-    model: Option<Model>,
+    model: Option<ManifestModel>,
     #[serde(default)]
     instructions: Vec<RawInstructions>,
     binding: Option<RawBinding>,
     policy: Option<Policy>,
     mode: Option<String>,
-    tools: Vec<grants::Raw>,
+    tools: Vec<grants::RawGrant>,
     #[serde(default)]
     limits: RawLimits,
     #[serde(default)]
@@ -147,7 +147,7 @@ struct Delegate {
 }
 
 #[derive(Deserialize, Default)]
-struct Model {
+struct ManifestModel {
     provider: String,
     names: Vec<String>,
 }
@@ -196,7 +196,7 @@ pub fn read(bytes: &[u8], file: &str) -> Result<Manifest, Error> {
         wrong.sort();
         return Err(Error::Schema(wrong));
     }
-    let raw = Raw::deserialize(&document.value).map_err(|e| internal(e.to_string()))?;
+    let raw = RawManifest::deserialize(&document.value).map_err(|e| internal(e.to_string()))?;
     values(raw, bytes).ok_or_else(|| internal("a value cannot be read".into()))
 }
 
@@ -280,8 +280,8 @@ fn acceptance(raw: RawBinding, claims: bool) -> Option<Acceptance> {
     })
 }
 
-fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
-    let Raw { metadata, spec } = raw;
+fn values(raw: RawManifest, bytes: &[u8]) -> Option<Manifest> {
+    let RawManifest { metadata, spec } = raw;
     let status = match spec.status.as_str() {
         "active" => Status::Active,
         "suspended" => Status::Suspended,
@@ -314,7 +314,7 @@ fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
         binding: acceptance(spec.binding.unwrap_or_default(), claims)?,
         policy_agent: digest(spec.policy.map(|p| p.agent))?,
         tools: grants::values(spec.tools)?,
-        limits: Limits {
+        limits: RunLimits {
             calls: limits.calls,
             calls_per_minute: limits.calls_per_minute,
             concurrency: limits.concurrency,

@@ -15,19 +15,19 @@ pub struct Memory {
 
 #[derive(Debug, Default)]
 struct Inner {
-    windows: BTreeMap<(String, i64), Window>,
-    holds: BTreeMap<(String, String), Held>,
+    windows: BTreeMap<(String, i64), MemoryWindow>,
+    holds: BTreeMap<(String, String), HeldTokens>,
 }
 
 #[derive(Debug, Default)]
-struct Window {
+struct MemoryWindow {
     leased: u64,
     /// Of each gate the last serial and what it got for it.
     gates: BTreeMap<String, (u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldTokens {
     units: u64,
     until: i64,
 }
@@ -82,7 +82,7 @@ impl Pools for Memory {
         } else {
             let term = i64::try_from(hold.term_ms).unwrap_or(i64::MAX);
             let until = hold.now.saturating_add(term);
-            inner.holds.insert(key, Held { units: hold.want, until });
+            inner.holds.insert(key, HeldTokens { units: hold.want, until });
         }
         Ok(Lease { granted: hold.want, spare: spare.saturating_sub(hold.want) })
     }

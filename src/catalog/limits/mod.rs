@@ -8,10 +8,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
-use crate::identity::manifest::Limits;
+use crate::identity::manifest::RunLimits;
 use repeats::Repeats;
 use window::{MINUTE, Window};
 
@@ -37,14 +37,14 @@ pub struct Spend {
 
 /// What was set aside of a run's budget, or taken of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Spent {
+pub struct BudgetShare {
     /// Tokens.
     pub tokens: u64,
     /// Millionths of a US dollar.
     pub cost: u64,
 }
 
-impl Spent {
+impl BudgetShare {
     /// What is left of this once so much was really taken.
     #[must_use]
     pub const fn rest(self, taken: Self) -> Self {
@@ -74,7 +74,7 @@ pub struct Usage {
     /// Calls of all runs of its caller under its manifest: how fast is nothing a new run begins again.
     recent: Arc<Mutex<Window>>,
     /// By calls that were started or are about to be.
-    spent: Spent,
+    spent: BudgetShare,
     /// When the last denials were, monotonic; as many as are needed to suspend the run.
     denials: VecDeque<Duration>,
 }
@@ -94,7 +94,7 @@ pub enum Went {
 
 /// Whose limit has something against a call.
 #[derive(Clone, Copy, Debug)]
-pub enum Whose<'a> {
+pub enum LimitOwner<'a> {
     /// The run's own manifest's.
     Own,
     /// That of a run above it.
@@ -106,7 +106,7 @@ pub enum Whose<'a> {
     },
 }
 
-impl Whose<'_> {
+impl LimitOwner<'_> {
     fn rule(self, name: &str) -> String {
         match self {
             Self::Own => format!("manifest.limits.{name}"),
@@ -131,7 +131,7 @@ impl Usage {
 
     /// The same, after so many failed or unknown calls in a row and this much spent.
     #[must_use]
-    pub fn after(mut self, errors_in_row: u64, spent: Spent) -> Self {
+    pub fn after(mut self, errors_in_row: u64, spent: BudgetShare) -> Self {
         (self.errors_in_row, self.spent) = (errors_in_row, spent);
         self
     }
@@ -155,16 +155,16 @@ impl Usage {
     /// `whose` `cost_usd` or `tokens` would be passed, or nobody can tell; nothing is set aside.
     pub fn spend(
         &mut self,
-        whose: Whose<'_>,
-        limits: &Limits,
+        whose: LimitOwner<'_>,
+        limits: &RunLimits,
         wanted: Spend,
-    ) -> Result<Spent, Reason> {
+    ) -> Result<BudgetShare, LayerReason> {
         let cost = match (wanted.cost_micro_usd, limits.cost_micro_usd) {
             (Some(cost), _) => cost,
             (None, None) => 0,
             (None, Some(_)) => return Err(unpriced(whose)),
         };
-        let wanted = Spent { tokens: wanted.tokens, cost };
+        let wanted = BudgetShare { tokens: wanted.tokens, cost };
         let after = self.spent.plus(wanted);
         if let Some(most) = limits.cost_micro_usd.filter(|most| after.cost > *most) {
             return Err(over(whose, "cost_usd", &usd(most)));
@@ -178,12 +178,12 @@ impl Usage {
     }
 
     /// So much of what was set aside was not used.
-    pub const fn unspend(&mut self, spent: Spent) {
+    pub const fn unspend(&mut self, spent: BudgetShare) {
         self.spent = self.spent.rest(spent);
     }
 
     /// So much was used beyond what was set aside.
-    pub const fn overspend(&mut self, spent: Spent) {
+    pub const fn overspend(&mut self, spent: BudgetShare) {
         self.spent = self.spent.plus(spent);
     }
 
@@ -227,14 +227,19 @@ impl Usage {
     /// Counts one more call and says what the limits have against it.
     ///
     /// `fingerprint` names tool and arguments; `now` is monotonic.
-    pub fn begin(&mut self, limits: &Limits, fingerprint: Digest, now: Duration) -> Vec<Reason> {
+    pub fn begin(
+        &mut self,
+        limits: &RunLimits,
+        fingerprint: Digest,
+        now: Duration,
+    ) -> Vec<LayerReason> {
         let repeats = self.repeats.note(fingerprint);
-        let mut reasons: Vec<Reason> = self.enter(Whose::Own, limits, now);
+        let mut reasons: Vec<LayerReason> = self.enter(LimitOwner::Own, limits, now);
         let breakers = [
             ("consecutive_errors", self.errors_in_row, limits.consecutive_errors),
             ("repeated_calls", repeats, limits.repeated_calls),
         ];
-        reasons.extend(reached(Whose::Own, breakers));
+        reasons.extend(reached(LimitOwner::Own, breakers));
         self.calls = self.calls.saturating_add(1);
         reasons
     }
@@ -243,17 +248,22 @@ impl Usage {
     /// one's limits have against it. Breakers (errors in a row, repeats) are each run's own.
     pub fn begin_delegated(
         &mut self,
-        whose: Whose<'_>,
-        limits: &Limits,
+        whose: LimitOwner<'_>,
+        limits: &RunLimits,
         now: Duration,
-    ) -> Vec<Reason> {
+    ) -> Vec<LayerReason> {
         let reasons = self.enter(whose, limits, now);
         self.delegated = self.delegated.saturating_add(1);
         reasons
     }
 
     /// Counts what own calls and delegated ones share: how many, how fast, how many at once.
-    fn enter(&mut self, whose: Whose<'_>, limits: &Limits, now: Duration) -> Vec<Reason> {
+    fn enter(
+        &mut self,
+        whose: LimitOwner<'_>,
+        limits: &RunLimits,
+        now: Duration,
+    ) -> Vec<LayerReason> {
         let calls = self.calls.saturating_add(self.delegated);
         // Counted and noted at once: another run of the caller may ask in the same moment.
         let rate = limits.calls_per_minute.map_or(0, |_| {
@@ -324,35 +334,42 @@ impl Usage {
 
 /// Every limit that is reached, of these names, uses and bounds.
 fn reached<const N: usize>(
-    whose: Whose<'_>,
+    whose: LimitOwner<'_>,
     checks: [(&str, u64, Option<u64>); N],
-) -> impl Iterator<Item = Reason> {
+) -> impl Iterator<Item = LayerReason> {
     checks.into_iter().filter_map(move |(name, used, most)| {
         most.filter(|most| used >= *most).map(|most| over(whose, name, &most.to_string()))
     })
 }
 
-fn over(whose: Whose<'_>, name: &str, most: &str) -> Reason {
+fn over(whose: LimitOwner<'_>, name: &str, most: &str) -> LayerReason {
     let message = match whose {
-        Whose::Own => format!("the manifest's limit `{name}: {most}` is reached"),
-        Whose::Delegator { agent, run } => format!(
+        LimitOwner::Own => format!("the manifest's limit `{name}: {most}` is reached"),
+        LimitOwner::Delegator { agent, run } => format!(
             "the limit `{name}: {most}` of agent `{agent}` is reached, whose run {run} delegated to this one"
         ),
     };
     let (detail, rule) = (format!("limit.{name}"), whose.rule(name));
-    Reason { code: Code::LimitExceeded, detail, message, rule }
+    LayerReason { code: Code::LimitExceeded, detail, message, rule }
 }
 
-fn unpriced(whose: Whose<'_>) -> Reason {
+fn unpriced(whose: LimitOwner<'_>) -> LayerReason {
     let message = match whose {
-        Whose::Own => "the manifest limits cost, and the tool's binding declares none".to_owned(),
-        Whose::Delegator { agent, run } => format!(
+        LimitOwner::Own => {
+            "the manifest limits cost, and the tool's binding declares none".to_owned()
+        }
+        LimitOwner::Delegator { agent, run } => format!(
             "agent `{agent}`, whose run {run} delegated to this one, limits cost, and the tool's \
              binding declares none"
         ),
     };
     let rule = whose.rule("cost_usd");
-    Reason { code: Code::LimitExceeded, detail: "limit.cost_unknown".to_owned(), message, rule }
+    LayerReason {
+        code: Code::LimitExceeded,
+        detail: "limit.cost_unknown".to_owned(),
+        message,
+        rule,
+    }
 }
 
 /// Millionths of a US dollar as a manifest writes them.
@@ -364,13 +381,13 @@ fn usd(micro: u64) -> String {
 mod tests {
     use super::*;
 
-    fn details(reasons: &[Reason]) -> Vec<&str> {
+    fn details(reasons: &[LayerReason]) -> Vec<&str> {
         reasons.iter().map(|r| r.detail.as_str()).collect()
     }
 
     #[test]
     fn the_third_identical_call_in_a_row_is_refused_when_two_are_allowed() {
-        let limits = Limits { repeated_calls: Some(2), ..Limits::default() };
+        let limits = RunLimits { repeated_calls: Some(2), ..RunLimits::default() };
         let (same, other) = (Digest::of(&[b"a"]), Digest::of(&[b"b"]));
         let mut usage = Usage::default();
         let mut begin = |fingerprint| {
@@ -387,7 +404,7 @@ mod tests {
 
     #[test]
     fn a_minute_later_the_rate_is_free_again() {
-        let limits = Limits { calls_per_minute: Some(1), ..Limits::default() };
+        let limits = RunLimits { calls_per_minute: Some(1), ..RunLimits::default() };
         let mut usage = Usage::default();
         let fingerprint = Digest::of(&[b"a"]);
         assert!(usage.begin(&limits, fingerprint, Duration::from_secs(100)).is_empty());
@@ -398,39 +415,42 @@ mod tests {
 
     #[test]
     fn cost_is_set_aside_before_a_call_and_given_back_if_it_did_not_start() {
-        let limits = Limits { cost_micro_usd: Some(100), ..Limits::default() };
+        let limits = RunLimits { cost_micro_usd: Some(100), ..RunLimits::default() };
         let cost = |cost| Spend { tokens: 0, cost_micro_usd: cost };
-        let spent = |cost| Ok(Spent { tokens: 0, cost });
+        let spent = |cost| Ok(BudgetShare { tokens: 0, cost });
         let mut usage = Usage::default();
-        assert_eq!(usage.spend(Whose::Own, &limits, cost(Some(60))), spent(60));
-        let refused = usage.spend(Whose::Own, &limits, cost(Some(41))).unwrap_err();
+        assert_eq!(usage.spend(LimitOwner::Own, &limits, cost(Some(60))), spent(60));
+        let refused = usage.spend(LimitOwner::Own, &limits, cost(Some(41))).unwrap_err();
         assert_eq!(refused.detail, "limit.cost_usd");
         assert!(refused.message.contains("0.000100"), "{}", refused.message);
-        usage.unspend(Spent { tokens: 0, cost: 60 });
-        assert_eq!(usage.spend(Whose::Own, &limits, cost(Some(100))), spent(100));
+        usage.unspend(BudgetShare { tokens: 0, cost: 60 });
+        assert_eq!(usage.spend(LimitOwner::Own, &limits, cost(Some(100))), spent(100));
         assert_eq!(
-            usage.spend(Whose::Own, &limits, cost(None)).unwrap_err().detail,
+            usage.spend(LimitOwner::Own, &limits, cost(None)).unwrap_err().detail,
             "limit.cost_unknown"
         );
-        let free = Usage::default().spend(Whose::Own, &Limits::default(), cost(None));
+        let free = Usage::default().spend(LimitOwner::Own, &RunLimits::default(), cost(None));
         assert_eq!(free, spent(0));
     }
 
     #[test]
     fn tokens_are_set_aside_before_a_call_and_what_was_not_used_is_given_back() {
-        let limits = Limits { tokens: Some(1000), ..Limits::default() };
+        let limits = RunLimits { tokens: Some(1000), ..RunLimits::default() };
         let tokens = |tokens| Spend { tokens, cost_micro_usd: None };
         let mut usage = Usage::default();
-        let set_aside = usage.spend(Whose::Own, &limits, tokens(900)).unwrap();
-        let refused = usage.spend(Whose::Own, &limits, tokens(101)).unwrap_err();
+        let set_aside = usage.spend(LimitOwner::Own, &limits, tokens(900)).unwrap();
+        let refused = usage.spend(LimitOwner::Own, &limits, tokens(101)).unwrap_err();
         assert_eq!(refused.detail, "limit.tokens");
-        usage.unspend(set_aside.rest(Spent { tokens: 150, cost: 0 }));
-        assert!(usage.spend(Whose::Own, &limits, tokens(850)).is_ok());
-        assert!(usage.spend(Whose::Own, &limits, tokens(1)).is_err());
-        assert!(usage.spend(Whose::Own, &limits, tokens(0)).is_ok(), "a tool that is no model");
-        usage.unspend(Spent { tokens: 850, cost: 0 });
-        usage.overspend(Spent { tokens: 850, cost: 0 });
-        assert!(usage.spend(Whose::Own, &limits, tokens(1)).is_err(), "what was used counts");
+        usage.unspend(set_aside.rest(BudgetShare { tokens: 150, cost: 0 }));
+        assert!(usage.spend(LimitOwner::Own, &limits, tokens(850)).is_ok());
+        assert!(usage.spend(LimitOwner::Own, &limits, tokens(1)).is_err());
+        assert!(
+            usage.spend(LimitOwner::Own, &limits, tokens(0)).is_ok(),
+            "a tool that is no model"
+        );
+        usage.unspend(BudgetShare { tokens: 850, cost: 0 });
+        usage.overspend(BudgetShare { tokens: 850, cost: 0 });
+        assert!(usage.spend(LimitOwner::Own, &limits, tokens(1)).is_err(), "what was used counts");
     }
 
     #[test]
@@ -447,7 +467,7 @@ mod tests {
 
     #[test]
     fn three_errors_in_a_row_break_the_circuit_and_a_success_closes_it() {
-        let limits = Limits { consecutive_errors: Some(2), ..Limits::default() };
+        let limits = RunLimits { consecutive_errors: Some(2), ..RunLimits::default() };
         let mut usage = Usage::default();
         let fingerprint = Digest::of(&[b"a"]);
         for _ in 0..2 {
@@ -460,9 +480,9 @@ mod tests {
 
     #[test]
     fn delegated_calls_use_up_how_many_how_fast_and_how_many_at_once_and_say_whose() {
-        let limits = Limits { calls: Some(2), concurrency: Some(1), ..Limits::default() };
+        let limits = RunLimits { calls: Some(2), concurrency: Some(1), ..RunLimits::default() };
         let run = RunId::from_random([1; 16]);
-        let whose = Whose::Delegator { agent: "lead", run: &run };
+        let whose = LimitOwner::Delegator { agent: "lead", run: &run };
         let mut usage = Usage::default();
         assert!(usage.begin(&limits, Digest::of(&[b"a"]), Duration::ZERO).is_empty());
         let second = usage.begin_delegated(whose, &limits, Duration::ZERO);

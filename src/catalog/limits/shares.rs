@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// How many places each agent has.
-pub type Taken = BTreeMap<String, usize>;
+pub type TakenShares = BTreeMap<String, usize>;
 
 /// Whether this agent may have one more place of so many, where so many agents are configured.
 ///
 /// Who has less than its part always may, also where others have more than there is: a gate that is restarted
 /// with fewer places takes up what was open.
 #[must_use]
-pub fn may(places: usize, agents: usize, taken: &Taken, who: &str) -> bool {
+pub fn may(places: usize, agents: usize, taken: &TakenShares, who: &str) -> bool {
     let mine = taken.get(who).copied().unwrap_or_default();
     let others = || taken.iter().filter(|(name, _)| name.as_str() != who).map(|(_, has)| *has);
     let seen = others().count().saturating_add(1);
@@ -33,13 +33,13 @@ pub fn may(places: usize, agents: usize, taken: &Taken, who: &str) -> bool {
 #[derive(Debug)]
 pub struct Shares {
     places: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<TakenShares>,
     freed: Notify,
 }
 
 /// One place: given back when dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ShareSlot {
     shares: Arc<Shares>,
     who: String,
 }
@@ -59,25 +59,25 @@ impl Shares {
 
     /// A place for this agent, one of so many; `None`: there is none for it now.
     #[must_use]
-    pub fn take(self: &Arc<Self>, agents: usize, who: &str) -> Option<Place> {
+    pub fn take(self: &Arc<Self>, agents: usize, who: &str) -> Option<ShareSlot> {
         let mut taken = self.taken.lock();
         may(self.places, agents, &taken, who).then(|| self.given(&mut taken, who))
     }
 
     /// A place for what is there already, whether there is one or not.
     #[must_use]
-    pub fn keep(self: &Arc<Self>, who: &str) -> Place {
+    pub fn keep(self: &Arc<Self>, who: &str) -> ShareSlot {
         self.given(&mut self.taken.lock(), who)
     }
 
-    fn given(self: &Arc<Self>, taken: &mut Taken, who: &str) -> Place {
+    fn given(self: &Arc<Self>, taken: &mut TakenShares, who: &str) -> ShareSlot {
         let mine = taken.entry(who.to_owned()).or_default();
         *mine = mine.saturating_add(1);
-        Place { shares: Arc::clone(self), who: who.to_owned() }
+        ShareSlot { shares: Arc::clone(self), who: who.to_owned() }
     }
 
     /// The same, as soon as there is one.
-    pub async fn wait(self: &Arc<Self>, agents: usize, who: &str) -> Place {
+    pub async fn wait(self: &Arc<Self>, agents: usize, who: &str) -> ShareSlot {
         loop {
             let freed = self.freed.notified();
             if let Some(place) = self.take(agents, who) {
@@ -88,7 +88,7 @@ impl Shares {
     }
 }
 
-impl Drop for Place {
+impl Drop for ShareSlot {
     fn drop(&mut self) {
         let mut taken = self.shares.taken.lock();
         if let Some(mine) = taken.get_mut(&self.who) {

@@ -107,7 +107,7 @@ pub struct Shown {
 /// A tool that cannot be governed and is therefore in no lock: it does not exist for agents.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("server `{server}`: tool `{tool}`: {why}")]
-pub struct LeftOut {
+pub struct UngovernedTool {
     /// The server.
     pub server: String,
     /// Its name for the tool, made fit to print.
@@ -119,7 +119,7 @@ pub struct LeftOut {
 impl LockedServer {
     /// Pins what this server shows. Tools that break a rule are left out, each with the reason.
     #[must_use]
-    pub fn of(server: &Server, shown: &Shown) -> (Self, Vec<LeftOut>) {
+    pub fn of(server: &Server, shown: &Shown) -> (Self, Vec<UngovernedTool>) {
         let methods: Vec<&'static str> =
             METHODS.into_iter().filter(|method| shown.methods.contains(method)).collect();
         let mut tools = BTreeMap::new();
@@ -146,7 +146,7 @@ impl LockedServer {
             };
             match kept {
                 Ok(tool) => _ = tools.insert(own.to_owned(), tool),
-                Err(why) => left_out.push(LeftOut {
+                Err(why) => left_out.push(UngovernedTool {
                     server: server.name.clone(),
                     tool: printable(own),
                     why,
@@ -158,7 +158,7 @@ impl LockedServer {
         let hidden = hidden::finds(&server_info);
         if !hidden.is_empty() && !shown.accept_hidden {
             let (server, why) = (server.name.clone(), unseen(&hidden));
-            left_out.push(LeftOut { server, tool: "serverInfo".to_owned(), why });
+            left_out.push(UngovernedTool { server, tool: "serverInfo".to_owned(), why });
             server_info = Json::object::<&str>([]);
         }
         let locked = Self {
@@ -226,7 +226,7 @@ impl Lock {
     }
 
     fn of_json(json: &Json) -> Result<Self, (String, String)> {
-        let root = Members::of(json, "", &["apiVersion", "kind", "servers"])?;
+        let root = LockMembers::of(json, "", &["apiVersion", "kind", "servers"])?;
         for (name, expected) in [("apiVersion", API_VERSION), ("kind", KIND)] {
             if root.text(name)? != expected {
                 return Err(root.wrong(name, format!("expected `{expected}`")));
@@ -263,7 +263,7 @@ impl LockedServer {
 
     fn of_json(json: &Json, at: &str) -> Result<Self, (String, String)> {
         let known = ["name", "binding", "protocol", "server_info", "methods", "tools", "files"];
-        let here = Members::of(json, at, &known)?;
+        let here = LockMembers::of(json, at, &known)?;
         let server = here.text("name")?;
         if !name::is_server(server) {
             return Err(here.wrong("name", "is not [a-z0-9_-]{1,32}".into()));
@@ -303,12 +303,12 @@ impl LockedServer {
 }
 
 /// The members of one object of the lock; no other may be there.
-struct Members<'a> {
+struct LockMembers<'a> {
     json: &'a Json,
     at: &'a str,
 }
 
-impl<'a> Members<'a> {
+impl<'a> LockMembers<'a> {
     fn of(json: &'a Json, at: &'a str, known: &[&str]) -> Result<Self, (String, String)> {
         let here = Self { json, at };
         let members = json.as_object().ok_or_else(|| here.wrong("", "is no object".into()))?;

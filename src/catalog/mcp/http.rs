@@ -23,7 +23,7 @@ const SESSION_BYTES_MAX: usize = 1024;
 /// Something cannot be written as a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("an argument fits no header")]
-pub struct Unfit;
+pub struct InvalidHeader;
 
 /// What a session came to: both are in the headers of every later request.
 #[derive(Clone, Default, Debug)]
@@ -59,11 +59,11 @@ impl Session {
 ///
 /// # Errors
 /// It is empty, too long, or holds what is not visible.
-pub fn session_id(headers: &HeaderMap) -> Result<Option<HeaderValue>, Unfit> {
+pub fn session_id(headers: &HeaderMap) -> Result<Option<HeaderValue>, InvalidHeader> {
     let Some(id) = headers.get(SESSION) else { return Ok(None) };
     let visible = id.as_bytes().iter().all(|byte| (0x21..=0x7e).contains(byte));
     if !visible || id.is_empty() || id.len() > SESSION_BYTES_MAX {
-        return Err(Unfit);
+        return Err(InvalidHeader);
     }
     let mut id = id.clone();
     id.set_sensitive(true);
@@ -84,10 +84,14 @@ pub fn name_of(method: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// One that is not a header.
-pub fn mirror(method: &str, name: Option<&str>, headers: &mut HeaderMap) -> Result<(), Unfit> {
-    headers.insert(METHOD, HeaderValue::from_str(method).map_err(|_| Unfit)?);
+pub fn mirror(
+    method: &str,
+    name: Option<&str>,
+    headers: &mut HeaderMap,
+) -> Result<(), InvalidHeader> {
+    headers.insert(METHOD, HeaderValue::from_str(method).map_err(|_| InvalidHeader)?);
     if let Some(name) = name {
-        headers.insert(NAME, HeaderValue::from_str(&encoded(name)).map_err(|_| Unfit)?);
+        headers.insert(NAME, HeaderValue::from_str(&encoded(name)).map_err(|_| InvalidHeader)?);
     }
     Ok(())
 }
@@ -99,19 +103,19 @@ pub fn mirror(method: &str, name: Option<&str>, headers: &mut HeaderMap) -> Resu
 pub fn mirror_args(
     args: &Json,
     mirrored: &[Mirrored],
-) -> Result<Vec<(HeaderName, HeaderValue)>, Unfit> {
+) -> Result<Vec<(HeaderName, HeaderValue)>, InvalidHeader> {
     let pairs = mirrored.iter().filter_map(|one| Some((one, value(args, &one.path)?)));
     let pair = |(one, value): (&Mirrored, String)| {
         let name = HeaderName::try_from(format!("mcp-param-{}", one.name.to_ascii_lowercase()));
         let value = HeaderValue::try_from(encoded(&value));
-        Ok((name.map_err(|_| Unfit)?, value.map_err(|_| Unfit)?))
+        Ok((name.map_err(|_| InvalidHeader)?, value.map_err(|_| InvalidHeader)?))
     };
     pairs.map(pair).collect()
 }
 
 /// What an answer is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum AnswerForm {
     /// One message.
     Json,
     /// A stream of events with a message each.
@@ -120,7 +124,7 @@ pub enum Form {
     Other,
 }
 
-impl Form {
+impl AnswerForm {
     /// As the headers say.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
@@ -155,11 +159,11 @@ pub enum Unread<E> {
 pub struct Messages<B> {
     body: B,
     bytes_max: usize,
-    reading: Reading,
+    reading: BodyReading,
 }
 
 #[derive(Debug)]
-enum Reading {
+enum BodyReading {
     Whole,
     Events { reader: sse::Reader, ready: VecDeque<String>, left: usize },
     Over,
@@ -168,13 +172,13 @@ enum Reading {
 impl<B: Body<Data = Bytes> + Unpin> Messages<B> {
     /// Texts of at most `bytes_max` bytes each, and at most `events_max` of them.
     pub fn of(answer: Response<B>, bytes_max: usize, events_max: usize) -> Self {
-        let reading = match Form::of(answer.headers()) {
-            Form::Events => Reading::Events {
+        let reading = match AnswerForm::of(answer.headers()) {
+            AnswerForm::Events => BodyReading::Events {
                 reader: sse::Reader::new(bytes_max),
                 ready: VecDeque::new(),
                 left: events_max,
             },
-            Form::Json | Form::Other => Reading::Whole,
+            AnswerForm::Json | AnswerForm::Other => BodyReading::Whole,
         };
         Self { body: answer.into_body(), bytes_max, reading }
     }
@@ -186,12 +190,12 @@ impl<B: Body<Data = Bytes> + Unpin> Messages<B> {
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, Unread<B::Error>> {
         let Self { body, bytes_max, reading } = self;
         match reading {
-            Reading::Over => Ok(None),
-            Reading::Whole => {
-                *reading = Reading::Over;
+            BodyReading::Over => Ok(None),
+            BodyReading::Whole => {
+                *reading = BodyReading::Over;
                 whole(body, *bytes_max).await.map(Some)
             }
-            Reading::Events { reader, ready, left } => loop {
+            BodyReading::Events { reader, ready, left } => loop {
                 if let Some(text) = ready.pop_front() {
                     *left = left.checked_sub(1).ok_or(Unread::Endless)?;
                     return Ok(Some(text.into_bytes()));
@@ -270,7 +274,7 @@ mod tests {
         assert!(of("s-1").unwrap().unwrap().is_sensitive());
         assert_eq!(session_id(&HeaderMap::new()), Ok(None));
         for bad in ["", "a b", "\u{e9}", &"x".repeat(SESSION_BYTES_MAX + 1)] {
-            assert_eq!(of(bad), Err(Unfit), "{bad}");
+            assert_eq!(of(bad), Err(InvalidHeader), "{bad}");
         }
     }
 }

@@ -16,7 +16,7 @@ impl<'a> Members<'a> {
     /// Not JSON, not an object, or a name that is there twice.
     pub fn parse(text: &'a [u8]) -> Result<Self, serde_json::Error> {
         let mut reader = serde_json::Deserializer::from_slice(text);
-        let members = reader.deserialize_map(Reading)?;
+        let members = reader.deserialize_map(RawReading)?;
         reader.end()?;
         Ok(members)
     }
@@ -45,9 +45,9 @@ impl<'a> Members<'a> {
     }
 }
 
-struct Reading;
+struct RawReading;
 
-impl<'de> Visitor<'de> for Reading {
+impl<'de> Visitor<'de> for RawReading {
     type Value = Members<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,15 +69,15 @@ impl<'de> Visitor<'de> for Reading {
 
 /// Writes one object from raw members, in the order they are given.
 #[derive(Debug)]
-pub struct Writer(Vec<u8>);
+pub struct ObjectWriter(Vec<u8>);
 
-impl Default for Writer {
+impl Default for ObjectWriter {
     fn default() -> Self {
         Self(vec![b'{'])
     }
 }
 
-impl Writer {
+impl ObjectWriter {
     /// Adds one member. `value` must be JSON; it is written as it is.
     #[must_use]
     pub fn member(mut self, name: &str, value: &[u8]) -> Self {
@@ -121,10 +121,11 @@ mod tests {
         let seen: Vec<_> = members.iter().map(|(n, v)| (n.to_owned(), v.get())).collect();
         let expected = [("z", "1e400"), ("a", r#"{"x":1,"x":2}"#), ("b", r#"" \u00e9""#)];
         assert_eq!(seen, expected.map(|(n, v)| (n.to_owned(), v)));
-        let again =
-            members.iter().fold(Writer::default(), |w, (n, v)| w.member(n, v.get().as_bytes()));
+        let again = members
+            .iter()
+            .fold(ObjectWriter::default(), |w, (n, v)| w.member(n, v.get().as_bytes()));
         assert_eq!(again.end(), br#"{"z":1e400,"a":{"x":1,"x":2},"b":" \u00e9"}"#);
-        assert_eq!(Writer::default().end(), b"{}");
+        assert_eq!(ObjectWriter::default().end(), b"{}");
     }
 
     #[test]

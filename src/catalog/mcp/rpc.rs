@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::raw::{Members, Writer, quoted};
+use super::raw::{Members, ObjectWriter, quoted};
 
 /// The text is no JSON.
 pub const PARSE_ERROR: i64 = -32700;
@@ -165,8 +165,8 @@ fn text(raw: &RawValue) -> Option<String> {
     serde_json::from_str(raw.get()).ok()
 }
 
-fn frame() -> Writer {
-    Writer::default().text("jsonrpc", "2.0")
+fn frame() -> ObjectWriter {
+    ObjectWriter::default().text("jsonrpc", "2.0")
 }
 
 /// A request. `params` must be a JSON object.
@@ -198,8 +198,9 @@ pub fn result(id: &Id, result: &[u8]) -> Vec<u8> {
 /// A bad answer. `data`, if any, must be JSON.
 #[must_use]
 pub fn error(id: Option<&Id>, code: i64, message: &str, data: Option<&[u8]>) -> Vec<u8> {
-    let error =
-        Writer::default().member("code", code.to_string().as_bytes()).text("message", message);
+    let error = ObjectWriter::default()
+        .member("code", code.to_string().as_bytes())
+        .text("message", message);
     let error = match data {
         Some(data) => error.member("data", data).end(),
         None => error.end(),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::config::{self, Price};
 use super::{Api, Model, ModelUpstream};
-use crate::binding::Place;
+use crate::binding::CredentialTarget;
 use crate::check::Draft;
 use crate::domain::canonical;
 use crate::domain::id::ToolName;
@@ -43,7 +43,7 @@ const SCHEMA: &str = r#"{"type":"object","additionalProperties":false,"required"
 "response_format":{"type":"object","required":["type"],"properties":{"type":{"enum":["text","json_object","json_schema"]}}}}}"#;
 
 /// The schema of the arguments, with the ids of this binding and its bound.
-fn schema(model: &config::Model) -> Vec<u8> {
+fn schema(model: &config::ModelConfig) -> Vec<u8> {
     let Ok(Json::Object(mut schema)) = Json::parse(SCHEMA.as_bytes(), &Limits::ARGUMENTS) else {
         return Vec::new();
     };
@@ -59,7 +59,7 @@ fn schema(model: &config::Model) -> Vec<u8> {
     canonical::bytes(&Json::Object(schema))
 }
 
-impl Section for config::Model {
+impl Section for config::ModelConfig {
     fn takes_credentials(&self) -> bool {
         false
     }
@@ -76,7 +76,7 @@ impl Section for config::Model {
     }
 }
 
-fn upstreams(model: &config::Model, draft: &Draft<'_>, problems: &mut Problems) -> Model {
+fn upstreams(model: &config::ModelConfig, draft: &Draft<'_>, problems: &mut Problems) -> Model {
     let at = format!("{}.model", draft.at);
     let output_tokens_max = model.output_tokens_max;
     if !(1..=OUTPUT_TOKENS_MAX).contains(&output_tokens_max) {
@@ -103,7 +103,7 @@ fn upstreams(model: &config::Model, draft: &Draft<'_>, problems: &mut Problems) 
 }
 
 /// What a call costs is said once, and for every place or for none.
-fn priced(tool: &Tool, model: &config::Model, at: &str, problems: &mut Problems) {
+fn priced(tool: &Tool, model: &config::ModelConfig, at: &str, problems: &mut Problems) {
     let with = model.upstreams.iter().filter(|place| place.price.is_some()).count();
     if with > 0 && tool.cost_micro_usd.is_some() {
         problems.add(at, "has prices for tokens and `cost_micro_usd` for a call: say one of them");
@@ -114,7 +114,7 @@ fn priced(tool: &Tool, model: &config::Model, at: &str, problems: &mut Problems)
 }
 
 fn upstream(
-    place: &config::ModelUpstream,
+    place: &config::ModelUpstreamConfig,
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,
@@ -133,7 +133,7 @@ fn upstream(
     };
     let ranges = outbound::ranges(&place.private_addresses, at, problems);
     let credentials = outbound::credentials(&place.credentials, at, around, problems);
-    if credentials.iter().any(|c| matches!(c.place, Place::Query(_))) {
+    if credentials.iter().any(|c| matches!(c.place, CredentialTarget::Query(_))) {
         problems.add(format!("{at}.credentials"), "are headers for kind `model`");
     }
     let origin = problems.take(&format!("{at}.url"), Origin::parse(&place.url));
@@ -164,7 +164,7 @@ fn upstream(
 
 /// The member that bounds an answer.
 fn output_tokens_field(
-    place: &config::ModelUpstream,
+    place: &config::ModelUpstreamConfig,
     origin: Option<&Origin>,
     at: &str,
     problems: &mut Problems,

@@ -7,13 +7,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::check::{IMAGE_TOKENS_MAX, MODELS_MAX, OUTPUT_TOKENS_MAX, PRICE_MAX, UPSTREAMS_MAX};
-use crate::config::Credential;
+use crate::config::CredentialConfig;
 use crate::form::FilePath;
 
 /// A model and the upstreams that serve it, in order.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Model {
+pub struct ModelConfig {
     /// Tokens that one call may write.
     #[schemars(range(min = 1, max = OUTPUT_TOKENS_MAX))]
     pub output_tokens_max: u64,
@@ -25,7 +25,7 @@ pub struct Model {
     /// The upstreams. The gate asks the next one only if the one before could not be reached, or answered that it does
     /// not work now (408, 429, 5xx).
     #[schemars(length(min = 1, max = UPSTREAMS_MAX))]
-    pub upstreams: Vec<ModelUpstream>,
+    pub upstreams: Vec<ModelUpstreamConfig>,
 }
 
 /// More than any provider is known to take for one image in its finest detail.
@@ -36,7 +36,7 @@ const fn image_tokens_max() -> u64 {
 /// One upstream of a model.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ModelUpstream {
+pub struct ModelUpstreamConfig {
     /// Name of the upstream in answers and entries: `[A-Za-z0-9_.-]{1,128}`.
     pub name: String,
     /// API of the upstream: `openai` (chat completions, as many servers speak them) or `ollama`.
@@ -53,7 +53,7 @@ pub struct ModelUpstream {
     pub headers: BTreeMap<String, String>,
     /// Secrets that requests are authenticated with, in headers only.
     #[serde(default)]
-    pub credentials: Vec<Credential>,
+    pub credentials: Vec<CredentialConfig>,
     /// Address ranges outside the public Internet that the upstream may be reached at.
     #[serde(default)]
     #[schemars(example = ["10.0.0.0/8"])]

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::config::{self, Config};
-use super::{Remote, Said, Server, Stdio, Transport, governed, isolation};
-use crate::binding::Place;
+use super::{OperatorNotes, Remote, Server, Stdio, Transport, governed, isolation};
+use crate::binding::CredentialTarget;
 use crate::check::{self, Surroundings};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -54,7 +54,7 @@ impl Config {
 }
 
 fn server(
-    raw: &config::Server,
+    raw: &config::McpServerConfig,
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,
@@ -92,7 +92,11 @@ fn server(
     })
 }
 
-fn said(raw: &config::Server, at: &str, problems: &mut Problems) -> BTreeMap<String, Said> {
+fn said(
+    raw: &config::McpServerConfig,
+    at: &str,
+    problems: &mut Problems,
+) -> BTreeMap<String, OperatorNotes> {
     let mut tools = BTreeMap::new();
     for (own, raw_said) in &raw.tools {
         let at = format!("{at}.tools.{own}");
@@ -111,7 +115,7 @@ fn said(raw: &config::Server, at: &str, problems: &mut Problems) -> BTreeMap<Str
         let cost = problems.take(&format!("{at}.cost_micro_usd"), cost).flatten();
         let dedupe = check::dedupe(raw_said.dedupe_ms);
         let dedupe = problems.take(&format!("{at}.dedupe_ms"), dedupe).flatten();
-        let said = Said {
+        let said = OperatorNotes {
             tier,
             read_only: raw_said.read_only,
             idempotent: raw_said.idempotent,
@@ -126,7 +130,7 @@ fn said(raw: &config::Server, at: &str, problems: &mut Problems) -> BTreeMap<Str
 
 /// The program, and what of it a lock pins.
 fn program(
-    raw: &config::Stdio,
+    raw: &config::StdioConfig,
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,
@@ -176,7 +180,7 @@ fn directory(path: &Path) -> Result<PathBuf, check::Error> {
 
 /// Its literal variables; a program without a sandbox gets a few of the gate's own too.
 fn environment(
-    raw: &config::Stdio,
+    raw: &config::StdioConfig,
     secrets: &[(String, Secret, String)],
     inherits: bool,
     around: &Surroundings<'_>,
@@ -192,7 +196,7 @@ fn environment(
 }
 
 fn program_facts(
-    raw: &config::Stdio,
+    raw: &config::StdioConfig,
     secrets: &[(String, Secret, String)],
     sandbox: Option<Json>,
 ) -> Json {
@@ -260,7 +264,7 @@ pub(crate) fn variables(
 
 /// The server behind a URL, and what of it a lock pins.
 fn remote(
-    raw: &config::Remote,
+    raw: &config::RemoteConfig,
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,
@@ -278,7 +282,7 @@ fn remote(
         transport_header(name.as_str(), &format!("{at}.headers.{name}"), problems);
     }
     for (i, credential) in credentials.iter().enumerate() {
-        if let Place::Header(name) = &credential.place {
+        if let CredentialTarget::Header(name) = &credential.place {
             transport_header(name.as_str(), &format!("{at}.credentials[{i}].header"), problems);
         }
     }

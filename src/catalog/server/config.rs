@@ -10,18 +10,18 @@ use super::isolation::{MEMORY, PIDS};
 use crate::check::{
     COST_MICRO_USD_MAX, DEDUPE_MS_MAX, RESULT_BYTES, RESULT_BYTES_MAX, TIMEOUT_MS, TIMEOUT_MS_MAX,
 };
-use crate::config::Credential;
+use crate::config::CredentialConfig;
 use crate::form::FilePath;
 
 /// Every MCP server of one sidecar, not yet checked.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
-pub struct Config(pub Vec<Server>);
+pub struct Config(pub Vec<McpServerConfig>);
 
 /// One server: exactly one of `stdio` and `http`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Server {
+pub struct McpServerConfig {
     /// Name of the server: the part of its tools' names before the first dot.
     #[schemars(
         regex(pattern = r"^[a-z0-9_-]{1,32}$"),
@@ -29,9 +29,9 @@ pub struct Server {
     )]
     pub name: String,
     /// A program that speaks MCP on its standard streams.
-    pub stdio: Option<Stdio>,
+    pub stdio: Option<StdioConfig>,
     /// A server behind a URL.
-    pub http: Option<Remote>,
+    pub http: Option<RemoteConfig>,
     /// Tier of the server's tools that have none of their own.
     #[schemars(extend("default" = "T3", "enum" = ["T0", "T1", "T2", "T3"]))]
     pub tier: Option<String>,
@@ -44,13 +44,13 @@ pub struct Server {
     /// Settings of single tools and methods, by the server's own names for them.
     #[serde(default)]
     #[schemars(extend("maxProperties" = 1024))]
-    pub tools: BTreeMap<String, Said>,
+    pub tools: BTreeMap<String, ToolSettings>,
 }
 
 /// A program that speaks MCP on its standard streams.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Stdio {
+pub struct StdioConfig {
     /// The program: a path with a slash, relative to the configuration file, or a name found in `PATH`.
     #[schemars(length(min = 1, max = 4096), extend("x-error" = "expected a path"))]
     pub command: String,
@@ -71,13 +71,13 @@ pub struct Stdio {
     #[schemars(with = "Option<FilePath>")]
     pub cwd: Option<PathBuf>,
     /// What the program runs in. Without this section, or with `level: none`, it can do what the gate's user can.
-    pub sandbox: Option<Sandbox>,
+    pub sandbox: Option<SandboxConfig>,
 }
 
 /// What keeps a program from everything else. In it, the program gets no variable but those that are written.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Sandbox {
+pub struct SandboxConfig {
     /// Level of the sandbox, as for commands. Where the system lacks what the level needs, the gate refuses the server's
     /// tools. With `none` the program can do what the gate's user can.
     #[schemars(extend("enum" = ["none", "S1", "S2"]))]
@@ -98,7 +98,7 @@ pub struct Sandbox {
     /// network of its own with a proxy of the gate in it (`HTTPS_PROXY`), and the proxy connects to these hosts alone.
     /// This needs `S2`.
     #[serde(default)]
-    #[schemars(with = "Vec<Host>", length(max = 64), example = ["api.example.com"])]
+    #[schemars(with = "Vec<HostSchema>", length(max = 64), example = ["api.example.com"])]
     pub hosts: Vec<String>,
     /// Address ranges outside the public Internet that `hosts` may lead to.
     #[serde(default)]
@@ -123,7 +123,7 @@ pub struct Sandbox {
 /// The schema of what a program may connect to.
 #[derive(JsonSchema)]
 #[schemars(extend("x-error" = "expected HOST or HOST:PORT"))]
-struct Host(#[expect(dead_code, reason = "only its schema is used")] String);
+struct HostSchema(#[expect(dead_code, reason = "only its schema is used")] String);
 
 /// A secret in one variable of a program.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -144,7 +144,7 @@ pub struct Variable {
 /// A server behind a URL.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Remote {
+pub struct RemoteConfig {
     /// URL of the server, literal, with its query if it has one.
     #[schemars(example = "https://mcp.example.com/mcp")]
     pub url: String,
@@ -162,13 +162,13 @@ pub struct Remote {
     /// Secrets that requests are authenticated with.
     #[serde(default)]
     #[schemars(length(max = 64))]
-    pub credentials: Vec<Credential>,
+    pub credentials: Vec<CredentialConfig>,
 }
 
 /// Settings of one tool or method.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Said {
+pub struct ToolSettings {
     /// How much harm a call can do, from `T0` to `T3`. Default: the tier of the server.
     #[schemars(extend("enum" = ["T0", "T1", "T2", "T3"]))]
     pub tier: Option<String>,

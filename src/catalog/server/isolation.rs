@@ -9,7 +9,7 @@ use super::config;
 use crate::Problems;
 use crate::address::Cidr;
 use crate::check::{self, Surroundings};
-use crate::command::{self, Level, Limits, Program};
+use crate::command::{self, CommandLimits, Level, Program};
 use crate::domain::json::Json;
 use crate::host::{self, Origin};
 use crate::outbound;
@@ -90,7 +90,7 @@ pub struct Sandbox {
     /// What it may start itself.
     pub programs: Vec<Program>,
     /// Memory in all that it writes to, and processes; processor time is not limited.
-    pub limits: Limits,
+    pub limits: CommandLimits,
 }
 
 impl Network {
@@ -122,7 +122,7 @@ impl Isolation {
 }
 
 /// What of it a lock pins, as it was written. Without a sandbox nothing, so that older locks count.
-pub(super) fn facts(raw: Option<&config::Sandbox>, checked: &Isolation) -> Option<Json> {
+pub(super) fn facts(raw: Option<&config::SandboxConfig>, checked: &Isolation) -> Option<Json> {
     let (raw, sandbox) = (raw?, checked.sandbox()?);
     let path = |path: &PathBuf| Json::from(path.to_string_lossy().as_ref());
     let paths = |all: &[PathBuf]| Json::Array(all.iter().map(path).collect());
@@ -148,7 +148,7 @@ pub(super) fn facts(raw: Option<&config::Sandbox>, checked: &Isolation) -> Optio
 
 /// What was written, if nothing is wrong with it.
 pub(super) fn check(
-    raw: Option<&config::Sandbox>,
+    raw: Option<&config::SandboxConfig>,
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,
@@ -185,7 +185,7 @@ pub(super) fn check(
     Some(Isolation::Sandbox(Box::new(sandbox)))
 }
 
-fn network(raw: &config::Sandbox, at: &str, problems: &mut Problems) -> Network {
+fn network(raw: &config::SandboxConfig, at: &str, problems: &mut Problems) -> Network {
     let named = !raw.hosts.is_empty();
     let network = match raw.network.as_deref() {
         None | Some("none") => Network::None,
@@ -218,7 +218,7 @@ fn network(raw: &config::Sandbox, at: &str, problems: &mut Problems) -> Network 
 }
 
 /// Nothing holds without a sandbox, so nothing may look as if it did.
-fn plain(raw: &config::Sandbox, at: &str, problems: &mut Problems) -> Option<Isolation> {
+fn plain(raw: &config::SandboxConfig, at: &str, problems: &mut Problems) -> Option<Isolation> {
     let given = [
         ("read", !raw.read.is_empty()),
         ("write", !raw.write.is_empty()),
@@ -255,7 +255,7 @@ fn paths(
     found.collect()
 }
 
-fn limits(raw: &config::Sandbox, at: &str, problems: &mut Problems) -> Limits {
+fn limits(raw: &config::SandboxConfig, at: &str, problems: &mut Problems) -> CommandLimits {
     let memory_bytes = raw.memory_bytes.unwrap_or(MEMORY.1);
     if !(MEMORY.0..=MEMORY.2).contains(&memory_bytes) {
         problems.add(format!("{at}.memory_bytes"), format!("is {} to {}", MEMORY.0, MEMORY.2));
@@ -266,7 +266,7 @@ fn limits(raw: &config::Sandbox, at: &str, problems: &mut Problems) -> Limits {
     }
     let together = command::together(raw.cgroup.as_deref());
     let together = problems.take(&format!("{at}.cgroup"), together).unwrap_or_default();
-    Limits { memory_bytes, cpu_seconds: 0, pids, together }
+    CommandLimits { memory_bytes, cpu_seconds: 0, pids, together }
 }
 
 /// Where it runs: as it is written, if it may read that; else in the first directory it may write, or read, or in

@@ -43,7 +43,7 @@ pub struct Server {
     /// Result bytes.
     pub result_bytes_max: u64,
     /// What the operator says of single tools, by the server's own names for them.
-    pub tools: BTreeMap<String, Said>,
+    pub tools: BTreeMap<String, OperatorNotes>,
     /// SHA-256 of how it is reached, without secrets: what a lock pins and every definition holds.
     pub binding: Digest,
     /// The files that the lock pins of it, by path: its program and its scripts. Set once the lock is known.
@@ -98,7 +98,7 @@ impl Server {
 
 /// What the operator says of one tool of a server. Annotations of the server itself are claims.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Said {
+pub struct OperatorNotes {
     /// Its tier.
     pub tier: Option<Tier>,
     /// It changes nothing.

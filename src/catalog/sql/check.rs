@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Allowed, Asks, Engine, Named, Postgres, SQL_BYTES_MAX, Sql, Target, config, read};
+use super::{
+    Allowed, Engine, Named, Postgres, SQL_BYTES_MAX, Sql, SqlTarget, StatementSource, config, read,
+};
 use crate::check::{Draft, Surroundings, bounded};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
@@ -27,7 +29,7 @@ const SYSTEM_DIRS: [&str; 3] = ["/proc", "/sys", "/dev"];
 ///
 /// # Errors
 /// The schema of a parameter.
-fn schema(sql: &config::Sql) -> Result<Schema, schema::Error> {
+fn schema(sql: &config::SqlConfig) -> Result<Schema, schema::Error> {
     let text = |text: &str| Json::from(text);
     let object = |members: Vec<(String, Json)>, required: Vec<Json>| {
         Json::object([
@@ -101,7 +103,7 @@ fn param_schema(param: &config::Param) -> Result<Json, schema::Error> {
     json.map_err(|error| schema::Error::Parameter(param.name.clone(), error))
 }
 
-impl Section for config::Sql {
+impl Section for config::SqlConfig {
     fn takes_credentials(&self) -> bool {
         false
     }
@@ -118,7 +120,7 @@ impl Section for config::Sql {
     }
 }
 
-fn database(sql: &config::Sql, draft: &Draft<'_>, problems: &mut Problems) -> Option<Sql> {
+fn database(sql: &config::SqlConfig, draft: &Draft<'_>, problems: &mut Problems) -> Option<Sql> {
     let Draft { tool, around, .. } = *draft;
     let timeout_ms = draft.timeout_ms();
     let at = &format!("{}.sql", draft.at);
@@ -129,8 +131,10 @@ fn database(sql: &config::Sql, draft: &Draft<'_>, problems: &mut Problems) -> Op
     };
     let engine = problems.take(&format!("{at}.engine"), engine)?;
     let target = match engine {
-        Engine::Postgres => postgres(sql, at, around, problems).map(Box::new).map(Target::Postgres),
-        Engine::Sqlite => sqlite(sql, at, around, problems).map(Target::Sqlite),
+        Engine::Postgres => {
+            postgres(sql, at, around, problems).map(Box::new).map(SqlTarget::Postgres)
+        }
+        Engine::Sqlite => sqlite(sql, at, around, problems).map(SqlTarget::Sqlite),
     };
     let asks = asks(sql, engine, tool.read_only, at, problems);
     let own = timeout_ms.saturating_mul(3).div_euclid(4).max(1);
@@ -150,7 +154,7 @@ fn database(sql: &config::Sql, draft: &Draft<'_>, problems: &mut Problems) -> Op
 }
 
 fn postgres(
-    sql: &config::Sql,
+    sql: &config::SqlConfig,
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,
@@ -252,7 +256,7 @@ fn percent(text: &str) -> Option<String> {
 }
 
 fn sqlite(
-    sql: &config::Sql,
+    sql: &config::SqlConfig,
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,
@@ -297,12 +301,12 @@ fn sqlite(
 }
 
 fn asks(
-    sql: &config::Sql,
+    sql: &config::SqlConfig,
     engine: Engine,
     read_only: bool,
     at: &str,
     problems: &mut Problems,
-) -> Option<Asks> {
+) -> Option<StatementSource> {
     match (sql.queries.is_empty(), sql.tables.is_empty()) {
         (true, true) | (false, false) => {
             let message = "give one of `queries` (what you wrote) and `tables` (what an agent's own \
@@ -314,7 +318,7 @@ fn asks(
             if !sql.functions.is_empty() {
                 problems.add(format!("{at}.functions"), "means nothing beside `queries`");
             }
-            queries(sql, engine, read_only, at, problems).map(Asks::Named)
+            queries(sql, engine, read_only, at, problems).map(StatementSource::Named)
         }
         (true, false) => {
             if !read_only {
@@ -322,7 +326,7 @@ fn asks(
                     "an agent's own statements only read: say `read_only: true` of the tool";
                 problems.add(format!("{at}.tables"), message);
             }
-            Some(Asks::Free(allowed(sql, engine, at, problems)))
+            Some(StatementSource::Free(allowed(sql, engine, at, problems)))
         }
     }
 }
@@ -333,7 +337,7 @@ fn is_name(text: &str) -> bool {
     first && text.len() <= 63 && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-fn allowed(sql: &config::Sql, engine: Engine, at: &str, problems: &mut Problems) -> Allowed {
+fn allowed(sql: &config::SqlConfig, engine: Engine, at: &str, problems: &mut Problems) -> Allowed {
     let mut allowed = Allowed::default();
     for (i, table) in sql.tables.iter().enumerate() {
         let pair = match (engine, table.split_once('.')) {
@@ -370,7 +374,7 @@ fn allowed(sql: &config::Sql, engine: Engine, at: &str, problems: &mut Problems)
 }
 
 fn queries(
-    sql: &config::Sql,
+    sql: &config::SqlConfig,
     engine: Engine,
     read_only: bool,
     at: &str,
@@ -413,7 +417,7 @@ fn queries(
 /// The binding's own part of the definition, without secrets.
 pub fn definition(sql: &Sql) -> Json {
     let target = match &sql.target {
-        Target::Postgres(pg) => {
+        SqlTarget::Postgres(pg) => {
             let ranges: Vec<Json> =
                 pg.private_addresses.iter().map(|range| Json::from(range.to_string())).collect();
             let ca = pg.ca.as_ref().map_or(Json::Null, |pem| Json::from(Digest::of(&[pem]).hex()));
@@ -429,13 +433,13 @@ pub fn definition(sql: &Sql) -> Json {
                 ("search_path", path.collect::<Vec<_>>().into()),
             ])
         }
-        Target::Sqlite(path) => Json::object([
+        SqlTarget::Sqlite(path) => Json::object([
             ("engine", Json::from("sqlite")),
             ("path", Json::from(path.to_string_lossy().as_ref())),
         ]),
     };
     let asks = match &sql.asks {
-        Asks::Named(queries) => Json::object(queries.iter().map(|(name, query)| {
+        StatementSource::Named(queries) => Json::object(queries.iter().map(|(name, query)| {
             let params = query.params.iter().map(|name| Json::from(name.as_str()));
             let written = Json::object([
                 ("text", Json::from(query.statement.text.as_str())),
@@ -443,7 +447,7 @@ pub fn definition(sql: &Sql) -> Json {
             ]);
             (name.clone(), written)
         })),
-        Asks::Free(allowed) => {
+        StatementSource::Free(allowed) => {
             let tables = allowed.tables.iter().map(|(s, t)| Json::from(format!("{s}.{t}")));
             let functions = allowed.functions.iter().map(|name| Json::from(name.as_str()));
             Json::object([

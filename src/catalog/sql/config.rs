@@ -12,7 +12,7 @@ use crate::form::FilePath;
 /// A database and what may be asked of it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Sql {
+pub struct SqlConfig {
     /// Kind of database: `postgres` or `sqlite`.
     #[schemars(extend("examples" = ["postgres", "sqlite"]))]
     pub engine: String,

@@ -14,7 +14,7 @@ mod walk;
 
 pub use functions::SQLITE_OPERATORS;
 pub use functions::{POSTGRES, SQLITE};
-pub use read::{Refused, SQL_BYTES_MAX, free_form};
+pub use read::{SQL_BYTES_MAX, StatementRefusal, free_form};
 
 #[cfg(test)]
 mod tests;
@@ -55,9 +55,9 @@ impl Engine {
 #[derive(Debug)]
 pub struct Sql {
     /// Where the database is.
-    pub target: Target,
+    pub target: SqlTarget,
     /// What may be asked.
-    pub asks: Asks,
+    pub asks: StatementSource,
     /// The operator says it changes nothing, and the database is told so.
     pub read_only: bool,
     /// When the database itself gives up.
@@ -79,22 +79,22 @@ impl Reach for Sql {
 
     fn origins(&self) -> Vec<Origin> {
         match &self.target {
-            Target::Postgres(pg) => vec![pg.origin.clone()],
-            Target::Sqlite(_) => Vec::new(),
+            SqlTarget::Postgres(pg) => vec![pg.origin.clone()],
+            SqlTarget::Sqlite(_) => Vec::new(),
         }
     }
 
     fn secrets(&self) -> Vec<Secret> {
         match &self.target {
-            Target::Postgres(pg) => pg.password.iter().cloned().collect(),
-            Target::Sqlite(_) => Vec::new(),
+            SqlTarget::Postgres(pg) => pg.password.iter().cloned().collect(),
+            SqlTarget::Sqlite(_) => Vec::new(),
         }
     }
 }
 
 /// Where a database is.
 #[derive(Debug)]
-pub enum Target {
+pub enum SqlTarget {
     /// A PostgreSQL server.
     Postgres(Box<Postgres>),
     /// A SQLite file: absolute, without symbolic links when it was checked.
@@ -122,7 +122,7 @@ pub struct Postgres {
 
 /// What may be asked of a database.
 #[derive(Debug)]
-pub enum Asks {
+pub enum StatementSource {
     /// One of these statements of the operator, by name; never empty.
     Named(BTreeMap<String, Named>),
     /// Any single SELECT over these.

@@ -6,22 +6,22 @@ use sqlparser::ast::{
     Expr, ObjectName, Query, Statement as Parsed, Value, ValueWithSpan, VisitorMut,
 };
 
-use super::read::Refused;
-use super::walk::{Flow, Seen, normal, parts, refuse, shown, spelled};
+use super::read::StatementRefusal;
+use super::walk::{Flow, WalkFindings, normal, parts, refuse, shown, spelled};
 use super::{Engine, Statement};
 
 /// Looks at a statement of the operator.
-pub(super) struct Named<'a> {
+pub(super) struct NamedStatement<'a> {
     engine: Engine,
     home: &'a str,
-    seen: Seen,
+    seen: WalkFindings,
     writes: bool,
 }
 
-impl<'a> Named<'a> {
+impl<'a> NamedStatement<'a> {
     /// `home`: the schema of names without one.
     pub fn new(engine: Engine, home: &'a str) -> Self {
-        Self { engine, home, seen: Seen::default(), writes: false }
+        Self { engine, home, seen: WalkFindings::default(), writes: false }
     }
 
     /// What kind of statement it is, if it writes rows.
@@ -46,8 +46,8 @@ impl<'a> Named<'a> {
     }
 }
 
-impl VisitorMut for Named<'_> {
-    type Break = Box<Refused>;
+impl VisitorMut for NamedStatement<'_> {
+    type Break = Box<StatementRefusal>;
 
     fn pre_visit_statement(&mut self, statement: &mut Parsed) -> Flow {
         if Self::kind(statement).is_some() {

@@ -61,7 +61,7 @@ struct Names {
 ///
 /// # Errors
 /// The first one that cannot be a column: `sql.column`. Two parts of `WITH` under one name: `sql.syntax`.
-pub(super) fn resolve(statement: &Parsed) -> ControlFlow<Box<super::Refused>, Vec<Field>> {
+pub(super) fn resolve(statement: &Parsed) -> ControlFlow<Box<super::StatementRefusal>, Vec<Field>> {
     let mut parts = Ctes::default();
     statement.visit(&mut parts)?;
     let mut names = Names { ctes: parts.0, ..Names::default() };
@@ -78,7 +78,7 @@ pub(super) fn resolve(statement: &Parsed) -> ControlFlow<Box<super::Refused>, Ve
 struct Ctes(BTreeMap<String, Cte>);
 
 impl Visitor for Ctes {
-    type Break = Box<super::Refused>;
+    type Break = Box<super::StatementRefusal>;
 
     fn pre_visit_query(&mut self, query: &Query) -> Flow {
         for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
@@ -93,7 +93,7 @@ impl Visitor for Ctes {
 }
 
 impl Visitor for Names {
-    type Break = Box<super::Refused>;
+    type Break = Box<super::StatementRefusal>;
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> Flow {
         if let Some(name) = source_name(factor) {

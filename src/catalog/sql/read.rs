@@ -11,7 +11,7 @@ use sqlparser::dialect::{Dialect, PostgreSqlDialect, SQLiteDialect};
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, Tokenizer, Whitespace};
 
-use super::named::Named;
+use super::named::NamedStatement;
 use super::names;
 use super::walk::Walk;
 use super::{Allowed, Engine, Statement};
@@ -31,7 +31,7 @@ const STACK_BYTES: usize = 128 << 20;
 
 /// Why a statement is not taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refused {
+pub struct StatementRefusal {
     /// `sql.parse`, `sql.multi_statement`, `sql.not_select`, `sql.attach`, `sql.relation`,
     /// `sql.column`, `sql.function`, `sql.syntax`, `sql.params` or `sql.too_large`.
     pub detail: &'static str,
@@ -39,7 +39,7 @@ pub struct Refused {
     pub message: String,
 }
 
-impl Refused {
+impl StatementRefusal {
     pub(super) fn new(detail: &'static str, message: impl Into<String>) -> Self {
         Self { detail, message: message.into() }
     }
@@ -49,13 +49,17 @@ impl Refused {
 ///
 /// # Errors
 /// The first thing that is not allowed or not understood.
-pub fn free_form(engine: Engine, allowed: &Allowed, text: &str) -> Result<Statement, Refused> {
+pub fn free_form(
+    engine: Engine,
+    allowed: &Allowed,
+    text: &str,
+) -> Result<Statement, StatementRefusal> {
     aside(|| {
         let tokens = tokens(engine, text)?;
         begins_as_select(&tokens)?;
         let mut statement = parse(engine, text)?;
         if !matches!(statement, ast::Statement::Query(_)) {
-            return Err(Refused::new("sql.not_select", "only SELECT is allowed"));
+            return Err(StatementRefusal::new("sql.not_select", "only SELECT is allowed"));
         }
         let mut walk = Walk::new(engine, allowed);
         if let ControlFlow::Break(refused) = statement.visit(&mut walk) {
@@ -75,7 +79,7 @@ pub fn free_form(engine: Engine, allowed: &Allowed, text: &str) -> Result<Statem
         if again.is_none() {
             let message = "the statement cannot be written unambiguously: give texts with quotes or \
                            backslashes as parameters, or write it more plainly";
-            return Err(Refused::new("sql.syntax", message));
+            return Err(StatementRefusal::new("sql.syntax", message));
         }
         Ok(Statement { fields, ..walk.found(text) })
     })
@@ -85,7 +89,7 @@ pub fn free_form(engine: Engine, allowed: &Allowed, text: &str) -> Result<Statem
 ///
 /// # Errors
 /// What is not understood, or is no statement that reads or writes rows.
-pub(super) fn named(engine: Engine, home: &str, text: &str) -> Result<Statement, Refused> {
+pub(super) fn named(engine: Engine, home: &str, text: &str) -> Result<Statement, StatementRefusal> {
     aside(|| {
         tokens(engine, text)?;
         let mut statement = parse(engine, text)?;
@@ -102,13 +106,13 @@ pub(super) fn named(engine: Engine, home: &str, text: &str) -> Result<Statement,
                 | SetExpr::Table(_) => Some("select"),
             }
         } else {
-            Named::kind(&statement)
+            NamedStatement::kind(&statement)
         };
         let kind = kind.ok_or_else(|| {
             let message = "a named query is one SELECT, INSERT, UPDATE, DELETE or MERGE";
-            Refused::new("sql.not_select", message)
+            StatementRefusal::new("sql.not_select", message)
         })?;
-        let mut seen = Named::new(engine, home);
+        let mut seen = NamedStatement::new(engine, home);
         if let ControlFlow::Break(refused) = statement.visit(&mut seen) {
             return Err(*refused);
         }
@@ -119,8 +123,10 @@ pub(super) fn named(engine: Engine, home: &str, text: &str) -> Result<Statement,
 
 /// Works on a thread with a stack of its own, so that no statement can end the process; whatever goes
 /// wrong there is a refusal.
-fn aside(work: impl FnOnce() -> Result<Statement, Refused> + Send) -> Result<Statement, Refused> {
-    let lost = || Refused::new("sql.parse", "the statement cannot be read");
+fn aside(
+    work: impl FnOnce() -> Result<Statement, StatementRefusal> + Send,
+) -> Result<Statement, StatementRefusal> {
+    let lost = || StatementRefusal::new("sql.parse", "the statement cannot be read");
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
         thread.map_err(|_| lost())?.join().unwrap_or_else(|_| Err(lost()))
@@ -134,9 +140,9 @@ fn dialect(engine: Engine) -> &'static dyn Dialect {
     }
 }
 
-fn parse(engine: Engine, text: &str) -> Result<ast::Statement, Refused> {
+fn parse(engine: Engine, text: &str) -> Result<ast::Statement, StatementRefusal> {
     let unreadable = |error: sqlparser::parser::ParserError| {
-        Refused::new("sql.parse", format!("the statement is not understood: {error}"))
+        StatementRefusal::new("sql.parse", format!("the statement is not understood: {error}"))
     };
     let parser = Parser::new(dialect(engine)).with_recursion_limit(DEPTH_MAX);
     let mut parser = parser.try_with_sql(text).map_err(unreadable)?;
@@ -144,24 +150,24 @@ fn parse(engine: Engine, text: &str) -> Result<ast::Statement, Refused> {
     match (all.pop(), all.is_empty()) {
         (Some(statement), true) => Ok(statement),
         (Some(_), false) => {
-            Err(Refused::new("sql.multi_statement", "only one statement is allowed"))
+            Err(StatementRefusal::new("sql.multi_statement", "only one statement is allowed"))
         }
-        (None, _) => Err(Refused::new("sql.parse", "there is no statement")),
+        (None, _) => Err(StatementRefusal::new("sql.parse", "there is no statement")),
     }
 }
 
 /// The parts of a text that may be one statement. What stands behind its end is refused, comments too:
 /// nobody needs to write there, and readers disagree about what it is.
-fn tokens(engine: Engine, text: &str) -> Result<Vec<Token>, Refused> {
+fn tokens(engine: Engine, text: &str) -> Result<Vec<Token>, StatementRefusal> {
     if text.len() > SQL_BYTES_MAX {
         let message = format!("a statement has at most {SQL_BYTES_MAX} bytes");
-        return Err(Refused::new("sql.too_large", message));
+        return Err(StatementRefusal::new("sql.too_large", message));
     }
     if text.contains('\0') {
-        return Err(Refused::new("sql.parse", "a statement holds no NUL"));
+        return Err(StatementRefusal::new("sql.parse", "a statement holds no NUL"));
     }
     let tokens = Tokenizer::new(dialect(engine), text).tokenize();
-    let tokens = tokens.map_err(|error| Refused::new("sql.parse", error.to_string()))?;
+    let tokens = tokens.map_err(|error| StatementRefusal::new("sql.parse", error.to_string()))?;
     let blank = |token: &Token| {
         matches!(
             token,
@@ -170,14 +176,14 @@ fn tokens(engine: Engine, text: &str) -> Result<Vec<Token>, Refused> {
     };
     let mut rest = tokens.iter().skip_while(|token| **token != Token::SemiColon).skip(1);
     if rest.any(|token| !blank(token)) {
-        return Err(Refused::new("sql.multi_statement", "only one statement is allowed"));
+        return Err(StatementRefusal::new("sql.multi_statement", "only one statement is allowed"));
     }
     let odd = |token: &Token| {
         matches!(token, Token::Word(word) if word.quote_style.is_some()
             && word.value.contains(['"', '`', '[', ']', '\\']))
     };
     if tokens.iter().any(odd) {
-        return Err(Refused::new(
+        return Err(StatementRefusal::new(
             "sql.syntax",
             "a name in quotes holds no quotes and no backslash",
         ));
@@ -187,30 +193,35 @@ fn tokens(engine: Engine, text: &str) -> Result<Vec<Token>, Refused> {
         |token: &Token| matches!(token, Token::Word(word) if word.value.len() > NAME_BYTES_MAX);
     if engine == Engine::Postgres && tokens.iter().any(long) {
         let message = format!("a name has at most {NAME_BYTES_MAX} bytes");
-        return Err(Refused::new("sql.syntax", message));
+        return Err(StatementRefusal::new("sql.syntax", message));
     }
     let tokens: Vec<Token> =
         tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
     if tokens.len() > TOKENS_MAX {
         let message = format!("a statement has at most {TOKENS_MAX} words, signs and literals");
-        return Err(Refused::new("sql.too_large", message));
+        return Err(StatementRefusal::new("sql.too_large", message));
     }
     Ok(tokens)
 }
 
 /// Whether the first word is one a SELECT can begin with; what else it is, says the refusal.
-fn begins_as_select(tokens: &[Token]) -> Result<(), Refused> {
+fn begins_as_select(tokens: &[Token]) -> Result<(), StatementRefusal> {
     let first = tokens.iter().find(|token| **token != Token::LParen);
     let word = match first {
         Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
         Some(_) => {
-            return Err(Refused::new("sql.parse", "the statement does not begin with a word"));
+            return Err(StatementRefusal::new(
+                "sql.parse",
+                "the statement does not begin with a word",
+            ));
         }
-        None => return Err(Refused::new("sql.parse", "there is no statement")),
+        None => return Err(StatementRefusal::new("sql.parse", "there is no statement")),
     };
     match word.as_str() {
         "SELECT" | "WITH" | "VALUES" => Ok(()),
-        "ATTACH" | "DETACH" => Err(Refused::new("sql.attach", "no other database is reached")),
-        _ => Err(Refused::new("sql.not_select", "only SELECT is allowed")),
+        "ATTACH" | "DETACH" => {
+            Err(StatementRefusal::new("sql.attach", "no other database is reached"))
+        }
+        _ => Err(StatementRefusal::new("sql.not_select", "only SELECT is allowed")),
     }
 }

@@ -22,15 +22,15 @@ fn lite() -> Allowed {
     Allowed { tables: tables.into(), functions: BTreeSet::new() }
 }
 
-fn pg(text: &str) -> Result<Statement, Refused> {
+fn pg(text: &str) -> Result<Statement, StatementRefusal> {
     free_form(Engine::Postgres, &allowed(), text)
 }
 
-fn sqlite(text: &str) -> Result<Statement, Refused> {
+fn sqlite(text: &str) -> Result<Statement, StatementRefusal> {
     free_form(Engine::Sqlite, &lite(), text)
 }
 
-fn detail(read: Result<Statement, Refused>) -> &'static str {
+fn detail(read: Result<Statement, StatementRefusal>) -> &'static str {
     read.map_or_else(
         |refused| refused.detail,
         |statement| {

@@ -10,13 +10,13 @@ use sqlparser::ast::{
 };
 
 use super::functions::{POSTGRES, SQLITE};
-use super::read::Refused;
+use super::read::StatementRefusal;
 use super::{Allowed, Engine, Statement};
 
-pub(super) type Flow = ControlFlow<Box<Refused>>;
+pub(super) type Flow = ControlFlow<Box<StatementRefusal>>;
 
 pub(super) fn refuse(detail: &'static str, message: impl Into<String>) -> Flow {
-    ControlFlow::Break(Box::new(Refused::new(detail, message)))
+    ControlFlow::Break(Box::new(StatementRefusal::new(detail, message)))
 }
 
 /// A name as the database compares it: what is not quoted is lowercase, and for SQLite everything is.
@@ -70,7 +70,7 @@ const BARE_CALLS: [&str; 7] = [
 
 /// What was seen so far.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct WalkFindings {
     pub relations: BTreeSet<String>,
     pub functions: BTreeSet<String>,
     pub parts: BTreeSet<String>,
@@ -78,7 +78,7 @@ pub(super) struct Seen {
     bare: usize,
 }
 
-impl Seen {
+impl WalkFindings {
     pub fn parameter(&mut self, engine: Engine, text: &str) -> Flow {
         match parameter(engine, text) {
             Some(0) => self.bare = self.bare.saturating_add(1),
@@ -115,12 +115,12 @@ pub(super) struct Walk<'a> {
     engine: Engine,
     allowed: &'a Allowed,
     scopes: Vec<Scope>,
-    seen: Seen,
+    seen: WalkFindings,
 }
 
 impl<'a> Walk<'a> {
     pub fn new(engine: Engine, allowed: &'a Allowed) -> Self {
-        Self { engine, allowed, scopes: Vec::new(), seen: Seen::default() }
+        Self { engine, allowed, scopes: Vec::new(), seen: WalkFindings::default() }
     }
 
     /// The statement with what was found, written like this.
@@ -262,7 +262,7 @@ fn other() -> Flow {
 }
 
 impl VisitorMut for Walk<'_> {
-    type Break = Box<Refused>;
+    type Break = Box<StatementRefusal>;
 
     fn pre_visit_statement(&mut self, statement: &mut Parsed) -> Flow {
         if matches!(statement, Parsed::Query(_)) {

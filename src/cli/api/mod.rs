@@ -78,7 +78,7 @@ pub struct Answer<T> {
 /// A problem that the operator API answered with.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Refusal {
+pub struct ApiRefusal {
     #[serde(skip)]
     status: u16,
     code: String,
@@ -86,7 +86,7 @@ pub struct Refusal {
     detail: String,
 }
 
-impl Refusal {
+impl ApiRefusal {
     /// What an answer with this status says; a body that is no problem says nothing.
     fn of(status: StatusCode, body: &[u8]) -> Self {
         let refusal: Self = serde_json::from_slice(body).unwrap_or_default();
@@ -102,7 +102,7 @@ impl Refusal {
     }
 }
 
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for ApiRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ({}, {})", visible(&self.detail), self.code(), self.status)
     }
@@ -138,7 +138,7 @@ pub enum Error {
     },
     /// It answered with a problem.
     #[error("{0}")]
-    Refused(Refusal),
+    Refused(ApiRefusal),
 }
 
 impl Error {
@@ -235,7 +235,7 @@ impl Api {
     /// What an answer says.
     fn read<T: Reply>(&self, status: StatusCode, bytes: &[u8]) -> Result<Answer<T>, Error> {
         if !status.is_success() {
-            return Err(Error::Refused(Refusal::of(status, bytes)));
+            return Err(Error::Refused(ApiRefusal::of(status, bytes)));
         }
         let foreign = |cause| Error::Foreign { url: self.url.clone(), cause };
         let body: Value = serde_json::from_slice(bytes).map_err(foreign)?;

@@ -13,7 +13,7 @@ use hyper::body::{Bytes, Incoming};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::{Api, Refusal};
+use super::{Api, ApiRefusal};
 use crate::cli::error::Occupied;
 use crate::cli::progress::Progress;
 use crate::cli::{Cause, Exit, Failure, FileError, many, say, tell, write_new};
@@ -205,7 +205,7 @@ fn print_export(summary: &str, out: &Path, json: bool) -> Result<(), Error> {
 async fn refused(answer: http::Response<Incoming>) -> Result<Exit, Failure> {
     let status = answer.status();
     let body = body(answer).await.map_err(Failure::unverifiable)?;
-    Ok(super::Error::Refused(Refusal::of(status, &body)).print())
+    Ok(super::Error::Refused(ApiRefusal::of(status, &body)).print())
 }
 
 async fn body(answer: http::Response<Incoming>) -> Result<Bytes, Error> {

@@ -11,7 +11,7 @@ use super::api::{Answer, Api};
 use super::argument::{call_id, word};
 use super::report::shown;
 use super::{Exit, FileError, block_on, fail, many, say};
-use crate::approval::{NAMESPACE, Word};
+use crate::approval::{NAMESPACE, Verdict};
 use crate::domain::canonical;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{self, Json, Limits};
@@ -39,15 +39,15 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// List the held calls, highest tier first, without their arguments
-    List(List),
+    List(ListApprovals),
     /// Show one held call with its arguments
-    Show(Show),
+    Show(ShowApproval),
     /// Show one held call, then sign and send an approval
-    Approve(Give),
+    Approve(SignApproval),
     /// Show one held call, then sign and send a refusal
-    Refuse(Give),
+    Refuse(SignApproval),
     /// Check and sign the list of approvers
-    SignApprovers(signers::Sign),
+    SignApprovers(signers::SignerOptions),
     /// Propose other arguments for a held call, signed; another approver then decides
     Modify(Modify),
 }
@@ -56,7 +56,7 @@ enum Command {
 #[command(after_help = "Examples:\n  \
     wicketgate approval list --token-file anna.token\n  \
     wicketgate approval list --url https://hub:7301 --token-file anna.token --json")]
-struct List {
+struct ListApprovals {
     #[command(flatten)]
     api: Api,
     /// How many calls to list
@@ -66,7 +66,7 @@ struct List {
 
 /// One held call.
 #[derive(Debug, clap::Args)]
-struct Call {
+struct CallName {
     /// ID of the run
     #[arg(value_parser = super::evidence::run_id)]
     run: RunId,
@@ -75,7 +75,7 @@ struct Call {
     call: CallId,
 }
 
-impl Call {
+impl CallName {
     fn path(&self) -> requests::HeldCallPath {
         requests::HeldCallPath { run: self.run.to_string(), call: self.call.to_string() }
     }
@@ -85,15 +85,15 @@ impl Call {
 #[command(after_help = "Examples:\n  \
     wicketgate approval show RUN CALL --token-file anna.token\n  \
     wicketgate approval show RUN CALL --statement approve --token-file anna.token > statement")]
-struct Show {
+struct ShowApproval {
     #[command(flatten)]
-    call: Call,
+    call: CallName,
     #[command(flatten)]
     api: Api,
     /// Print only the bytes to sign for `approve` or `refuse`; sign them with `ssh-keygen -Y sign -n
     /// wicketgate-approval`
     #[arg(long, value_name = "WORD", value_parser = word, conflicts_with = "json")]
-    statement: Option<Word>,
+    statement: Option<Verdict>,
 }
 
 /// An approval or a refusal of one held call.
@@ -107,9 +107,9 @@ struct Show {
         The command checks the arguments against the digest that you sign, then asks you to type the tool's name; without\n\
         a terminal it needs --yes. Ends with 0 when the gate counted the signature, with 1 when it did not or no gate\n\
         answered in time.")]
-struct Give {
+struct SignApproval {
     #[command(flatten)]
-    call: Call,
+    call: CallName,
     #[command(flatten)]
     api: Api,
     /// Sign with this SSH key: a private key file, or `ssh-agent:<public key file>`; if omitted, ~/.ssh/id_ed25519
@@ -128,7 +128,7 @@ struct Give {
     wicketgate approval modify RUN CALL --arguments smaller.json --reason \"half the amount\" --token-file anna.token")]
 struct Modify {
     #[command(flatten)]
-    call: Call,
+    call: CallName,
     #[command(flatten)]
     api: Api,
     /// File with the new arguments, one JSON object; `-` reads standard input
@@ -184,8 +184,8 @@ pub fn run(args: &Args) -> Exit {
         match &args.command {
             Command::List(args) => held(args).await,
             Command::Show(args) => show(args).await,
-            Command::Approve(args) => give(Word::Approve, args).await,
-            Command::Refuse(args) => give(Word::Refuse, args).await,
+            Command::Approve(args) => give(Verdict::Approve, args).await,
+            Command::Refuse(args) => give(Verdict::Refuse, args).await,
             Command::Modify(args) => modify(args).await,
             Command::SignApprovers(args) => Ok(signers::run(args)),
         }
@@ -193,7 +193,7 @@ pub fn run(args: &Args) -> Exit {
     block_on(work).and_then(|done| done).unwrap_or_else(|exit| exit)
 }
 
-async fn held(args: &List) -> Result<Exit, Exit> {
+async fn held(args: &ListApprovals) -> Result<Exit, Exit> {
     let page = requests::Page { limit: Some(args.limit.into()) };
     let Answer { body, reply } = args.api.ask::<route::HeldCalls>(&(), &page).await?;
     if args.api.json {
@@ -228,7 +228,7 @@ fn print_held(held: &HeldCall) {
 }
 
 /// The facts of one held call. They are checked before anything is done with them.
-async fn facts(api: &Api, call: &Call) -> Result<(Facts, Value), Exit> {
+async fn facts(api: &Api, call: &CallName) -> Result<(Facts, Value), Exit> {
     let Answer { body, reply } = api.ask::<route::HeldCallDetail>(&call.path(), &()).await?;
     let facts = reply.facts;
     if facts.run != call.run.to_string() || facts.call != call.call.as_str() {
@@ -241,7 +241,7 @@ fn unviewable(error: Unviewable) -> Exit {
     fail(Exit::Unverifiable, Error::from(error))
 }
 
-async fn show(args: &Show) -> Result<Exit, Exit> {
+async fn show(args: &ShowApproval) -> Result<Exit, Exit> {
     let (facts, body) = facts(&args.api, &args.call).await?;
     let shown = facts.render().map_err(unviewable)?;
     if let Some(word) = args.statement {
@@ -255,14 +255,14 @@ async fn show(args: &Show) -> Result<Exit, Exit> {
     Ok(Exit::Ok)
 }
 
-async fn give(word: Word, args: &Give) -> Result<Exit, Exit> {
+async fn give(word: Verdict, args: &SignApproval) -> Result<Exit, Exit> {
     let (facts, _) = facts(&args.api, &args.call).await?;
     let shown = facts.render().map_err(unviewable)?;
     let (_, statement) = facts.check(word).map_err(unviewable)?;
     if !args.api.json {
         say(shown);
     }
-    if word == Word::Approve && !args.yes {
+    if word == Verdict::Approve && !args.yes {
         confirmed(&facts, "approve")?;
     }
     let with = (args.key.as_deref(), args.signature.as_deref());

@@ -18,7 +18,7 @@ use crate::crypto::keys::SecretKey;
         A line before the first key gives the version of the list; `expires` is optional. A gate that has loaded a version\n\
         refuses an older one, and refuses other content under the same version:\n  \
         # wicketgate: version=2 expires=20270101Z")]
-pub(super) struct Sign {
+pub(super) struct SignerOptions {
     /// The list; the signature is written to FILE.sig.json
     file: PathBuf,
     /// Sign with this secret key (PKCS#8 PEM); repeat it for more signatures
@@ -29,7 +29,7 @@ pub(super) struct Sign {
 }
 
 /// Signs it.
-pub(super) fn run(args: &Sign) -> Exit {
+pub(super) fn run(args: &SignerOptions) -> Exit {
     match sign(Purpose::Approval, &args.file, &args.keys) {
         Ok(()) => Exit::Ok,
         Err(failure) => failure.print(),

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What must be out of the agent's reach.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct IsolationTargets {
     /// The gate's process, where it can be seen from here.
     pub process: Option<i32>,
     /// Where operators are answered.
@@ -33,12 +33,12 @@ pub struct Surroundings {
     /// What the agent must not change.
     pub paths: Vec<PathBuf>,
     /// What stands behind the gate.
-    pub backends: Vec<Behind>,
+    pub backends: Vec<ProtectedAddress>,
 }
 
 /// A place behind the gate.
 #[derive(Clone, Debug)]
-pub struct Behind {
+pub struct ProtectedAddress {
     /// What the gate calls it.
     pub target: String,
     /// Where it is from here; none if the gate does not know.
@@ -49,7 +49,7 @@ pub struct Behind {
 
 /// What the gate made of a report.
 #[derive(Debug)]
-pub struct Receipt {
+pub struct ReportReceipt {
     /// What speaks against the agent's isolation.
     pub reasons: Vec<String>,
     /// The entry that records it.
@@ -72,7 +72,7 @@ pub enum Error {
         place: String,
         /// What is wrong.
         #[source]
-        fault: Fault,
+        fault: GateFault,
     },
     /// The gate that gave a challenge does not want the report.
     #[error("the gate did not take the report: {}", said(.0))]
@@ -81,7 +81,7 @@ pub enum Error {
 
 /// What is wrong with a gate.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum GateFault {
     /// Its URL has another scheme, or none.
     #[error("not `https://HOST:PORT`")]
     Scheme,
@@ -99,7 +99,7 @@ pub enum Fault {
     Address(String),
 }
 
-impl Fault {
+impl GateFault {
     fn at(place: &str) -> impl Fn(Self) -> Error + use<'_> {
         |fault| Error::Gate { place: place.to_owned(), fault }
     }
@@ -107,7 +107,7 @@ impl Fault {
 
 /// How the gate is asked.
 #[derive(clap::Args, Debug)]
-pub struct Way {
+pub struct GateAccess {
     /// Agent socket of the gate: ask it what to test, and report the result to it
     #[arg(long, value_name = "FILE")]
     socket: Option<PathBuf>,
@@ -125,11 +125,11 @@ pub struct Way {
     cert_key: Option<PathBuf>,
 }
 
-impl Way {
+impl GateAccess {
     /// Asks for a challenge; nothing if no gate was named.
-    pub async fn ask(&self) -> Result<Option<Gate>, Error> {
+    pub async fn ask(&self) -> Result<Option<ChallengedGate>, Error> {
         if let Some(socket) = &self.socket {
-            return Gate::ask(socket).await.map(Some);
+            return ChallengedGate::ask(socket).await.map(Some);
         }
         let (Some(url), Some(ca), Some(cert), Some(key)) =
             (&self.gate, &self.ca, &self.cert, &self.cert_key)
@@ -140,7 +140,7 @@ impl Way {
         let tls = ClientTlsConfig::new()
             .ca_certificate(Certificate::from_pem(read(ca)?))
             .identity(identity);
-        Gate::over_tls(url, tls).await.map(Some).map_err(Fault::at(url))
+        ChallengedGate::over_tls(url, tls).await.map(Some).map_err(GateFault::at(url))
     }
 }
 
@@ -161,42 +161,42 @@ fn with_sources(error: &dyn std::error::Error) -> String {
 }
 
 /// A gate that gave a challenge.
-pub struct Gate {
+pub struct ChallengedGate {
     client: GateClient<Channel>,
     nonce: String,
-    surroundings: Surroundings,
+    surroundings: IsolationTargets,
 }
 
-impl Gate {
+impl ChallengedGate {
     /// Asks for a challenge.
     pub async fn ask(socket: &Path) -> Result<Self, Error> {
         let place = socket.display().to_string();
-        Self::on_socket(socket).await.map_err(Fault::at(&place))
+        Self::on_socket(socket).await.map_err(GateFault::at(&place))
     }
 
-    async fn on_socket(socket: &Path) -> Result<Self, Fault> {
+    async fn on_socket(socket: &Path) -> Result<Self, GateFault> {
         let process = process(socket).await?;
         Self::challenge(endpoint(socket)?.connect().await?, process).await
     }
 
-    async fn over_tls(url: &str, tls: ClientTlsConfig) -> Result<Self, Fault> {
+    async fn over_tls(url: &str, tls: ClientTlsConfig) -> Result<Self, GateFault> {
         let place = Endpoint::from_shared(url.to_owned())?;
         let place = place.timeout(PATIENCE).connect_timeout(PATIENCE);
         if place.uri().scheme_str() != Some("https") {
-            return Err(Fault::Scheme);
+            return Err(GateFault::Scheme);
         }
         let at = net::resolved(place.uri()).await?;
         let channel = place.tls_config(tls)?.connect().await?;
         Ok(Self::challenge(channel, None).await?.seen_from(at))
     }
 
-    async fn challenge(channel: Channel, process: Option<i32>) -> Result<Self, Fault> {
+    async fn challenge(channel: Channel, process: Option<i32>) -> Result<Self, GateFault> {
         let mut client = GateClient::new(channel);
         let given = client.challenge_posture(ChallengePostureRequest {}).await?.into_inner();
-        let bad = |text: &String| Fault::Address(text.clone());
+        let bad = |text: &String| GateFault::Address(text.clone());
         let address = |text: &String| text.parse::<SocketAddr>().map_err(|_| bad(text));
         let operators = Some(&given.operators).filter(|text| !text.is_empty());
-        let surroundings = Surroundings {
+        let surroundings = IsolationTargets {
             process,
             operators: operators.map(address).transpose()?,
             addresses: given.addresses.iter().map(address).collect::<Result<_, _>>()?,
@@ -209,7 +209,7 @@ impl Gate {
     /// The addresses the gate named as they are from another pod, where it is `at`: its own loopback and "every address"
     /// mean something else here.
     fn seen_from(mut self, at: IpAddr) -> Self {
-        let Surroundings { operators, addresses, backends, .. } = &mut self.surroundings;
+        let IsolationTargets { operators, addresses, backends, .. } = &mut self.surroundings;
         let behind = backends.iter_mut().filter_map(|one| one.address.as_mut());
         for named in addresses.iter_mut().chain(operators).chain(behind) {
             if named.ip().is_loopback() || named.ip().is_unspecified() {
@@ -219,12 +219,12 @@ impl Gate {
         self
     }
 
-    pub fn surroundings(&self) -> Surroundings {
+    pub fn surroundings(&self) -> IsolationTargets {
         self.surroundings.clone()
     }
 
     /// Hands in what was found.
-    pub async fn tell(&mut self, probes: &[Probe]) -> Result<Receipt, Error> {
+    pub async fn tell(&mut self, probes: &[Probe]) -> Result<ReportReceipt, Error> {
         let probes = probes.iter().map(|probe| PostureProbe {
             probe: probe.probe.clone(),
             target: probe.target.clone(),
@@ -239,15 +239,15 @@ impl Gate {
         let report = self.client.report_posture(request).await.map_err(Error::Report)?;
         let report = report.into_inner();
         let seq = report.receipt.map(|receipt| receipt.seq).unwrap_or_default();
-        Ok(Receipt { reasons: report.reasons, seq })
+        Ok(ReportReceipt { reasons: report.reasons, seq })
     }
 }
 
-fn behind(one: PostureBackend) -> Behind {
+fn behind(one: PostureBackend) -> ProtectedAddress {
     let PostureBackend { name, address, reached } = one;
     let known = address.parse().ok();
     let target = if known.is_some() { address } else { name };
-    Behind { target, address: known, reached }
+    ProtectedAddress { target, address: known, reached }
 }
 
 fn said(status: &Status) -> String {

@@ -10,7 +10,7 @@ use rustix::fs::{Access, AtFlags, CWD};
 use rustix::net::{AddressFamily, SocketType, ipproto};
 use rustix::thread::UnshareFlags;
 
-use super::gate::Surroundings;
+use super::gate::IsolationTargets;
 use super::targets::TOKENS;
 use crate::cli::many;
 use crate::enforce::posture::Probe;
@@ -36,7 +36,10 @@ pub fn no_gate(name: &str) -> Probe {
 }
 
 /// Tries everything; `namespaces`: whether one could be made.
-pub fn all(around: Option<&Surroundings>, namespaces: Result<bool, NamespaceError>) -> Vec<Probe> {
+pub fn all(
+    around: Option<&IsolationTargets>,
+    namespaces: Result<bool, NamespaceError>,
+) -> Vec<Probe> {
     let mut probes = raw();
     probes.extend(TOKENS.map(|path| probe("credentials.token", path, opened(Path::new(path)))));
     probes.push(probe("privileges.capabilities", "this process", capabilities()));
@@ -182,7 +185,7 @@ fn process(pid: Option<i32>) -> Vec<Probe> {
 }
 
 /// What of the gate's own can be changed or put in its place.
-fn files(around: &Surroundings) -> Vec<Probe> {
+fn files(around: &IsolationTargets) -> Vec<Probe> {
     let open = around.paths.iter().filter_map(|path| {
         let parent = path.parent().is_some_and(replaceable);
         let why = if writable(path) { "can be changed" } else { "can be replaced" };

@@ -15,7 +15,7 @@ mod local;
 mod net;
 mod targets;
 
-use gate::{Gate, Receipt};
+use gate::{ChallengedGate, ReportReceipt};
 use local::NamespaceError;
 use targets::Target;
 
@@ -39,7 +39,7 @@ use targets::Target;
 ))]
 pub struct Args {
     #[command(flatten)]
-    way: gate::Way,
+    way: gate::GateAccess,
     /// Also test this target: `tcp:ADDRESS:PORT`, `udp:ADDRESS:PORT` or `unix:FILE`; repeat it for more
     #[arg(long = "target", value_name = "TARGET")]
     targets: Vec<Target>,
@@ -105,21 +105,21 @@ async fn again_and_again(args: &Args, every: Duration) -> Exit {
 }
 
 /// How one attempt at everything went.
-struct Once {
+struct AttemptReport {
     exit: Exit,
     /// Whether the gate that was named has it on its books.
     heard: bool,
 }
 
 /// Tries everything once.
-async fn once(args: &Args) -> Once {
+async fn once(args: &Args) -> AttemptReport {
     let mut gate = match args.way.ask().await {
         Ok(gate) => gate,
         Err(why) => {
-            return Once { exit: fail(Exit::Unverifiable, why), heard: false };
+            return AttemptReport { exit: fail(Exit::Unverifiable, why), heard: false };
         }
     };
-    let surroundings = gate.as_ref().map(Gate::surroundings);
+    let surroundings = gate.as_ref().map(ChallengedGate::surroundings);
     let mut probes = local::all(surroundings.as_ref(), namespaces());
     probes.extend(net::all(surroundings.as_ref(), &args.targets).await);
     probes.sort_by(|a, b| (&a.probe, &a.target).cmp(&(&b.probe, &b.target)));
@@ -132,22 +132,22 @@ async fn once(args: &Args) -> Once {
     } else {
         print(&probes, told.as_ref());
     }
-    Once { exit: exit(&probes, told.as_ref()), heard: !matches!(told, Some(Err(_))) }
+    AttemptReport { exit: exit(&probes, told.as_ref()), heard: !matches!(told, Some(Err(_))) }
 }
 
-fn exit(probes: &[Probe], told: Option<&Result<Receipt, gate::Error>>) -> Exit {
+fn exit(probes: &[Probe], told: Option<&Result<ReportReceipt, gate::Error>>) -> Exit {
     let any = |outcome| probes.iter().any(|probe| probe.outcome == outcome);
     match told {
         _ if any(Attempt::Open) => Exit::Invalid,
         Some(Err(_)) => Exit::Unverifiable,
         Some(Ok(_)) | None if any(Attempt::Unknown) => Exit::Unverifiable,
         // The gate sees what the agent cannot: whose uid it has.
-        Some(Ok(Receipt { reasons, .. })) if !reasons.is_empty() => Exit::Invalid,
+        Some(Ok(ReportReceipt { reasons, .. })) if !reasons.is_empty() => Exit::Invalid,
         Some(Ok(_)) | None => Exit::Ok,
     }
 }
 
-fn print(probes: &[Probe], told: Option<&Result<Receipt, gate::Error>>) {
+fn print(probes: &[Probe], told: Option<&Result<ReportReceipt, gate::Error>>) {
     for Probe { probe, target, outcome, detail } in probes {
         say(format!("{:<8} {probe:<24} {target}: {detail}", outcome.as_str()));
     }
@@ -156,7 +156,7 @@ fn print(probes: &[Probe], told: Option<&Result<Receipt, gate::Error>>) {
     say(format!("{blocked} blocked, {open} open, {unknown} unknown"));
     match told {
         None => say("no gate has the report: name one with --socket or --gate"),
-        Some(Ok(Receipt { reasons, seq })) => {
+        Some(Ok(ReportReceipt { reasons, seq })) => {
             let passed = if reasons.is_empty() { "passed" } else { "failed" };
             say(format!("the gate recorded it as entry {seq}: {passed}"));
             reasons.iter().for_each(|why| say(format!("  {why}")));
@@ -165,7 +165,7 @@ fn print(probes: &[Probe], told: Option<&Result<Receipt, gate::Error>>) {
     }
 }
 
-fn shown(probes: &[Probe], told: Option<&Result<Receipt, gate::Error>>) -> Value {
+fn shown(probes: &[Probe], told: Option<&Result<ReportReceipt, gate::Error>>) -> Value {
     let probes: Vec<Value> = probes
         .iter()
         .map(|Probe { probe, target, outcome, detail }| {
@@ -173,7 +173,7 @@ fn shown(probes: &[Probe], told: Option<&Result<Receipt, gate::Error>>) -> Value
         })
         .collect();
     let told = told.map(|told| match told {
-        Ok(Receipt { reasons, seq }) => {
+        Ok(ReportReceipt { reasons, seq }) => {
             json!({"passed": reasons.is_empty(), "reasons": reasons, "seq": seq})
         }
         Err(error) => json!({"error": error.to_string()}),

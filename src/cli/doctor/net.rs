@@ -9,7 +9,7 @@ use rustix::net::{AddressFamily, SocketType, ipproto};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::task::JoinSet;
 
-use super::gate::{Behind, Surroundings};
+use super::gate::{IsolationTargets, ProtectedAddress};
 use super::local::{no_gate, probe, shut};
 use super::targets::{DNS, ECHO, SOCKETS, TCP, Target, resolvers};
 use crate::enforce::posture::{BACKEND, Probe};
@@ -38,10 +38,10 @@ const PING: [u8; 8] = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
 const NO_WAY: [i32; 5] =
     [libc::EPERM, libc::EACCES, libc::ENETUNREACH, libc::ENETDOWN, libc::EAFNOSUPPORT];
 
-type Found = (Attempt, String);
+type AttemptOutcome = (Attempt, String);
 
 /// Tries everything at once.
-pub async fn all(around: Option<&Surroundings>, asked: &[Target]) -> Vec<Probe> {
+pub async fn all(around: Option<&IsolationTargets>, asked: &[Target]) -> Vec<Probe> {
     let mut tries = JoinSet::new();
     for group in TCP {
         for address in group.addresses.iter().filter_map(|text| text.parse().ok()) {
@@ -79,8 +79,8 @@ pub async fn all(around: Option<&Surroundings>, asked: &[Target]) -> Vec<Probe> 
     tries.join_all().await
 }
 
-fn gate(around: &Surroundings, tries: &mut JoinSet<Probe>) {
-    let Surroundings { operators, addresses, backends, .. } = around.clone();
+fn gate(around: &IsolationTargets, tries: &mut JoinSet<Probe>) {
+    let IsolationTargets { operators, addresses, backends, .. } = around.clone();
     tries.spawn(async move {
         match operators {
             Some(at) => found("gate.operators", at, tcp(at).await),
@@ -97,7 +97,7 @@ fn gate(around: &Surroundings, tries: &mut JoinSet<Probe>) {
 
 /// Whether a connection comes about to what stands behind the gate. Where nothing comes back, only the gate can tell
 /// whether something would: it is kept from here if the gate gets there.
-async fn behind(one: &Behind) -> Found {
+async fn behind(one: &ProtectedAddress) -> AttemptOutcome {
     let Some(address) = one.address else {
         return (Attempt::Unknown, "the gate finds no address for it".to_owned());
     };
@@ -126,12 +126,12 @@ pub async fn resolved(uri: &http::Uri) -> io::Result<IpAddr> {
     all.next().map(|at| at.ip()).ok_or_else(|| io::Error::other("no address"))
 }
 
-fn found(name: &str, address: SocketAddr, found: Found) -> Probe {
+fn found(name: &str, address: SocketAddr, found: AttemptOutcome) -> Probe {
     probe(name, &address.to_string(), found)
 }
 
 /// Whether a connection comes about.
-async fn tcp(address: SocketAddr) -> Found {
+async fn tcp(address: SocketAddr) -> AttemptOutcome {
     match tokio::time::timeout(WITHIN, TcpStream::connect(address)).await {
         Ok(Ok(_)) => (Attempt::Open, "connected".to_owned()),
         Ok(Err(error)) => refused(address, &error),
@@ -139,12 +139,12 @@ async fn tcp(address: SocketAddr) -> Found {
     }
 }
 
-fn silence() -> Found {
+fn silence() -> AttemptOutcome {
     (Attempt::Blocked, format!("no answer within {} s", WITHIN.as_secs()))
 }
 
 /// What an error says about the way there: whoever refuses was reached, unless it is this machine.
-fn refused(address: SocketAddr, error: &io::Error) -> Found {
+fn refused(address: SocketAddr, error: &io::Error) -> AttemptOutcome {
     let refused = error.kind() == io::ErrorKind::ConnectionRefused;
     let reset = error.kind() == io::ErrorKind::ConnectionReset;
     if refused && address.ip().is_loopback() {
@@ -156,13 +156,13 @@ fn refused(address: SocketAddr, error: &io::Error) -> Found {
     by_error(error)
 }
 
-fn by_error(error: &io::Error) -> Found {
+fn by_error(error: &io::Error) -> AttemptOutcome {
     let known = error.raw_os_error().is_some_and(|code| BLOCKED.contains(&code));
     (if known { Attempt::Blocked } else { Attempt::Unknown }, error.to_string())
 }
 
 /// Whether a question is answered.
-async fn udp(address: SocketAddr) -> Found {
+async fn udp(address: SocketAddr) -> AttemptOutcome {
     let any: SocketAddr = match address {
         SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
@@ -181,7 +181,7 @@ async fn udp(address: SocketAddr) -> Found {
 }
 
 /// Whether an echo comes back.
-fn echo() -> Found {
+fn echo() -> AttemptOutcome {
     let echoed = || -> io::Result<usize> {
         let address: SocketAddr = ECHO.parse().map_err(io::Error::other)?;
         let icmp = Some(ipproto::ICMP);
@@ -200,13 +200,13 @@ fn echo() -> Found {
 }
 
 /// Runs what waits by itself.
-async fn apart(work: fn() -> Found) -> Found {
+async fn apart(work: fn() -> AttemptOutcome) -> AttemptOutcome {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|lost| (Attempt::Unknown, lost.to_string()))
 }
 
 /// Whether somebody answers on a socket.
-async fn unix(path: &Path) -> Found {
+async fn unix(path: &Path) -> AttemptOutcome {
     match tokio::time::timeout(WITHIN, UnixStream::connect(path)).await {
         Ok(Ok(_)) => (Attempt::Open, "connected".to_owned()),
         Ok(Err(error)) => shut(&error),
@@ -215,7 +215,7 @@ async fn unix(path: &Path) -> Found {
 }
 
 /// Whether this uid could answer in the gate's place, while the gate starts again.
-async fn take(address: SocketAddr) -> Found {
+async fn take(address: SocketAddr) -> AttemptOutcome {
     match TcpListener::bind(address).await {
         // The gate listens, so this is not its network.
         Ok(_) => return (Attempt::Blocked, "the gate is in another network".to_owned()),

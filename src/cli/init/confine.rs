@@ -193,7 +193,7 @@ pub struct SandboxError(Cause);
 
 /// What persons let servers have.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms<'a> {
+pub struct ConfinementTerms<'a> {
     /// Whether they start in a sandbox.
     pub choice: Choice,
     /// For each server, by the client's name for it, what was named.
@@ -202,7 +202,7 @@ pub struct Terms<'a> {
     pub base: &'a Path,
 }
 
-impl Terms<'_> {
+impl ConfinementTerms<'_> {
     /// Says what this server runs in, before it is started for the first time.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::confine::Confined;
-use super::expand::{self, ExpandError, Surroundings, expand, is_credential, looks_secret};
+use super::expand::{self, ExpandError, ExpansionSources, expand, is_credential, looks_secret};
 use super::shape::{Entry, Reach};
 use crate::catalog::secret::Secret;
 use crate::mcp::name::is_server;
@@ -75,14 +75,14 @@ impl DraftError {
 }
 
 /// Where a credential comes from.
-enum From {
+enum CredentialOrigin {
     File(String),
     Env(String),
 }
 
-struct Drawer<'a> {
+struct DraftWriter<'a> {
     name: &'a str,
-    around: &'a Surroundings<'a>,
+    around: &'a ExpansionSources<'a>,
     secrets: Vec<(String, Zeroizing<String>)>,
     withheld: Vec<Zeroizing<String>>,
     notes: Vec<String>,
@@ -93,9 +93,18 @@ impl Draft {
     ///
     /// # Errors
     /// Why it cannot be governed.
-    pub fn of(entry: &Entry, name: &str, around: &Surroundings<'_>) -> Result<Self, DraftError> {
-        let mut drawer =
-            Drawer { name, around, secrets: Vec::new(), withheld: Vec::new(), notes: Vec::new() };
+    pub fn of(
+        entry: &Entry,
+        name: &str,
+        around: &ExpansionSources<'_>,
+    ) -> Result<Self, DraftError> {
+        let mut drawer = DraftWriter {
+            name,
+            around,
+            secrets: Vec::new(),
+            withheld: Vec::new(),
+            notes: Vec::new(),
+        };
         if !entry.ignored.is_empty() {
             drawer.notes.push(format!("has no meaning here: {}", entry.ignored.join(", ")));
         }
@@ -105,7 +114,7 @@ impl Draft {
             }
             Reach::Http { url, headers } => ("http", drawer.http(url, headers)?),
         };
-        let Drawer { secrets, withheld, notes, .. } = drawer;
+        let DraftWriter { secrets, withheld, notes, .. } = drawer;
         let (client_name, name) = (entry.name.clone(), name.to_owned());
         let confined = Confined::default();
         Ok(Self { client_name, name, reach, secrets, withheld, notes, confined })
@@ -140,7 +149,7 @@ impl Draft {
     }
 }
 
-impl Drawer<'_> {
+impl DraftWriter<'_> {
     fn stdio(
         &mut self,
         command: &str,
@@ -176,10 +185,10 @@ impl Drawer<'_> {
             let value = expand(text, self.around).map_err(DraftError::at(&field))?;
             if value.asked || is_credential(variable, &value.text) || self.is_reference(&value) {
                 match self.credential(variable, &value, &value.text) {
-                    Some(From::File(file)) => {
+                    Some(CredentialOrigin::File(file)) => {
                         credentials.push(json!({"env": variable, "file": file}));
                     }
-                    Some(From::Env(from)) => {
+                    Some(CredentialOrigin::Env(from)) => {
                         credentials.push(json!({"env": variable, "from_env": from}));
                     }
                     None => _ = variables.insert(variable.clone(), value.text.to_string()),
@@ -235,8 +244,8 @@ impl Drawer<'_> {
                     members.insert("prefix".to_owned(), json!(prefix));
                 }
                 let (name, from) = match source {
-                    From::File(file) => ("file", file),
-                    From::Env(variable) => ("env", variable),
+                    CredentialOrigin::File(file) => ("file", file),
+                    CredentialOrigin::Env(variable) => ("env", variable),
                 };
                 members.insert(name.to_owned(), json!(from));
             }
@@ -301,13 +310,20 @@ impl Drawer<'_> {
     }
 
     /// Where the gate reads this credential; `None` if it cannot be one.
-    fn credential(&mut self, name: &str, value: &expand::Expanded, secret: &str) -> Option<From> {
+    fn credential(
+        &mut self,
+        name: &str,
+        value: &expand::Expanded,
+        secret: &str,
+    ) -> Option<CredentialOrigin> {
         match &value.variable {
             Some(variable) => {
                 let held = (self.around.env)(variable).unwrap_or_default();
-                Secret::parse(&held).ok().map(|_| From::Env(variable.clone()))
+                Secret::parse(&held).ok().map(|_| CredentialOrigin::Env(variable.clone()))
             }
-            None => Secret::parse(secret).ok().map(|_| From::File(self.keep(name, secret))),
+            None => {
+                Secret::parse(secret).ok().map(|_| CredentialOrigin::File(self.keep(name, secret)))
+            }
         }
     }
 
@@ -403,7 +419,7 @@ mod tests {
             "REGION" => Some("eu-central-1".to_owned()),
             _ => None,
         };
-        let around = Surroundings { env: &env, inputs: &inputs, folder: Path::new("/p") };
+        let around = ExpansionSources { env: &env, inputs: &inputs, folder: Path::new("/p") };
         let entry = Entry { name: "X".to_owned(), reach, disabled: false, ignored: Vec::new() };
         Draft::of(&entry, "x", &around)
     }

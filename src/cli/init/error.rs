@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::confine::{ConfineError, SandboxError};
 use super::draft::DraftError;
-use super::probe::{CheckError, ProbeError};
-use super::problem::Problem;
+use super::probe::{CheckError, InitProbeError};
+use super::problem::InitProblem;
 use crate::catalog::lock;
 use crate::cli::error::Occupied;
 use crate::cli::reader::ConfigError;
@@ -22,7 +22,7 @@ pub const SOCKET_PATH_MAX: usize = 107;
 pub enum Error {
     /// The client's file is wrong.
     #[error("{}", lines(.0))]
-    Source(Vec<Problem>),
+    Source(Vec<InitProblem>),
     /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
@@ -76,7 +76,7 @@ pub enum Error {
     Sandbox(#[from] SandboxError),
     /// No server is governed, or one is not and all have to be.
     #[error("{}error: nothing was written", left_out(.0))]
-    NothingWritten(Vec<LeftOut>),
+    NothingWritten(Vec<UngovernedServer>),
     /// A key cannot be stored or read.
     #[error(transparent)]
     Key(#[from] keys::Error),
@@ -143,7 +143,7 @@ impl Error {
 
 /// A server that stays ungoverned.
 #[derive(Debug)]
-pub struct LeftOut {
+pub struct UngovernedServer {
     /// What the client calls it.
     pub client_name: String,
     /// Why.
@@ -170,7 +170,7 @@ pub enum Exclusion {
     Probe {
         /// What happened.
         #[source]
-        error: ProbeError,
+        error: InitProbeError,
         /// What may help.
         advice: String,
     },
@@ -184,6 +184,6 @@ fn quoted(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-fn left_out(all: &[LeftOut]) -> String {
+fn left_out(all: &[UngovernedServer]) -> String {
     all.iter().map(|one| format!("{}: {}\n", one.client_name, one.why)).collect()
 }

@@ -9,7 +9,7 @@ use crate::catalog::secret::SECRET_BYTES_MIN;
 
 /// One piece of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum ExpansionPart {
     /// As it stands.
     Literal(String),
     /// A variable of the environment, and what stands for it if it is not set.
@@ -19,7 +19,7 @@ pub enum Part {
 }
 
 /// What `${…}` is made of.
-pub struct Surroundings<'a> {
+pub struct ExpansionSources<'a> {
     /// Looks up a variable.
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// Values a person was asked for, by id: each the content of a file.
@@ -52,7 +52,7 @@ pub enum ExpandError {
 ///
 /// # Errors
 /// A form nobody knows.
-pub fn parts(text: &str, folder: &Path) -> Result<Vec<Part>, ExpandError> {
+pub fn parts(text: &str, folder: &Path) -> Result<Vec<ExpansionPart>, ExpandError> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
@@ -60,19 +60,19 @@ pub fn parts(text: &str, folder: &Path) -> Result<Vec<Part>, ExpandError> {
             return Err(ExpandError::Open);
         };
         if !before.is_empty() {
-            parts.push(Part::Literal(before.to_owned()));
+            parts.push(ExpansionPart::Literal(before.to_owned()));
         }
         parts.push(part(inside, folder)?);
         rest = behind;
     }
     if !rest.is_empty() || parts.is_empty() {
-        parts.push(Part::Literal(rest.to_owned()));
+        parts.push(ExpansionPart::Literal(rest.to_owned()));
     }
     Ok(parts)
 }
 
-fn part(inside: &str, folder: &Path) -> Result<Part, ExpandError> {
-    let literal = |text: String| Ok(Part::Literal(text));
+fn part(inside: &str, folder: &Path) -> Result<ExpansionPart, ExpandError> {
+    let literal = |text: String| Ok(ExpansionPart::Literal(text));
     match inside {
         "workspaceFolder" | "workspaceRoot" | "CLAUDE_PROJECT_DIR" => {
             return literal(folder.display().to_string());
@@ -81,14 +81,14 @@ fn part(inside: &str, folder: &Path) -> Result<Part, ExpandError> {
             let name = folder.file_name().unwrap_or_default();
             return literal(name.to_string_lossy().into_owned());
         }
-        "userHome" => return Ok(Part::Variable("HOME".to_owned(), None)),
+        "userHome" => return Ok(ExpansionPart::Variable("HOME".to_owned(), None)),
         "pathSeparator" | "/" => return literal("/".to_owned()),
         // How this program itself writes a `$` that begins no form.
         "dollar" => return literal("$".to_owned()),
         _ => {}
     }
     if let Some(id) = inside.strip_prefix("input:") {
-        return Ok(Part::Input(id.to_owned()));
+        return Ok(ExpansionPart::Input(id.to_owned()));
     }
     let name = inside.strip_prefix("env:").unwrap_or(inside);
     let (name, default) = match name.split_once(":-") {
@@ -99,7 +99,7 @@ fn part(inside: &str, folder: &Path) -> Result<Part, ExpandError> {
     if name.is_empty() || !name.bytes().all(plain) {
         return Err(ExpandError::Form(inside.to_owned()));
     }
-    Ok(Part::Variable(name.to_owned(), default))
+    Ok(ExpansionPart::Variable(name.to_owned(), default))
 }
 
 /// What a value is once it is expanded.
@@ -118,19 +118,19 @@ pub struct Expanded {
 ///
 /// # Errors
 /// A form nobody knows, a variable that is not set, a value nobody gave.
-pub fn expand(text: &str, around: &Surroundings<'_>) -> Result<Expanded, ExpandError> {
+pub fn expand(text: &str, around: &ExpansionSources<'_>) -> Result<Expanded, ExpandError> {
     let parts = parts(text, around.folder)?;
     let mut whole = Zeroizing::new(String::new());
     let mut asked = false;
     for part in &parts {
         match part {
-            Part::Literal(text) => whole.push_str(text),
-            Part::Variable(name, default) => match ((around.env)(name), default) {
+            ExpansionPart::Literal(text) => whole.push_str(text),
+            ExpansionPart::Variable(name, default) => match ((around.env)(name), default) {
                 (Some(value), _) => whole.push_str(&value),
                 (None, Some(default)) => whole.push_str(default),
                 (None, None) => return Err(ExpandError::Unset(name.clone())),
             },
-            Part::Input(id) => {
+            ExpansionPart::Input(id) => {
                 asked = true;
                 let value = around.inputs.get(id);
                 whole.push_str(value.ok_or_else(|| ExpandError::Input(id.clone()))?);
@@ -138,8 +138,10 @@ pub fn expand(text: &str, around: &Surroundings<'_>) -> Result<Expanded, ExpandE
         }
     }
     let (variable, before) = match parts.as_slice() {
-        [Part::Variable(name, None)] => (Some(name.clone()), String::new()),
-        [Part::Literal(before), Part::Variable(name, None)] => (Some(name.clone()), before.clone()),
+        [ExpansionPart::Variable(name, None)] => (Some(name.clone()), String::new()),
+        [ExpansionPart::Literal(before), ExpansionPart::Variable(name, None)] => {
+            (Some(name.clone()), before.clone())
+        }
         _ => (None, String::new()),
     };
     Ok(Expanded { text: whole, variable, before, asked })
@@ -208,7 +210,7 @@ mod tests {
         let inputs = BTreeMap::from([("tok".to_owned(), Zeroizing::new("asked".to_owned()))]);
         let env = |name: &str| (name == "SET").then(|| "value".to_owned());
         let around =
-            Surroundings { env: &env, inputs: &inputs, folder: Path::new("/home/a/project") };
+            ExpansionSources { env: &env, inputs: &inputs, folder: Path::new("/home/a/project") };
         expand(text, &around).map(|e| (e.text.to_string(), e.variable, e.before))
     }
 

@@ -62,13 +62,13 @@ impl Plan {
 }
 
 /// A directory under construction, beside the place it is for. Gone when dropped.
-pub struct Stage {
+pub struct StagingDirectory {
     part: PathBuf,
     dir: PathBuf,
     done: bool,
 }
 
-impl Stage {
+impl StagingDirectory {
     /// Begins a directory for this place, which must not exist yet or be empty.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for StagingDirectory {
     fn drop(&mut self) {
         if !self.done {
             // Nothing half done stays; what cannot be removed is named as what it is.
@@ -151,14 +151,14 @@ impl Drop for Stage {
 }
 
 /// The keys of one configuration, by what they sign.
-pub struct Keys {
+pub struct ConfigKeys {
     manifest: SecretKey,
     policy: SecretKey,
     lock: SecretKey,
 }
 
-impl Keys {
-    fn make(stage: &Stage) -> Result<Self, Error> {
+impl ConfigKeys {
+    fn make(stage: &StagingDirectory) -> Result<Self, Error> {
         let make = |name: &str| -> Result<SecretKey, Error> {
             let key = SecretKey::generate(&SystemEntropy);
             let public = key.public().to_pem();
@@ -198,7 +198,7 @@ pub fn signed(
     plan: &Plan,
     version: &str,
     governed: &[Governed],
-    keys: &Keys,
+    keys: &ConfigKeys,
 ) -> Result<Vec<File>, Error> {
     let text = Lock::of(governed.iter().map(|one| one.locked.clone())).text().into_bytes();
     let envelope = lock::sign(&text, "tools.lock", &[&keys.lock])?;
@@ -217,7 +217,7 @@ pub fn signed(
 ///
 /// # Errors
 /// It is none.
-pub fn sign_policy(policy: &Path, keys: &Keys, now: Timestamp) -> Result<Bundle, Error> {
+pub fn sign_policy(policy: &Path, keys: &ConfigKeys, now: Timestamp) -> Result<Bundle, Error> {
     let bundle = Bundle::load(policy).map_err(BundleError::at(policy))?;
     RegoEngine::new(&bundle, DEADLINE)?;
     bundle.check_validity(now)?;
@@ -231,8 +231,8 @@ pub fn sign_policy(policy: &Path, keys: &Keys, now: Timestamp) -> Result<Bundle,
 ///
 /// # Errors
 /// What is wrong; two tools that a client could take for one another among it.
-pub fn furnish(stage: &Stage, plan: &Plan, governed: &[Governed]) -> Result<(), Error> {
-    let keys = Keys::make(stage)?;
+pub fn furnish(stage: &StagingDirectory, plan: &Plan, governed: &[Governed]) -> Result<(), Error> {
+    let keys = ConfigKeys::make(stage)?;
     for (name, text) in STARTER {
         stage.write(name, text.as_bytes(), 0o644)?;
     }

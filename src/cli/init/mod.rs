@@ -30,14 +30,14 @@ pub mod snippet;
 pub mod text;
 pub mod yaml;
 
-use confine::{Allow, Choice, Terms};
+use confine::{Allow, Choice, ConfinementTerms};
 use draft::Draft;
-use error::{Error, Exclusion, LeftOut};
-use furnish::{Plan, Stage};
+use error::{Error, Exclusion, UngovernedServer};
+use furnish::{Plan, StagingDirectory};
 use probe::Governed;
-use report::Report;
-use shape::{Reach, Source};
-use snippet::Way;
+use report::InitReport;
+use shape::{ClientFile, Reach};
+use snippet::ServerLocation;
 
 /// Put a gate in front of the servers of an MCP client.
 ///
@@ -111,8 +111,8 @@ pub fn run(args: &Args) -> Exit {
     }
 }
 
-async fn init(args: &Args) -> Result<Report, Error> {
-    let source = Source::load(&args.from).map_err(Error::Source)?;
+async fn init(args: &Args) -> Result<InitReport, Error> {
+    let source = ClientFile::load(&args.from).map_err(Error::Source)?;
     let exe = std::env::current_exe().map_err(Error::Program)?;
     not_governed_yet(&source)?;
     let kept = snippet::backup(&source.file);
@@ -120,12 +120,12 @@ async fn init(args: &Args) -> Result<Report, Error> {
         return Err(Occupied::File(kept).into());
     }
     let inputs = read_inputs(&args.inputs)?;
-    let stage = Stage::begin(&args.dir)?;
+    let stage = StagingDirectory::begin(&args.dir)?;
     let folder = draft::folder(&source.file);
     let around =
-        expand::Surroundings { env: &config::environment, inputs: &inputs, folder: &folder };
+        expand::ExpansionSources { env: &config::environment, inputs: &inputs, folder: &folder };
     known(&args.allow, &source)?;
-    let terms = Terms { choice: args.sandbox, allowed: &args.allow, base: stage.part() };
+    let terms = ConfinementTerms { choice: args.sandbox, allowed: &args.allow, base: stage.part() };
     let (drafts, mut left_out) = drafts(&source, &around, &stage, terms)?;
     confine::available(drafts.iter().map(|(draft, _)| draft))?;
     let within = Duration::from_secs(args.probe_seconds);
@@ -147,10 +147,10 @@ async fn init(args: &Args) -> Result<Report, Error> {
     furnish::furnish(&stage, &plan, &governed)?;
     let dir = stage.finish()?;
     let way = match args.http {
-        Some(address) => Way::Http(address),
-        None => Way::Command { exe, config: dir.join("wicketgate.yaml") },
+        Some(address) => ServerLocation::Http(address),
+        None => ServerLocation::Command { exe, config: dir.join("wicketgate.yaml") },
     };
-    let mut report = Report::new(&plan, dir, &source, &way, governed, left_out);
+    let mut report = InitReport::new(&plan, dir, &source, &way, governed, left_out);
     if args.write {
         report.rewrite(&source, &way)?;
     }
@@ -158,7 +158,7 @@ async fn init(args: &Args) -> Result<Report, Error> {
 }
 
 /// A file whose servers run through a gate already would be governed twice.
-fn not_governed_yet(source: &Source) -> Result<(), Error> {
+fn not_governed_yet(source: &ClientFile) -> Result<(), Error> {
     for entry in &source.entries {
         let Reach::Stdio { command, args, .. } = &entry.reach else { continue };
         let is_ours = Path::new(command).file_name().is_some_and(|name| name == "wicketgate");
@@ -174,7 +174,7 @@ fn not_governed_yet(source: &Source) -> Result<(), Error> {
 }
 
 /// What is allowed to a server that is not there was meant for another.
-fn known(allowed: &[(String, Allow)], source: &Source) -> Result<(), Error> {
+fn known(allowed: &[(String, Allow)], source: &ClientFile) -> Result<(), Error> {
     let there = |name: &String| source.entries.iter().any(|entry| &entry.name == name);
     let Some((name, _)) = allowed.iter().find(|(name, _)| !there(name)) else { return Ok(()) };
     let servers = source.entries.iter().map(|entry| entry.name.clone()).collect();
@@ -197,15 +197,15 @@ type Drafts = Vec<(Draft, std::sync::Arc<crate::catalog::server::Server>)>;
 
 /// Every server as it will stand in the configuration; its credentials are written already.
 fn drafts(
-    source: &Source,
-    around: &expand::Surroundings<'_>,
-    stage: &Stage,
-    terms: Terms<'_>,
-) -> Result<(Drafts, Vec<LeftOut>), Error> {
+    source: &ClientFile,
+    around: &expand::ExpansionSources<'_>,
+    stage: &StagingDirectory,
+    terms: ConfinementTerms<'_>,
+) -> Result<(Drafts, Vec<UngovernedServer>), Error> {
     let names = draft::names(source.entries.iter().map(|entry| entry.name.as_str()));
     let (mut drafts, mut left_out) = (Vec::new(), Vec::new());
     for (entry, name) in source.entries.iter().zip(names) {
-        let left = |why: Exclusion| LeftOut { client_name: entry.name.clone(), why };
+        let left = |why: Exclusion| UngovernedServer { client_name: entry.name.clone(), why };
         if entry.disabled {
             left_out.push(left(Exclusion::Disabled));
             continue;
@@ -234,7 +234,7 @@ fn drafts(
 }
 
 /// Takes away the credentials of servers that did not answer.
-fn forget_unused(stage: &Stage, governed: &[Governed]) {
+fn forget_unused(stage: &StagingDirectory, governed: &[Governed]) {
     let used: Vec<&str> =
         governed.iter().flat_map(|one| &one.draft.secrets).map(|(f, _)| f.as_str()).collect();
     let entries = std::fs::read_dir(stage.part().join("credentials"));

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::draft::Draft;
-use super::error::{Exclusion, LeftOut};
+use super::error::{Exclusion, UngovernedServer};
 use crate::catalog::lock::{LockedServer, Shown};
 use crate::catalog::server::Server;
 use crate::catalog::server::config::Config;
@@ -45,7 +45,7 @@ pub enum CheckError {
 
 /// A server that shows nothing which can be governed.
 #[derive(Debug, thiserror::Error)]
-pub enum ProbeError {
+pub enum InitProbeError {
     /// No connection is kept to it.
     #[error("it has no connection")]
     NoConnection,
@@ -124,7 +124,7 @@ pub async fn probe(
     drafts: Vec<(Draft, Arc<Server>)>,
     within: Duration,
     accept_hidden: bool,
-) -> (Vec<Governed>, Vec<LeftOut>) {
+) -> (Vec<Governed>, Vec<UngovernedServer>) {
     let servers: Vec<_> = drafts.iter().map(|(_, server)| Arc::clone(server)).collect();
     let upstreams = Upstreams::new(&servers);
     let answers =
@@ -137,7 +137,7 @@ pub async fn probe(
             Err(error) => {
                 let advice = draft.confined.lacking(&draft.client_name);
                 let why = Exclusion::Probe { error, advice };
-                left_out.push(LeftOut { client_name: draft.client_name, why });
+                left_out.push(UngovernedServer { client_name: draft.client_name, why });
             }
         }
     }
@@ -149,14 +149,14 @@ async fn ask(
     server: &Server,
     within: Duration,
     accept_hidden: bool,
-) -> Result<(LockedServer, Vec<String>), ProbeError> {
-    let upstream = upstreams.get(&server.name).ok_or(ProbeError::NoConnection)?;
+) -> Result<(LockedServer, Vec<String>), InitProbeError> {
+    let upstream = upstreams.get(&server.name).ok_or(InitProbeError::NoConnection)?;
     let probed = tokio::time::timeout(within, upstream.probe())
         .await
-        .map_err(|_late| ProbeError::Late(within.as_secs()))?
-        .map_err(|error| ProbeError::Upstream(error.why.into()))?;
+        .map_err(|_late| InitProbeError::Late(within.as_secs()))?
+        .map_err(|error| InitProbeError::Upstream(error.why.into()))?;
     // As it was started: what a lock pins of it.
-    let files = files::of_server(server).map_err(|cause| ProbeError::Files(cause.into()))?;
+    let files = files::of_server(server).map_err(|cause| InitProbeError::Files(cause.into()))?;
     let shown = Shown {
         protocol: probed.protocol,
         server_info: probed.server_info,
@@ -168,7 +168,7 @@ async fn ask(
     let (locked, left_out) = LockedServer::of(server, &shown);
     if locked.tools.is_empty() && locked.methods.is_empty() {
         let first = left_out.first().map(|tool| format!("{}: {}", tool.tool, tool.why));
-        return Err(ProbeError::NoTool(first));
+        return Err(InitProbeError::NoTool(first));
     }
     let mut unfit = probed.left_out;
     unfit.extend(left_out.iter().map(|tool| format!("{}: {}", tool.tool, tool.why)));

@@ -5,7 +5,7 @@ use super::shape::BYTES_MAX;
 /// One thing that is wrong with a client's file.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}{}{}: {fault}", at(*place), below(field))]
-pub struct Problem {
+pub struct InitProblem {
     /// The file, as it was named.
     pub file: String,
     /// Line and column, from 1, unless the whole file is meant.
@@ -14,12 +14,12 @@ pub struct Problem {
     pub field: String,
     /// What is wrong with it.
     #[source]
-    pub fault: Fault,
+    pub fault: InitFault,
 }
 
-impl Problem {
+impl InitProblem {
     /// A problem of the whole file, or of a field without a place.
-    pub fn whole(file: &str, field: &str, fault: Fault) -> Self {
+    pub fn whole(file: &str, field: &str, fault: InitFault) -> Self {
         Self { file: file.to_owned(), place: None, field: field.to_owned(), fault }
     }
 }
@@ -34,7 +34,7 @@ fn below(field: &str) -> String {
 
 /// What is wrong with a client's file or a field of it.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum InitFault {
     /// The system does not give it.
     #[error(transparent)]
     Io(#[from] std::io::Error),

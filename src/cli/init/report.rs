@@ -4,35 +4,35 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::error::{Error, LeftOut};
+use super::error::{Error, UngovernedServer};
 use super::furnish::Plan;
 use super::probe::Governed;
-use super::shape::Source;
-use super::snippet::{self, TOKEN_VARIABLE, Way};
+use super::shape::ClientFile;
+use super::snippet::{self, ServerLocation, TOKEN_VARIABLE};
 use crate::cli::{many, note, say};
 
 /// Everything that was done.
-pub struct Report {
+pub struct InitReport {
     dir: PathBuf,
     file: PathBuf,
     until: String,
     governed: Vec<Governed>,
-    left_out: Vec<LeftOut>,
+    left_out: Vec<UngovernedServer>,
     snippet: String,
     token: bool,
     /// Where the client's file as it was is kept, if it was changed.
     kept: Option<PathBuf>,
 }
 
-impl Report {
+impl InitReport {
     /// What was written.
     pub fn new(
         plan: &Plan,
         dir: PathBuf,
-        source: &Source,
-        way: &Way,
+        source: &ClientFile,
+        way: &ServerLocation,
         governed: Vec<Governed>,
-        left_out: Vec<LeftOut>,
+        left_out: Vec<UngovernedServer>,
     ) -> Self {
         let snippet = snippet::file(way, source, &pairs(&governed));
         let until = plan.until().to_string();
@@ -41,7 +41,7 @@ impl Report {
     }
 
     /// Changes the client's file.
-    pub fn rewrite(&mut self, source: &Source, way: &Way) -> Result<(), Error> {
+    pub fn rewrite(&mut self, source: &ClientFile, way: &ServerLocation) -> Result<(), Error> {
         let withheld: Vec<&str> = self
             .governed
             .iter()
@@ -148,8 +148,7 @@ impl Report {
                 "tools_left_out": one.left_out, "sandbox": sandbox(one),
                 "credentials": one.draft.secrets.iter().map(|(file, _)| file).collect::<Vec<_>>()})
         };
-        let left =
-            |one: &LeftOut| json!({"client_name": one.client_name, "why": one.why.to_string()});
+        let left = |one: &UngovernedServer| json!({"client_name": one.client_name, "why": one.why.to_string()});
         let snippet: Value = self.snippet.parse().unwrap_or(Value::Null);
         json!({"dir": self.dir, "config": self.dir.join("wicketgate.yaml"), "client_file": self.file,
             "client_file_before": self.kept, "observe_until": self.until, "client_entries": snippet,

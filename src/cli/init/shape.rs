@@ -10,7 +10,7 @@ use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
-use super::problem::{Fault, Problem};
+use super::problem::{InitFault, InitProblem};
 
 /// Bytes of a configuration.
 pub const BYTES_MAX: u64 = 4 << 20;
@@ -49,7 +49,7 @@ pub enum Shape {
 
 /// One file with its servers.
 #[derive(Debug)]
-pub struct Source {
+pub struct ClientFile {
     /// The file, absolute.
     pub file: PathBuf,
     /// Its exact text.
@@ -115,33 +115,34 @@ const OF_THE_CLIENT: [&str; 13] = [
     "version",
 ];
 
-impl Source {
+impl ClientFile {
     /// Reads a file.
     ///
     /// # Errors
     /// The file, the field and what is wrong with it; everything that is.
-    pub fn load(file: &Path) -> Result<Self, Vec<Problem>> {
+    pub fn load(file: &Path) -> Result<Self, Vec<InitProblem>> {
         let shown = file.display().to_string();
-        let whole = |fault: Fault| vec![Problem::whole(&shown, "", fault)];
+        let whole = |fault: InitFault| vec![InitProblem::whole(&shown, "", fault)];
         let failed = |e: std::io::Error| whole(e.into());
         if std::fs::metadata(file).map_err(failed)?.len() > BYTES_MAX {
-            return Err(whole(Fault::Long));
+            return Err(whole(InitFault::Long));
         }
         let text = std::fs::read_to_string(file).map_err(failed)?;
         let file = file.canonicalize().map_err(failed)?;
         Self::read(text, file, &shown)
     }
 
-    fn read(text: String, file: PathBuf, shown: &str) -> Result<Self, Vec<Problem>> {
+    fn read(text: String, file: PathBuf, shown: &str) -> Result<Self, Vec<InitProblem>> {
         let (_, body) = split_mark(&text);
         let reading = Reading { text: body, shown };
         let parsed = parse_to_ast(body, &CollectOptions::default(), &JSONC).map_err(|e| {
-            let fault = Fault::Syntax(e.kind().to_string());
+            let fault = InitFault::Syntax(e.kind().to_string());
             let place = Some((e.line_display(), e.column_display()));
-            vec![Problem { place, ..Problem::whole(shown, "", fault) }]
+            vec![InitProblem { place, ..InitProblem::whole(shown, "", fault) }]
         })?;
         let alone = |problem| vec![problem];
-        let root = parsed.value.ok_or_else(|| alone(Problem::whole(shown, "", Fault::Empty)))?;
+        let root =
+            parsed.value.ok_or_else(|| alone(InitProblem::whole(shown, "", InitFault::Empty)))?;
         let root = reading.object(&root, "").map_err(alone)?;
         let (shape, path, servers) = reading.servers(root).map_err(alone)?;
         let label = path.join(".");
@@ -155,7 +156,7 @@ impl Source {
             }
         }
         if entries.is_empty() && wrong.is_empty() {
-            wrong.push(Problem::whole(shown, &label, Fault::NoServer));
+            wrong.push(InitProblem::whole(shown, &label, InitFault::NoServer));
         }
         if !wrong.is_empty() {
             return Err(wrong);
@@ -179,15 +180,15 @@ struct Reading<'a> {
     shown: &'a str,
 }
 
-type Found<'v> = (Shape, Vec<&'static str>, &'v Value<'v>);
+type ShapeMatch<'v> = (Shape, Vec<&'static str>, &'v Value<'v>);
 
 impl Reading<'_> {
-    fn error(&self, at: &impl Ranged, field: &str, fault: Fault) -> Problem {
+    fn error(&self, at: &impl Ranged, field: &str, fault: InitFault) -> InitProblem {
         let place = Some(place(self.text, at.start()));
-        Problem { place, ..Problem::whole(self.shown, field, fault) }
+        InitProblem { place, ..InitProblem::whole(self.shown, field, fault) }
     }
 
-    fn servers<'v>(&self, root: &'v Object<'v>) -> Result<Found<'v>, Problem> {
+    fn servers<'v>(&self, root: &'v Object<'v>) -> Result<ShapeMatch<'v>, InitProblem> {
         let value = |object: &'v Object<'v>, name| object.get(name).map(|found| &found.value);
         let below = value(root, "mcp").and_then(Value::as_object);
         let known = [
@@ -198,25 +199,25 @@ impl Reading<'_> {
         let mut found = known.into_iter().filter_map(|(s, path, value)| Some((s, path, value?)));
         match (found.next(), found.next()) {
             (Some(one), None) => Ok(one),
-            (None, _) => Err(Problem::whole(self.shown, "", Fault::NoServers)),
+            (None, _) => Err(InitProblem::whole(self.shown, "", InitFault::NoServers)),
             (Some((_, one, _)), Some((_, other, value))) => {
-                Err(self.error(value, &other.join("."), Fault::TwoShapes(one.join("."))))
+                Err(self.error(value, &other.join("."), InitFault::TwoShapes(one.join("."))))
             }
         }
     }
 
     /// An object in which no two names are equal.
-    fn object<'v>(&self, value: &'v Value<'v>, field: &str) -> Result<&'v Object<'v>, Problem> {
-        let wrong = || self.error(value, field, Fault::Type("an object"));
+    fn object<'v>(&self, value: &'v Value<'v>, field: &str) -> Result<&'v Object<'v>, InitProblem> {
+        let wrong = || self.error(value, field, InitFault::Type("an object"));
         let object = value.as_object().ok_or_else(wrong)?;
         let mut seen = BTreeSet::new();
         match object.properties.iter().find(|member| !seen.insert(member.name.as_str())) {
-            Some(twice) => Err(self.error(twice, field, Fault::Twice)),
+            Some(twice) => Err(self.error(twice, field, InitFault::Twice)),
             None => Ok(object),
         }
     }
 
-    fn entry(&self, name: &str, value: &Value<'_>, label: &str) -> Result<Entry, Vec<Problem>> {
+    fn entry(&self, name: &str, value: &Value<'_>, label: &str) -> Result<Entry, Vec<InitProblem>> {
         let label = format!("{label}.{name}");
         let object = self.object(value, &label).map_err(|e| vec![e])?;
         let mut wrong = Vec::new();
@@ -228,10 +229,10 @@ impl Reading<'_> {
                 "type" | "command" | "args" | "env" | "cwd" | "url" | "headers" | "disabled"
                 | "enabled" => {}
                 "envFile" => {
-                    wrong.push(self.error(&member.value, &field, Fault::EnvFile));
+                    wrong.push(self.error(&member.value, &field, InitFault::EnvFile));
                 }
                 known if OF_THE_CLIENT.contains(&known) => ignored.push(known.to_owned()),
-                _ => wrong.push(self.error(&member.value, &field, Fault::Unknown)),
+                _ => wrong.push(self.error(&member.value, &field, InitFault::Unknown)),
             }
         }
         let mut disabled = false;
@@ -253,9 +254,9 @@ impl Reading<'_> {
         }
     }
 
-    fn reach(&self, object: &Object<'_>, label: &str) -> Result<Reach, Vec<Problem>> {
+    fn reach(&self, object: &Object<'_>, label: &str) -> Result<Reach, Vec<InitProblem>> {
         let mut wrong = Vec::new();
-        let text = |name: &str, wrong: &mut Vec<Problem>| {
+        let text = |name: &str, wrong: &mut Vec<InitProblem>| {
             let read = self.read(object, name, label, "text", own);
             read.unwrap_or_else(|e| {
                 wrong.push(e);
@@ -281,7 +282,7 @@ impl Reading<'_> {
             Some("stdio" | "local") => false,
             Some("http" | "sse" | "streamable-http" | "streamableHttp" | "remote") => true,
             Some(other) => {
-                let fault = Fault::Transport(other.to_owned());
+                let fault = InitFault::Transport(other.to_owned());
                 wrong.push(self.error(object, &format!("{label}.type"), fault));
                 return Err(wrong);
             }
@@ -289,27 +290,27 @@ impl Reading<'_> {
         let reach = match (remote, command, url) {
             (false, Some(command), None) if !command.trim().is_empty() => {
                 if headers.is_some() {
-                    wrong.push(self.error(object, label, Fault::Headers));
+                    wrong.push(self.error(object, label, InitFault::Headers));
                 }
                 let (args, env) = (args.unwrap_or_default(), env.unwrap_or_default());
                 Some(Reach::Stdio { command, args, env, cwd })
             }
             (true, None, Some(url)) => {
                 if args.is_some() || env.is_some() || cwd.is_some() {
-                    wrong.push(self.error(object, label, Fault::Arguments));
+                    wrong.push(self.error(object, label, InitFault::Arguments));
                 }
                 Some(Reach::Http { url, headers: headers.unwrap_or_default() })
             }
             (_, Some(_), Some(_)) => {
-                wrong.push(self.error(object, label, Fault::Both));
+                wrong.push(self.error(object, label, InitFault::Both));
                 None
             }
             (false, ..) => {
-                wrong.push(self.error(object, label, Fault::Missing("command")));
+                wrong.push(self.error(object, label, InitFault::Missing("command")));
                 None
             }
             (true, ..) => {
-                wrong.push(self.error(object, label, Fault::Missing("url")));
+                wrong.push(self.error(object, label, InitFault::Missing("url")));
                 None
             }
         };
@@ -323,9 +324,10 @@ impl Reading<'_> {
         label: &str,
         expected: &'static str,
         take: impl Fn(&Value<'_>) -> Option<T>,
-    ) -> Result<Option<T>, Problem> {
+    ) -> Result<Option<T>, InitProblem> {
         let Some(member) = object.get(name) else { return Ok(None) };
-        let wrong = || self.error(&member.value, &format!("{label}.{name}"), Fault::Type(expected));
+        let wrong =
+            || self.error(&member.value, &format!("{label}.{name}"), InitFault::Type(expected));
         take(&member.value).map(Some).ok_or_else(wrong)
     }
 
@@ -335,7 +337,7 @@ impl Reading<'_> {
         object: &Object<'_>,
         name: &str,
         label: &str,
-    ) -> Result<Option<BTreeMap<String, String>>, Problem> {
+    ) -> Result<Option<BTreeMap<String, String>>, InitProblem> {
         let Some(member) = object.get(name) else { return Ok(None) };
         let field = format!("{label}.{name}");
         let mut texts = BTreeMap::new();
@@ -346,7 +348,7 @@ impl Reading<'_> {
                 Value::BooleanLit(lit) => lit.value.to_string(),
                 Value::Object(_) | Value::Array(_) | Value::NullKeyword(_) => {
                     let field = format!("{field}.{}", member.name.as_str());
-                    return Err(self.error(&member.value, &field, Fault::Type("text")));
+                    return Err(self.error(&member.value, &field, InitFault::Type("text")));
                 }
             };
             texts.insert(member.name.as_str().to_owned(), text);
@@ -363,8 +365,8 @@ fn own(value: &Value<'_>) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Source, Vec<Problem>> {
-        Source::read(text.to_owned(), PathBuf::from("/x/mcp.json"), "mcp.json")
+    fn read(text: &str) -> Result<ClientFile, Vec<InitProblem>> {
+        ClientFile::read(text.to_owned(), PathBuf::from("/x/mcp.json"), "mcp.json")
     }
 
     #[test]

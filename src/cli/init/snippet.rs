@@ -8,13 +8,13 @@ use jsonc_parser::tokens::Token;
 use jsonc_parser::{Scanner, ScannerOptions};
 
 use super::error::Error;
-use super::shape::{JSONC, Shape, Source, split_mark};
+use super::shape::{ClientFile, JSONC, Shape, split_mark};
 use crate::cli::{FileError, create};
 use crate::mcp::raw::quoted;
 
 /// Where a governed server is found by the client.
 #[derive(Clone, Debug)]
-pub enum Way {
+pub enum ServerLocation {
     /// A command: this program, and the configuration.
     Command {
         /// This program.
@@ -30,10 +30,10 @@ pub enum Way {
 pub const TOKEN_VARIABLE: &str = "WICKETGATE_AGENT_TOKEN";
 
 /// One entry, its members in the order in which people read them.
-fn entry(way: &Way, shape: Shape, server: &str) -> CstInputValue {
+fn entry(way: &ServerLocation, shape: Shape, server: &str) -> CstInputValue {
     let member = |name: &str, value: CstInputValue| (name.to_owned(), value);
     CstInputValue::Object(match way {
-        Way::Command { exe, config } => {
+        ServerLocation::Command { exe, config } => {
             let config = config.display().to_string();
             let args = ["serve", "mcp", "--config", &config, "--server", server];
             let args = args.map(CstInputValue::from).to_vec();
@@ -41,7 +41,7 @@ fn entry(way: &Way, shape: Shape, server: &str) -> CstInputValue {
             let command = member("command", exe.display().to_string().into());
             kind.into_iter().chain([command, member("args", CstInputValue::Array(args))]).collect()
         }
-        Way::Http(address) => {
+        ServerLocation::Http(address) => {
             let token = match shape {
                 Shape::McpServers => format!("Bearer ${{{TOKEN_VARIABLE}}}"),
                 Shape::Cursor | Shape::VsCode => format!("Bearer ${{env:{TOKEN_VARIABLE}}}"),
@@ -58,7 +58,7 @@ fn entry(way: &Way, shape: Shape, server: &str) -> CstInputValue {
 
 /// A whole file of this shape with these servers: what the client calls each, and its name at the gate.
 #[must_use]
-pub fn file(way: &Way, source: &Source, servers: &[(String, String)]) -> String {
+pub fn file(way: &ServerLocation, source: &ClientFile, servers: &[(String, String)]) -> String {
     let entry = |(own, name): &(String, String)| (own.clone(), entry(way, source.shape, name));
     let entries = CstInputValue::Object(servers.iter().map(entry).collect());
     let whole = source
@@ -77,8 +77,8 @@ pub fn file(way: &Way, source: &Source, servers: &[(String, String)]) -> String 
 /// # Errors
 /// The text is not the one that was read.
 pub fn rewritten(
-    way: &Way,
-    source: &Source,
+    way: &ServerLocation,
+    source: &ClientFile,
     servers: &[(String, String)],
 ) -> Result<String, Error> {
     let (mark, body) = split_mark(&source.text);
@@ -145,7 +145,7 @@ fn decoded(text: &str) -> String {
 ///
 /// # Errors
 /// What the system said, or that there is a backup already; the file is as it was.
-pub fn replace(source: &Source, text: &str, withheld: &[&str]) -> Result<PathBuf, FileError> {
+pub fn replace(source: &ClientFile, text: &str, withheld: &[&str]) -> Result<PathBuf, FileError> {
     let kept = backup(&source.file);
     let mode = std::fs::metadata(&source.file).map_err(FileError::at(&source.file))?;
     let mode = mode.permissions().mode() & 0o777;
@@ -192,14 +192,15 @@ mod tests {
     #[test]
     fn only_the_governed_entries_of_a_file_change() {
         let text = "\u{feff}{\n  // mine\n  \"inputs\": [1, 2, ],\n  \"servers\": {\n    \"a b\": {\"command\": \"x\"}, // first\n    \"c\": {\"command\": \"y\"},\n  },\n}\n";
-        let source = Source {
+        let source = ClientFile {
             file: PathBuf::from("mcp.json"),
             text: text.to_owned(),
             shape: Shape::VsCode,
             path: vec!["servers"],
             entries: Vec::new(),
         };
-        let way = Way::Command { exe: "/bin/w \"q\"".into(), config: "/g/w.yaml".into() };
+        let way =
+            ServerLocation::Command { exe: "/bin/w \"q\"".into(), config: "/g/w.yaml".into() };
         let servers = [("a b".to_owned(), "a-b".to_owned())];
         let new = "{\n      \"type\": \"stdio\",\n      \"command\": \"/bin/w \\\"q\\\"\",\n      \
                    \"args\": [\"serve\", \"mcp\", \"--config\", \"/g/w.yaml\", \"--server\", \"a-b\"]\n    }";

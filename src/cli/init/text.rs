@@ -40,12 +40,12 @@ struct Configuration<'a> {
     trust: Readable,
     policy: Readable,
     lock: &'static str,
-    agents: [Agent; 1],
+    agents: [AgentText; 1],
     servers: Vec<Server<'a>>,
 }
 
 #[derive(Serialize)]
-struct Agent {
+struct AgentText {
     manifest: &'static str,
     callers: Vec<Readable>,
 }
@@ -90,7 +90,7 @@ pub fn configuration(plan: &Plan, governed: &[Governed]) -> Result<String, ser::
                 "policy_keys": ["keys/policy.pem.pub"], "lock_keys": ["keys/lock.pem.pub"]})),
             policy: Readable(json!({"bundle": "policy", "deadline_ms": 2000})),
             lock: "tools.lock",
-            agents: [Agent {
+            agents: [AgentText {
                 manifest: "agent.yaml",
                 callers: std::iter::once(uid).chain(token).collect(),
             }],

@@ -13,21 +13,21 @@ pub struct Readable(pub Value);
 
 impl Serialize for Readable {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Inner(&self.0).serialize(serializer)
+        YamlValue(&self.0).serialize(serializer)
     }
 }
 
-struct Inner<'a>(&'a Value);
+struct YamlValue<'a>(&'a Value);
 
-impl Serialize for Inner<'_> {
+impl Serialize for YamlValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             Value::Object(members) if is_small(self.0) => FlowMap(members).serialize(serializer),
             Value::Array(items) if is_small(self.0) => FlowSeq(items).serialize(serializer),
             Value::Object(members) => {
-                serializer.collect_map(members.iter().map(|(name, value)| (name, Inner(value))))
+                serializer.collect_map(members.iter().map(|(name, value)| (name, YamlValue(value))))
             }
-            Value::Array(items) => serializer.collect_seq(items.iter().map(Inner)),
+            Value::Array(items) => serializer.collect_seq(items.iter().map(YamlValue)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
                 self.0.serialize(serializer)
             }

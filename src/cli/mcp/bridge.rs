@@ -9,9 +9,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::client::{Asked, Client};
+use super::client::{Client, ClientRequest};
 use super::headers;
-use super::lines::Line;
+use super::lines::ClientLine;
 use crate::mcp::raw::Members;
 use crate::mcp::rpc::{self, Id, Message};
 
@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// One request in progress.
-struct Open {
+struct OpenRequest {
     task: AbortHandle,
     alone: bool,
 }
@@ -36,7 +36,7 @@ struct Open {
 pub struct Bridge {
     client: Arc<Client>,
     working: JoinSet<Id>,
-    open: BTreeMap<Id, Open>,
+    open: BTreeMap<Id, OpenRequest>,
     listening: JoinSet<()>,
 }
 
@@ -52,7 +52,7 @@ impl Bridge {
     }
 
     /// Passes messages until the input ends or a signal comes; then ends the session.
-    pub async fn run(mut self, mut lines: mpsc::Receiver<Line>, mut stop: Stop) {
+    pub async fn run(mut self, mut lines: mpsc::Receiver<ClientLine>, mut stop: Stop) {
         let mut asked_to_stop = false;
         loop {
             tokio::select! {
@@ -104,10 +104,10 @@ impl Bridge {
         }
     }
 
-    async fn hear(&mut self, line: Line) {
+    async fn hear(&mut self, line: ClientLine) {
         match line {
-            Line::Whole(text) => self.take(text).await,
-            Line::TooLong => {
+            ClientLine::Whole(text) => self.take(text).await,
+            ClientLine::TooLong => {
                 let why = "a message of more than 4 MiB";
                 self.client.tell(rpc::error(None, rpc::INVALID_REQUEST, why, None)).await;
             }
@@ -131,12 +131,12 @@ impl Bridge {
             }
             Ok(Message::Request { id, method, params }) => {
                 let alone = headers::own_version(params);
-                self.request(Asked { id, method, text: text.clone(), alone }).await;
+                self.request(ClientRequest { id, method, text: text.clone(), alone }).await;
             }
         }
     }
 
-    async fn request(&mut self, asked: Asked) {
+    async fn request(&mut self, asked: ClientRequest) {
         let refusal = if self.open.contains_key(&asked.id) {
             Some("a request with this id is in progress")
         } else if self.open.len() >= IN_PROGRESS_MAX {
@@ -160,7 +160,7 @@ impl Bridge {
             client.request(&asked).await;
             asked.id
         });
-        self.open.insert(id, Open { task, alone });
+        self.open.insert(id, OpenRequest { task, alone });
     }
 
     async fn notification(&mut self, method: &str, params: Option<&str>, text: Bytes) {

@@ -10,11 +10,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use super::exchange::{Ask, Driven, Fault, Gate, messages};
-use super::headers::{self, Tools, WithMeta};
+use super::exchange::{Driven, Fault, GateAddress, OutgoingRequest, messages};
+use super::headers::{self, MirroredHeaders, WithMeta};
 use super::host::Host;
-use crate::mcp::http::{Form, Session, session_id};
-use crate::mcp::raw::{Members, Writer};
+use crate::mcp::http::{AnswerForm, Session, session_id};
+use crate::mcp::raw::{Members, ObjectWriter};
 use crate::mcp::rpc::{self, Id, Message};
 
 /// Pages of one list of tools that are asked for.
@@ -56,12 +56,12 @@ struct Handshake {
 /// One client of the face.
 #[derive(Debug)]
 pub struct Client {
-    gate: Gate,
+    gate: GateAddress,
     host: Arc<Host>,
     paths: Paths,
     shaken: Mutex<Handshake>,
     renewing: tokio::sync::Mutex<()>,
-    tools: Mutex<Tools>,
+    tools: Mutex<MirroredHeaders>,
     out: mpsc::Sender<Vec<u8>>,
     /// A call was denied because its tool is not as it was signed.
     drifted: Arc<AtomicBool>,
@@ -69,7 +69,7 @@ pub struct Client {
 
 /// One request of the client's.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ClientRequest {
     /// Its id.
     pub id: Id,
     /// Its method.
@@ -83,7 +83,7 @@ pub struct Asked {
 impl Client {
     /// A client that writes what it hears to `out`.
     pub fn new(
-        gate: Gate,
+        gate: GateAddress,
         host: Arc<Host>,
         paths: Paths,
         out: mpsc::Sender<Vec<u8>>,
@@ -107,7 +107,7 @@ impl Client {
     }
 
     /// Plays the handshake the client asked for.
-    pub async fn initialize(&self, asked: &Asked) {
+    pub async fn initialize(&self, asked: &ClientRequest) {
         *self.shaken.lock() =
             Handshake { initialize: Some(asked.text.clone()), ..Handshake::default() };
         match self.handshake(asked.text.clone(), Some(&asked.id)).await {
@@ -180,7 +180,7 @@ impl Client {
     ) -> Result<Response<Driven>, Fault> {
         let ask = |headers| {
             let (method, path) = (Method::POST, path.to_owned());
-            Ask { method, path, headers, body: body.clone() }
+            OutgoingRequest { method, path, headers, body: body.clone() }
         };
         match self.gate.send(ask(headers.clone())).await {
             Err(Fault::Unreachable { .. }) => {}
@@ -196,7 +196,7 @@ impl Client {
     async fn bare(&self, method: Method, headers: HeaderMap) -> Result<Response<Driven>, Fault> {
         let path = self.paths.session.clone();
         // A gate that is not there is not started for this.
-        self.gate.send(Ask { method, path, headers, body: Bytes::new() }).await
+        self.gate.send(OutgoingRequest { method, path, headers, body: Bytes::new() }).await
     }
 
     /// Sends a notification or a response of a session.
@@ -220,7 +220,7 @@ impl Client {
     }
 
     /// Asks the gate, and tells the client what it says.
-    pub async fn request(&self, asked: &Asked) {
+    pub async fn request(&self, asked: &ClientRequest) {
         let answer = match &asked.alone {
             None => self.ask_in_session(asked).await,
             Some(version) => self.ask_alone(asked, version).await,
@@ -236,7 +236,7 @@ impl Client {
         }
     }
 
-    async fn ask_in_session(&self, asked: &Asked) -> Result<Response<Driven>, Fault> {
+    async fn ask_in_session(&self, asked: &ClientRequest) -> Result<Response<Driven>, Fault> {
         let (headers, turn) = self.session_headers(&Method::POST);
         let had_session = self.has_session();
         let path = &self.paths.session;
@@ -250,7 +250,11 @@ impl Client {
         self.send(path, headers, asked.text.clone()).await
     }
 
-    async fn ask_alone(&self, asked: &Asked, version: &str) -> Result<Response<Driven>, Fault> {
+    async fn ask_alone(
+        &self,
+        asked: &ClientRequest,
+        version: &str,
+    ) -> Result<Response<Driven>, Fault> {
         let params = params_of(&asked.text);
         let called =
             (asked.method == "tools/call").then(|| headers::tool_called(params.as_deref()));
@@ -272,14 +276,14 @@ impl Client {
         let meta = params.map_or("{}", |params| params.meta.get());
         let mut cursor: Option<String> = None;
         for _ in 0..PAGES_MAX {
-            let mut params = Writer::default().member("_meta", meta.as_bytes());
+            let mut params = ObjectWriter::default().member("_meta", meta.as_bytes());
             if let Some(cursor) = &cursor {
                 params = params.text("cursor", cursor);
             }
             let id = Id::Text("wicketgate-tools".to_owned());
             let text = rpc::request(&id, "tools/list", &params.end());
             let mut headers = headers_alone(version);
-            headers::mirror("tools/list", None, &Tools::new(), &mut headers);
+            headers::mirror("tools/list", None, &MirroredHeaders::new(), &mut headers);
             let answer = self.send(&self.paths.alone, headers, Bytes::from(text)).await?;
             cursor = None;
             let mut messages = messages(answer);
@@ -298,9 +302,9 @@ impl Client {
     }
 
     /// Passes on what an answer holds. True when the response was among it.
-    async fn relay(&self, answer: Response<Driven>, asked: &Asked) -> Result<bool, Fault> {
+    async fn relay(&self, answer: Response<Driven>, asked: &ClientRequest) -> Result<bool, Fault> {
         let status = answer.status();
-        let is_stream = Form::of(answer.headers()) == Form::Events;
+        let is_stream = AnswerForm::of(answer.headers()) == AnswerForm::Events;
         let mut messages = messages(answer);
         while let Some(message) = messages.next().await? {
             let read = Message::read(&message);
@@ -320,7 +324,7 @@ impl Client {
         Ok(false)
     }
 
-    fn remember(&self, asked: &Asked, message: &[u8]) {
+    fn remember(&self, asked: &ClientRequest, message: &[u8]) {
         let listed = asked.method == "tools/list" && asked.alone.is_some();
         if !listed && asked.method != "tools/call" {
             return;
@@ -347,7 +351,7 @@ impl Client {
             // Another gate in the place of the one before: its changes are to be heard, too.
             return Some(self.renew(turn).await.is_ok());
         }
-        if !answer.status().is_success() || Form::of(answer.headers()) != Form::Events {
+        if !answer.status().is_success() || AnswerForm::of(answer.headers()) != AnswerForm::Events {
             return Some(false);
         }
         let mut messages = messages(answer);
@@ -385,12 +389,12 @@ struct DetailMeta {
 
 /// A request, as far as its headers depend on it.
 #[derive(Deserialize)]
-struct Request {
+struct ClientCall {
     params: Option<Box<RawValue>>,
 }
 
 fn params_of(text: &[u8]) -> Option<Box<RawValue>> {
-    serde_json::from_slice::<Request>(text).ok()?.params
+    serde_json::from_slice::<ClientCall>(text).ok()?.params
 }
 
 fn headers_of(session: &Session, method: &Method) -> HeaderMap {
@@ -416,7 +420,7 @@ fn addressed(message: Vec<u8>, id: &Id) -> Vec<u8> {
 }
 
 fn error(id: &Id, message: &str, code: &str) -> Vec<u8> {
-    let data = Writer::default().text("code", code).end();
+    let data = ObjectWriter::default().text("code", code).end();
     rpc::error(Some(id), rpc::INTERNAL_ERROR, message, Some(&data))
 }
 

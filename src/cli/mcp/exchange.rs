@@ -38,7 +38,7 @@ pub enum Fault {
 
 /// What is sent.
 #[derive(Debug)]
-pub struct Ask {
+pub struct OutgoingRequest {
     /// `POST`, `GET` or `DELETE`.
     pub method: Method,
     /// The path at the gate.
@@ -96,12 +96,12 @@ pub fn messages(answer: Response<Driven>) -> Messages<Driven> {
 
 /// Where the gate is.
 #[derive(Clone, Debug)]
-pub struct Gate {
+pub struct GateAddress {
     /// The agent socket.
     pub socket: PathBuf,
 }
 
-impl Gate {
+impl GateAddress {
     /// Whether somebody listens.
     ///
     /// # Errors
@@ -121,7 +121,7 @@ impl Gate {
     ///
     /// # Errors
     /// See [`Fault`].
-    pub async fn send(&self, ask: Ask) -> Result<Response<Driven>, Fault> {
+    pub async fn send(&self, ask: OutgoingRequest) -> Result<Response<Driven>, Fault> {
         let stream = self.connect().await?;
         let broken = |e: hyper::Error| Fault::Broken(e.to_string());
         let (mut sender, connection) =
@@ -143,7 +143,7 @@ impl Gate {
     }
 }
 
-fn request(ask: Ask) -> Result<Request<Full<Bytes>>, http::Error> {
+fn request(ask: OutgoingRequest) -> Result<Request<Full<Bytes>>, http::Error> {
     let mut request =
         Request::builder().method(ask.method).uri(ask.path).body(Full::new(ask.body))?;
     *request.headers_mut() = ask.headers;

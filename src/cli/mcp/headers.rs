@@ -45,7 +45,7 @@ struct Tool<'a> {
 }
 
 /// Parameters that are mirrored, by the name of the tool.
-pub type Tools = BTreeMap<String, Vec<Mirrored>>;
+pub type MirroredHeaders = BTreeMap<String, Vec<Mirrored>>;
 
 /// The version a request names in its own `_meta`: it stands alone and has no session.
 pub fn own_version(params: Option<&RawValue>) -> Option<String> {
@@ -55,7 +55,12 @@ pub fn own_version(params: Option<&RawValue>) -> Option<String> {
 
 /// Puts `Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` of a request that stands alone. What cannot be a header the gate
 /// misses, and says so.
-pub fn mirror(method: &str, params: Option<&RawValue>, tools: &Tools, headers: &mut HeaderMap) {
+pub fn mirror(
+    method: &str,
+    params: Option<&RawValue>,
+    tools: &MirroredHeaders,
+    headers: &mut HeaderMap,
+) {
     let params = params.and_then(|raw| Members::parse(raw.get().as_bytes()).ok());
     let text = |name| params.as_ref().and_then(|params| params.text(name));
     let name = http::name_of(method).and_then(text);
@@ -77,7 +82,7 @@ pub fn tool_called(params: Option<&RawValue>) -> Option<String> {
 }
 
 /// Notes the tools of a `tools/list` result; the cursor of the next page.
-pub fn note(result: &RawValue, tools: &mut Tools) -> Option<String> {
+pub fn note(result: &RawValue, tools: &mut MirroredHeaders) -> Option<String> {
     let page: Page<'_> = serde_json::from_str(result.get()).ok()?;
     for tool in page.tools {
         let Ok(Tool { name, input_schema }) = serde_json::from_str(tool.get()) else { continue };
@@ -99,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_call_is_mirrored_by_what_its_list_said() {
-        let mut tools = Tools::new();
+        let mut tools = MirroredHeaders::new();
         let list = raw(r#"{"tools":[{"name":"q","inputSchema":{"type":"object","properties":{
             "region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"}}}},
             {"name":"plain"}],"nextCursor":"p2"}"#);

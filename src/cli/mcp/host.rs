@@ -9,7 +9,7 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use super::exchange::Gate;
+use super::exchange::GateAddress;
 use crate::app;
 use crate::cli::Exit;
 use crate::config::Config;
@@ -53,7 +53,7 @@ impl Host {
     ///
     /// # Errors
     /// None could be started.
-    pub async fn ensure(&self, gate: &Gate) -> Result<(), NoGate> {
+    pub async fn ensure(&self, gate: &GateAddress) -> Result<(), NoGate> {
         let mut own = self.own.lock().await;
         let opening = self.open(gate, &mut own);
         match tokio::time::timeout(OPENING, opening).await {
@@ -65,7 +65,7 @@ impl Host {
         }
     }
 
-    async fn open(&self, gate: &Gate, own: &mut Option<app::Gate>) -> Result<(), NoGate> {
+    async fn open(&self, gate: &GateAddress, own: &mut Option<app::Gate>) -> Result<(), NoGate> {
         let mut look = 0_u32;
         loop {
             if gate.knock().await.is_ok() {
@@ -117,7 +117,7 @@ impl Host {
 }
 
 /// Whether the gate governs calls by now. One that cannot be asked is taken as it is.
-async fn is_ready(gate: &Gate, own: Option<&app::Gate>) -> bool {
+async fn is_ready(gate: &GateAddress, own: Option<&app::Gate>) -> bool {
     if let Some(own) = own {
         return own.ready().await;
     }

@@ -12,7 +12,7 @@ const WAITING_MAX: usize = 64;
 
 /// What the client wrote.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum ClientLine {
     /// One line without its end.
     Whole(Vec<u8>),
     /// A line of more than [`LINE_BYTES_MAX`] bytes, thrown away.
@@ -20,7 +20,7 @@ pub enum Line {
 }
 
 /// The lines of standard input, until its end.
-pub fn incoming() -> mpsc::Receiver<Line> {
+pub fn incoming() -> mpsc::Receiver<ClientLine> {
     let (out, lines) = mpsc::channel(WAITING_MAX);
     // The thread ends with the input or with the process; nothing waits for it.
     std::thread::spawn(move || {
@@ -35,7 +35,7 @@ pub fn incoming() -> mpsc::Receiver<Line> {
 }
 
 /// The next line; `None` at the end of the input.
-fn read(input: &mut impl BufRead) -> std::io::Result<Option<Line>> {
+fn read(input: &mut impl BufRead) -> std::io::Result<Option<ClientLine>> {
     let mut line = Vec::new();
     let most = u64::try_from(LINE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
     if input.by_ref().take(most).read_until(b'\n', &mut line)? == 0 {
@@ -43,13 +43,13 @@ fn read(input: &mut impl BufRead) -> std::io::Result<Option<Line>> {
     }
     if line.last() == Some(&b'\n') {
         line.pop();
-        return Ok(Some(Line::Whole(line)));
+        return Ok(Some(ClientLine::Whole(line)));
     }
     if line.len() <= LINE_BYTES_MAX {
-        return Ok(Some(Line::Whole(line)));
+        return Ok(Some(ClientLine::Whole(line)));
     }
     skip(input)?;
-    Ok(Some(Line::TooLong))
+    Ok(Some(ClientLine::TooLong))
 }
 
 /// Goes past the end of the line.
@@ -110,8 +110,9 @@ mod tests {
         while let Some(line) = read(&mut input).unwrap() {
             seen.push(line);
         }
-        let whole = |text: &str| Line::Whole(text.as_bytes().to_vec());
-        let expected = [whole("one"), whole(""), Line::TooLong, whole("two\r"), whole("last")];
+        let whole = |text: &str| ClientLine::Whole(text.as_bytes().to_vec());
+        let expected =
+            [whole("one"), whole(""), ClientLine::TooLong, whole("two\r"), whole("last")];
         assert_eq!(seen, expected);
         let exact = "y".repeat(LINE_BYTES_MAX);
         let text = format!("{exact}\nz");

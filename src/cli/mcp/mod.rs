@@ -24,7 +24,7 @@ mod wrap;
 
 use bridge::{Bridge, Stop};
 use client::{Client, Paths};
-use exchange::Gate;
+use exchange::GateAddress;
 use host::Host;
 
 /// Serve MCP over stdio and forward calls to the gate.
@@ -114,13 +114,14 @@ fn serve(config: Config, server: Option<&str>, run: Option<&str>) -> (Exit, bool
             Err(error) => return failed(&error),
         };
     let drifted = Arc::new(AtomicBool::new(false));
-    let exit = runtime.block_on(bridge(config, Gate { socket }, paths, Arc::clone(&drifted)));
+    let exit =
+        runtime.block_on(bridge(config, GateAddress { socket }, paths, Arc::clone(&drifted)));
     runtime.shutdown_timeout(REST);
     guard.flush();
     (exit, drifted.load(Ordering::Relaxed))
 }
 
-async fn bridge(config: Config, gate: Gate, paths: Paths, drifted: Arc<AtomicBool>) -> Exit {
+async fn bridge(config: Config, gate: GateAddress, paths: Paths, drifted: Arc<AtomicBool>) -> Exit {
     let mut stop = match Stop::install() {
         Ok(stop) => stop,
         Err(error) => {

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use crate::catalog::secret::Secret;
 use crate::cli::argument::ArgumentError;
-use crate::cli::init::confine::{Allow, Choice, Terms, available};
+use crate::cli::init::confine::{Allow, Choice, ConfinementTerms, available};
 use crate::cli::init::draft::{self, Draft};
 use crate::cli::init::error::Exclusion;
-use crate::cli::init::expand::{Surroundings, is_credential};
-use crate::cli::init::furnish::{self, Keys, Plan, Stage};
+use crate::cli::init::expand::{ExpansionSources, is_credential};
+use crate::cli::init::furnish::{self, ConfigKeys, Plan, StagingDirectory};
 use crate::cli::init::probe::{self, Governed};
 use crate::cli::init::shape::{Entry, Reach};
 use crate::cli::init::text;
@@ -246,7 +246,7 @@ impl Wrapped {
     }
 
     async fn first(&self, observe_days: u16) -> Result<(), Error> {
-        let stage = match Stage::begin(&self.dir) {
+        let stage = match StagingDirectory::begin(&self.dir) {
             Ok(stage) => stage,
             // Somebody else made it meanwhile.
             Err(_) if self.dir.join("wicketgate.yaml").is_file() => return Ok(()),
@@ -276,7 +276,8 @@ impl Wrapped {
 
     fn draft(&self) -> Result<Draft, Exclusion> {
         let inputs = BTreeMap::new();
-        let around = Surroundings { env: &config::environment, inputs: &inputs, folder: &self.cwd };
+        let around =
+            ExpansionSources { env: &config::environment, inputs: &inputs, folder: &self.cwd };
         Ok(Draft::of(&self.entry, &self.name, &around)?)
     }
 
@@ -284,7 +285,7 @@ impl Wrapped {
         for remark in &draft.notes {
             note(format!("wicketgate: note: {remark}"));
         }
-        let terms = Terms { choice: self.sandbox, allowed: &self.allowed, base };
+        let terms = ConfinementTerms { choice: self.sandbox, allowed: &self.allowed, base };
         terms.confine(&mut draft).map_err(Exclusion::from)?;
         available([&draft]).map_err(init::error::Error::from)?;
         let forbidden = [base.to_owned(), self.dir.clone()];
@@ -312,7 +313,7 @@ impl Wrapped {
     }
 
     fn sign(&self, governed: &[Governed]) -> Result<(), init::error::Error> {
-        let keys = Keys::load(&self.dir)?;
+        let keys = ConfigKeys::load(&self.dir)?;
         let version = self.manifest_version()?;
         for (name, bytes) in furnish::signed(&self.plan(0), &version, governed, &keys)? {
             replace(&self.dir.join(name), &bytes)?;
@@ -330,7 +331,7 @@ impl Wrapped {
 
     /// Signs a new end of observing.
     fn observe(&self, days: u16) -> Result<(), init::error::Error> {
-        let keys = Keys::load(&self.dir)?;
+        let keys = ConfigKeys::load(&self.dir)?;
         let policy = self.dir.join("policy");
         let version = after(self.bundle()?.version());
         let plan = self.plan(days);

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use super::{Access, Failure};
 use crate::cli::Exit;
-use crate::cli::reader::{self, Place, Source};
+use crate::cli::reader::{self, LedgerLocation, LedgerSource};
 use crate::config::{self, Config};
 use crate::domain::id::ChainId;
-use crate::evidence::erasure::{self, Shelf};
+use crate::evidence::erasure::{self, ErasureStore};
 use crate::ledger::postgres::{PostgresKeeper, PostgresReader};
 use crate::ledger::retention::PayloadKeeper;
 use crate::ledger::sqlite::SqliteKeeper;
 use crate::ledger::store::{ChainRow, LedgerReader};
 
 /// A ledger, open.
-pub struct Ledger {
+pub struct PayloadLedger {
     /// Reads it.
     pub reader: Arc<dyn LedgerReader>,
     /// Deletes in it.
@@ -28,7 +28,7 @@ pub struct Ledger {
     pub store: &'static str,
 }
 
-impl Ledger {
+impl PayloadLedger {
     /// Opens the ledger.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Ledger {
         let eraser = access.eraser_url_file.as_ref().map(|path| reader::url(path));
         let eraser = eraser.transpose().map_err(Failure::usage)?;
         let url = match (access.source.place(), &config) {
-            (Some(Place::PostgresUrlFile(path)), _) => {
+            (Some(LedgerLocation::PostgresUrlFile(path)), _) => {
                 Some(reader::url(path).map_err(Failure::usage)?)
             }
             (_, Some(Config { ledger: config::Ledger::Postgres(ledger), .. })) => {
@@ -56,9 +56,9 @@ impl Ledger {
     }
 
     /// To erase in, for this tenant.
-    pub fn shelf<'a>(&'a self, tenant: &'a str) -> Shelf<'a> {
+    pub fn shelf<'a>(&'a self, tenant: &'a str) -> ErasureStore<'a> {
         let (reader, keeper) = (self.reader.as_ref(), self.keeper.as_ref());
-        Shelf { reader, keeper, chains: &self.chains, tenant }
+        ErasureStore { reader, keeper, chains: &self.chains, tenant }
     }
 }
 
@@ -69,9 +69,9 @@ async fn postgres(url: &str) -> Result<Opened, crate::ledger::store::StoreError>
     Ok((reader, Arc::new(PostgresKeeper::connect(url).await?), "postgres"))
 }
 
-async fn sqlite(source: &Source, config: Option<&Config>) -> Result<Opened, Failure> {
+async fn sqlite(source: &LedgerSource, config: Option<&Config>) -> Result<Opened, Failure> {
     let path = match (source.place(), config) {
-        (Some(Place::Sqlite(path)), _) => path.to_owned(),
+        (Some(LedgerLocation::Sqlite(path)), _) => path.to_owned(),
         (_, Some(Config { ledger: config::Ledger::Sqlite(ledger), .. })) => ledger.path.clone(),
         (_, _) => return Err(Failure::usage(reader::Error::Nowhere)),
     };
@@ -84,8 +84,8 @@ async fn sqlite(source: &Source, config: Option<&Config>) -> Result<Opened, Fail
 }
 
 /// The configuration, if it was named.
-pub fn configuration(source: &Source) -> Result<Option<Config>, Failure> {
-    let Some(Place::Config(path)) = source.place() else { return Ok(None) };
+pub fn configuration(source: &LedgerSource) -> Result<Option<Config>, Failure> {
+    let Some(LedgerLocation::Config(path)) = source.place() else { return Ok(None) };
     reader::configuration(path).map(Some).map_err(Failure::usage)
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::cli::Failure;
-use crate::cli::reader::{self, Place, Source};
+use crate::cli::reader::{self, LedgerLocation, LedgerSource};
 use crate::evidence::disclosed::Redactions;
 use crate::ledger::vault::Vault;
 use crate::operator::api::requests::Export;
@@ -49,11 +49,11 @@ impl Disclosure {
     ///
     /// # Errors
     /// A key or the configuration cannot be used.
-    pub fn vault(&self, source: &Source) -> Result<Option<Arc<Vault>>, Failure> {
+    pub fn vault(&self, source: &LedgerSource) -> Result<Option<Arc<Vault>>, Failure> {
         if let Some((first, others)) = self.encryption_key.split_first() {
             return Vault::load(first, others).map(Arc::new).map(Some).map_err(Failure::usage);
         }
-        let Some(Place::Config(path)) = source.place() else { return Ok(None) };
+        let Some(LedgerLocation::Config(path)) = source.place() else { return Ok(None) };
         let config = reader::configuration(path).map_err(Failure::usage)?;
         config.vault().map_err(Failure::usage)
     }

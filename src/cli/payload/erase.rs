@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::access::{Ledger, refused, tenant};
-use super::order::{Wish, brought_or, signed_by};
-use super::{After, Erase, Expire, Failure};
-use crate::approval::Signed;
-use crate::approval::order::{Statement, Word};
+use super::access::{PayloadLedger, refused, tenant};
+use super::order::{OrderDraft, brought_or, signed_by};
+use super::{Erase, EraseFollowUp, Expire, Failure};
+use crate::approval::SignedApproval;
+use crate::approval::order::{OrderKind, OrderStatement};
 use crate::cli::api::Api;
 use crate::cli::api::remote;
 use crate::cli::approval::sign;
@@ -18,16 +18,16 @@ use crate::clock::{Clock as _, SystemClock};
 use crate::config::Config;
 use crate::crypto::keys::SecretKey;
 use crate::domain::digest::Digest;
-use crate::evidence::erasure::{Asked, Recorded, Shelf, Wanted};
-use crate::evidence::receipt::{self, Told};
+use crate::evidence::erasure::{ErasureRequest, ErasureStore, RecordedErasure, Wanted};
+use crate::evidence::receipt::{self, ReceiptNotes};
 use crate::ledger::retention::{BACKUP_DAYS, Clocks, Grounds, Residue, Warrant};
 use crate::operator::api::requests::Erasure;
 
 /// What was done.
 #[derive(Default)]
-struct Done {
+struct ErasureReport {
     /// What the fleet log says of it.
-    recorded: Recorded,
+    recorded: RecordedErasure,
     /// Rows that were deleted.
     deleted: u64,
 }
@@ -37,14 +37,15 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         return erase_remote(command, &api).await;
     }
     command.after.signed()?;
-    let ledger = Ledger::open(&command.access).await?;
+    let ledger = PayloadLedger::open(&command.access).await?;
     let tenant = tenant(command.fleet.tenant.as_ref(), ledger.config.as_ref());
     let shelf = ledger.shelf(&tenant);
     if command.resume {
         let deleted = shelf.sweep().await.map_err(refused)?;
         // WHY: rows that are gone already leave nothing to look for, so the file is made anew.
-        let after = After { vacuum: true, ..command.after.clone() };
-        return finish(&ledger, &after, &Done { deleted, ..Done::default() }).await;
+        let after = EraseFollowUp { vacuum: true, ..command.after.clone() };
+        return finish(&ledger, &after, &ErasureReport { deleted, ..ErasureReport::default() })
+            .await;
     }
     let brought = command.signing.brought()?;
     if command.signing.statement {
@@ -70,7 +71,7 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
     let place = command.access.source.sqlite.as_deref();
     let order = command
         .signing
-        .give((&tenant, &statement, Word::Erase), ledger.config.as_ref(), place)
+        .give((&tenant, &statement, OrderKind::Erase), ledger.config.as_ref(), place)
         .await?;
     let by = signed_by(&order);
     let (wanted, signer) = ((&found.wanted, asked.run.as_ref()), order.by().subject.as_str());
@@ -86,13 +87,13 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
 }
 
 /// What the options ask for.
-fn wish(command: &Erase) -> Wish {
+fn wish(command: &Erase) -> OrderDraft {
     let (target, name) = match command.run {
         Some(run) => ("run", run.to_string()),
         None => ("payloads", String::new()),
     };
-    Wish {
-        order: Word::Erase,
+    OrderDraft {
+        order: OrderKind::Erase,
         target,
         name,
         role: command.role.clone(),
@@ -117,7 +118,7 @@ async fn erase_remote(command: &Erase, api: &Api) -> Result<Exit, Failure> {
         return Ok(sign::printed(&wish(command).over_api(api).await?.bytes()));
     } else if command.yes {
         let statement = brought_or(brought, wish(command).over_api(api)).await?;
-        let Signed { statement, signature } = signing.sign(&statement)?;
+        let SignedApproval { statement, signature } = signing.sign(&statement)?;
         let (statement, signature) = (Some(statement), Some(signature));
         Erasure { statement, signature, ..Erasure::default() }
     } else {
@@ -128,10 +129,10 @@ async fn erase_remote(command: &Erase, api: &Api) -> Result<Exit, Failure> {
 }
 
 /// The payloads that the options mean, or the order that was brought.
-fn asked(command: &Erase, brought: Option<&Statement>) -> Result<Asked, Failure> {
+fn asked(command: &Erase, brought: Option<&OrderStatement>) -> Result<ErasureRequest, Failure> {
     match brought {
-        Some(said) => Asked::of(said).map_err(refused),
-        None => Ok(Asked {
+        Some(said) => ErasureRequest::of(said).map_err(refused),
+        None => Ok(ErasureRequest {
             run: command.run,
             role: command.role.clone(),
             commitments: command.commitment.iter().copied().collect(),
@@ -140,7 +141,7 @@ fn asked(command: &Erase, brought: Option<&Statement>) -> Result<Asked, Failure>
 }
 
 /// The request that only lists what would be erased.
-fn dry(asked: &Asked) -> Erasure {
+fn dry(asked: &ErasureRequest) -> Erasure {
     let commitments: Vec<String> = asked.commitments.iter().map(Digest::hex).collect();
     Erasure {
         dry_run: true,
@@ -153,7 +154,7 @@ fn dry(asked: &Asked) -> Erasure {
 
 pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
     command.after.signed()?;
-    let ledger = Ledger::open(&command.access).await?;
+    let ledger = PayloadLedger::open(&command.access).await?;
     let tenant = tenant(command.fleet.tenant.as_ref(), ledger.config.as_ref());
     let shelf = ledger.shelf(&tenant);
     let mut clocks: Clocks =
@@ -185,7 +186,12 @@ pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
     }
     if wanted.is_empty() {
         let deleted = shelf.sweep().await.map_err(refused)?;
-        return finish(&ledger, &command.after, &Done { deleted, ..Done::default() }).await;
+        return finish(
+            &ledger,
+            &command.after,
+            &ErasureReport { deleted, ..ErasureReport::default() },
+        )
+        .await;
     }
     let grounds = Grounds {
         by: command.by.clone(),
@@ -198,7 +204,7 @@ pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
 }
 
 async fn prepare(
-    source: &crate::cli::reader::Source,
+    source: &crate::cli::reader::LedgerSource,
     args: &FleetArgs,
 ) -> Result<Recording, Failure> {
     Recording::prepare(source, args).await.map_err(Failure::usage)
@@ -206,11 +212,11 @@ async fn prepare(
 
 /// Records and deletes, holding the fleet log so that no hold can come in between.
 async fn recorded(
-    shelf: &Shelf<'_>,
+    shelf: &ErasureStore<'_>,
     recording: Recording,
     wanted: &Wanted,
     grounds: &Grounds,
-) -> Result<Done, Failure> {
+) -> Result<ErasureReport, Failure> {
     let fleet = recording.open().await.map_err(Failure::unverifiable)?;
     let recorded = shelf.record(&fleet, wanted, grounds).await.map_err(refused);
     let closed = fleet.close().await.map_err(Failure::unverifiable);
@@ -218,17 +224,21 @@ async fn recorded(
     closed?;
     // Rows are deleted only now: every one of them stands in the log.
     let deleted = shelf.sweep().await.map_err(refused)?;
-    Ok(Done { recorded, deleted })
+    Ok(ErasureReport { recorded, deleted })
 }
 
-fn backups(after: &After, config: Option<&Config>) -> crate::domain::time::Timestamp {
+fn backups(after: &EraseFollowUp, config: Option<&Config>) -> crate::domain::time::Timestamp {
     let days = std::time::Duration::from_secs(BACKUP_DAYS * 24 * 60 * 60);
     let configured = config.map(|config| config.retention.backups());
     SystemClock::new().now().plus(after.backups.or(configured).unwrap_or(days))
 }
 
 /// Cleans the store's files, says what was done, and writes the receipt.
-async fn finish(ledger: &Ledger, after: &After, done: &Done) -> Result<Exit, Failure> {
+async fn finish(
+    ledger: &PayloadLedger,
+    after: &EraseFollowUp,
+    done: &ErasureReport,
+) -> Result<Exit, Failure> {
     let residue = ledger.keeper.scrub(after.vacuum).await.map_err(Failure::unverifiable)?;
     let word = residue.as_str();
     let line = format!("{} erased with the salts", many(done.deleted, "payload"));
@@ -249,8 +259,8 @@ async fn finish(ledger: &Ledger, after: &After, done: &Done) -> Result<Exit, Fai
             tell(json!({"receipt": null}), "no receipt, because nothing new was recorded");
         } else {
             let key = SecretKey::load(key).map_err(Failure::usage)?;
-            let told = Told { deleted: done.deleted, residue: word, store: ledger.store };
-            let Recorded { fleet, seqs } = &done.recorded;
+            let told = ReceiptNotes { deleted: done.deleted, residue: word, store: ledger.store };
+            let RecordedErasure { fleet, seqs } = &done.recorded;
             let made = receipt::make(ledger.reader.as_ref(), fleet, seqs, &told, &key);
             let made = made.await.map_err(Failure::unverifiable)?;
             write_new(path, &made).map_err(Failure::usage)?;

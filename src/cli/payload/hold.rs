@@ -3,28 +3,29 @@
 use serde_json::json;
 
 use super::access::{configuration, refused};
-use super::order::{Wish, brought_or, signed_by};
-use super::{About, Failure, Hold, Release};
-use crate::approval::Signed;
-use crate::approval::order::Word;
+use super::order::{OrderDraft, brought_or, signed_by};
+use super::{Failure, Hold, HoldSubject, Release};
+use crate::approval::SignedApproval;
+use crate::approval::order::OrderKind;
 use crate::cli::api::remote::{self, RemoteArgs};
 use crate::cli::approval::sign;
-use crate::cli::reader::{self, Source};
+use crate::cli::reader::{self, LedgerSource};
 use crate::cli::recorder::{FleetArgs, Recording};
 use crate::cli::{Exit, tell};
 use crate::domain::id::RunId;
-use crate::evidence::erasure::{Change, HoldOn, HoldSet, log_of, set_hold};
+use crate::evidence::erasure::{HoldOn, HoldSet, LegalHoldChange, log_of, set_hold};
 use crate::ledger::store::LedgerReader;
 use crate::operator::api::requests::LegalHold;
 
 pub async fn place(command: &Hold) -> Result<Exit, Failure> {
-    let Hold { about: About { source, remote: over, fleet, run, log }, reason, by, .. } = command;
+    let Hold { about: HoldSubject { source, remote: over, fleet, run, log }, reason, by, .. } =
+        command;
     let on = on(run.as_ref(), log.as_ref())?;
     if let Some(api) = over.api() {
         beside_nothing(over, fleet)?;
         return remote::hold(&api, &asked(&on, reason)).await;
     }
-    let change = Change::Place(reason.clone());
+    let change = LegalHoldChange::Place(reason.clone());
     let by = by.as_deref().unwrap_or_default();
     let recording = prepare(source, fleet).await?;
     let reader = reader::open_reader(source).await.map_err(Failure::unverifiable)?;
@@ -34,8 +35,12 @@ pub async fn place(command: &Hold) -> Result<Exit, Failure> {
 }
 
 pub async fn release(command: &Release) -> Result<Exit, Failure> {
-    let Release { about: About { source, remote: over, fleet, run, log }, reason, signing, .. } =
-        command;
+    let Release {
+        about: HoldSubject { source, remote: over, fleet, run, log },
+        reason,
+        signing,
+        ..
+    } = command;
     let brought = signing.brought()?;
     let on = match &brought {
         Some(said) => HoldOn::of(said).map_err(refused)?,
@@ -60,10 +65,11 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
         return Ok(sign::printed(&statement.bytes()));
     }
     let place = source.sqlite.as_deref();
-    let order = signing.give((&tenant, &statement, Word::Release), config.as_ref(), place).await?;
+    let order =
+        signing.give((&tenant, &statement, OrderKind::Release), config.as_ref(), place).await?;
     let by = signed_by(&order);
     let recording = prepare(source, fleet).await?;
-    record(reader.as_ref(), recording, &on, (&Change::Lift(order), &by)).await
+    record(reader.as_ref(), recording, &on, (&LegalHoldChange::Lift(order), &by)).await
 }
 
 /// What is held.
@@ -85,18 +91,18 @@ fn asked(on: &HoldOn, reason: &str) -> LegalHold {
 }
 
 /// The request for the end of a hold.
-fn lift(order: Signed) -> LegalHold {
+fn lift(order: SignedApproval) -> LegalHold {
     let (statement, signature) = (Some(order.statement), Some(order.signature));
     LegalHold { statement, signature, ..LegalHold::default() }
 }
 
-fn wish(on: &HoldOn, reason: String) -> Wish {
+fn wish(on: &HoldOn, reason: String) -> OrderDraft {
     let (target, name) = match on {
         HoldOn::Log(log) => ("log", log.clone()),
         HoldOn::Run(run) => ("run", run.to_string()),
     };
     let (role, payloads, request) = (None, Vec::new(), None);
-    Wish { order: Word::Release, target, name, role, payloads, request, reason }
+    OrderDraft { order: OrderKind::Release, target, name, role, payloads, request, reason }
 }
 
 /// Over the operator API the hub or gate uses its own keys.
@@ -105,7 +111,7 @@ fn beside_nothing(over: &RemoteArgs, fleet: &FleetArgs) -> Result<(), Failure> {
     over.excludes(&theirs).map_err(Failure::usage)
 }
 
-async fn prepare(source: &Source, fleet: &FleetArgs) -> Result<Recording, Failure> {
+async fn prepare(source: &LedgerSource, fleet: &FleetArgs) -> Result<Recording, Failure> {
     Recording::prepare(source, fleet).await.map_err(Failure::usage)
 }
 
@@ -114,7 +120,7 @@ async fn record(
     reader: &dyn LedgerReader,
     recording: Recording,
     on: &HoldOn,
-    change: (&Change, &str),
+    change: (&LegalHoldChange, &str),
 ) -> Result<Exit, Failure> {
     let tenant = recording.tenant.clone();
     let fleet = recording.open().await.map_err(Failure::unverifiable)?;
@@ -129,7 +135,8 @@ async fn record(
             );
         }
         HoldSet::Recorded(receipt) => {
-            let did = if matches!(change.0, Change::Place(_)) { "held" } else { "released" };
+            let did =
+                if matches!(change.0, LegalHoldChange::Place(_)) { "held" } else { "released" };
             let line = format!("{did}: {on} (entry {} of {origin})", receipt.seq);
             tell(json!({"state": did, "entry": receipt.seq, "log": origin}), line);
         }

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::access::{Ledger, refused, tenant};
-use super::{Failure, List};
+use super::access::{PayloadLedger, refused, tenant};
+use super::{Failure, ListPayloads};
 use crate::cli::error::LookupError;
 use crate::cli::{Exit, many, say};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
-use crate::ledger::retention::{Hold, commitments_of};
+use crate::ledger::retention::{LegalHold, commitments_of};
 
-pub async fn run(command: &List) -> Result<Exit, Failure> {
-    let ledger = Ledger::open(&command.access).await?;
+pub async fn run(command: &ListPayloads) -> Result<Exit, Failure> {
+    let ledger = PayloadLedger::open(&command.access).await?;
     let tenant = tenant(None, ledger.config.as_ref());
     let shelf = ledger.shelf(&tenant);
     let records = shelf.records().await.map_err(refused)?;
@@ -27,7 +27,7 @@ pub async fn run(command: &List) -> Result<Exit, Failure> {
         kept.retain(|(_, kept)| of_run.contains(&kept.commitment));
     }
     let asked: BTreeSet<Digest> = kept.iter().map(|(_, kept)| kept.commitment).collect();
-    let mut held: BTreeMap<Digest, Hold> = BTreeMap::new();
+    let mut held: BTreeMap<Digest, LegalHold> = BTreeMap::new();
     for chain in ledger.chains.values() {
         let mine = kept.iter().filter(|(row, _)| row.chain == chain.chain);
         let mine = mine.map(|(_, kept)| kept.commitment).collect();

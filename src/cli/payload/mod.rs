@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::api::remote::RemoteArgs;
 use super::argument::{commitment, keep, term};
-use super::reader::Source;
+use super::reader::LedgerSource;
 use super::recorder::FleetArgs;
 use super::{Exit, Failure, JsonArg};
 use crate::domain::digest::Digest;
@@ -35,7 +35,7 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// List the stored payloads, their age, and which are on legal hold
-    List(List),
+    List(ListPayloads),
     /// Record an erasure in the fleet log, then erase payloads with their salts
     Erase(Erase),
     /// Erase payloads that are older than their retention term
@@ -47,7 +47,7 @@ enum Command {
     /// Check the receipt of an erasure offline
     Receipt(Receipt),
     /// Make a key that encrypts payloads
-    Keygen(Keygen),
+    Keygen(PayloadKeygen),
 }
 
 /// `payload list`.
@@ -55,7 +55,7 @@ enum Command {
 #[command(after_help = "Examples:\n  \
     wicketgate ledger payload list --config wicketgate.yaml\n  \
     wicketgate ledger payload list --sqlite state/ledger.sqlite --run RUN --json")]
-struct List {
+struct ListPayloads {
     #[command(flatten)]
     access: Access,
     /// Run to list; if omitted, every run
@@ -70,7 +70,7 @@ struct List {
 #[derive(Debug, clap::Args)]
 struct Access {
     #[command(flatten)]
-    source: Source,
+    source: LedgerSource,
     /// File with the URL of a Postgres login that may read and erase (`ledger migrate --eraser`)
     #[arg(long, value_name = "FILE")]
     eraser_url_file: Option<PathBuf>,
@@ -124,14 +124,14 @@ struct Erase {
     #[command(flatten)]
     signing: Signing,
     #[command(flatten)]
-    after: After,
+    after: EraseFollowUp,
     #[command(flatten)]
     json: JsonArg,
 }
 
 /// What is done after erasing.
 #[derive(Clone, Debug, clap::Args)]
-struct After {
+struct EraseFollowUp {
     /// Write a signed receipt to this new file
     #[arg(long, value_name = "FILE")]
     receipt: Option<PathBuf>,
@@ -166,16 +166,16 @@ struct Expire {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    after: After,
+    after: EraseFollowUp,
     #[command(flatten)]
     json: JsonArg,
 }
 
 /// What a hold is on, and who is to record it.
 #[derive(Debug, clap::Args)]
-struct About {
+struct HoldSubject {
     #[command(flatten)]
-    source: Source,
+    source: LedgerSource,
     #[command(flatten)]
     remote: RemoteArgs,
     #[command(flatten)]
@@ -201,7 +201,7 @@ struct About {
     wicketgate ledger payload hold --config wicketgate.yaml --run RUN --reason \"case 7\" --by legal@example.com")]
 struct Hold {
     #[command(flatten)]
-    about: About,
+    about: HoldSubject,
     /// Why; it is recorded in the fleet log
     #[arg(long, value_name = "TEXT", value_parser = str::parse::<Text>)]
     reason: Text,
@@ -227,7 +227,7 @@ struct Hold {
 )]
 struct Release {
     #[command(flatten)]
-    about: About,
+    about: HoldSubject,
     /// Why; it is recorded in the fleet log
     #[arg(long, value_name = "TEXT", required_unless_present = "order")]
     reason: Option<String>,
@@ -279,7 +279,7 @@ struct Receipt {
 
 /// `payload keygen`.
 #[derive(Debug, clap::Args)]
-struct Keygen {
+struct PayloadKeygen {
     /// Write the key to this new file of mode 0600
     #[arg(long, value_name = "PATH")]
     out: PathBuf,
@@ -287,7 +287,7 @@ struct Keygen {
     json: JsonArg,
 }
 
-impl After {
+impl EraseFollowUp {
     /// Refuses a receipt that nobody signs.
     fn signed(&self) -> Result<(), Failure> {
         if self.receipt.is_some() && self.key.is_none() {

@@ -2,8 +2,8 @@
 
 use super::Signing;
 use crate::app::approvers::{for_orders, in_force};
-use crate::approval::order::{self, Loosening, Previous, Statement, Word};
-use crate::approval::{Approvers, Malformed, Signed};
+use crate::approval::order::{self, Loosening, OrderKind, OrderStatement, Previous};
+use crate::approval::{Approvers, MalformedStatement, SignedApproval};
 use crate::cli::api::Api;
 use crate::cli::approval::SignError;
 use crate::cli::approval::sign::signature;
@@ -20,8 +20,8 @@ use crate::operator::api::route;
 use std::path::PathBuf;
 
 /// What is ordered, before anybody says for whom, when, and after what.
-pub struct Wish {
-    pub order: Word,
+pub struct OrderDraft {
+    pub order: OrderKind,
     pub target: &'static str,
     pub name: String,
     pub role: Option<String>,
@@ -30,10 +30,10 @@ pub struct Wish {
     pub reason: String,
 }
 
-impl Wish {
+impl OrderDraft {
     /// The statement of it.
-    pub fn statement(self, tenant: String, previous: Previous) -> Statement {
-        Statement {
+    pub fn statement(self, tenant: String, previous: Previous) -> OrderStatement {
+        OrderStatement {
             tenant,
             order: self.order,
             target: self.target.to_owned(),
@@ -53,13 +53,13 @@ impl Wish {
         self,
         reader: &dyn LedgerReader,
         tenant: &str,
-    ) -> Result<Statement, Failure> {
+    ) -> Result<OrderStatement, Failure> {
         let previous = newest(reader, tenant).await.map_err(Failure::unverifiable)?;
         Ok(self.statement(tenant.to_owned(), previous))
     }
 
     /// The statement of it, after the newest entry of the fleet log that the operator API names.
-    pub async fn over_api(self, api: &Api) -> Result<Statement, Failure> {
+    pub async fn over_api(self, api: &Api) -> Result<OrderStatement, Failure> {
         let (tenant, previous) = api.newest::<route::NewestErasure>().await?;
         Ok(self.statement(tenant, previous))
     }
@@ -67,9 +67,9 @@ impl Wish {
 
 /// The statement that was brought, or this one.
 pub async fn brought_or(
-    brought: Option<Statement>,
-    made: impl Future<Output = Result<Statement, Failure>>,
-) -> Result<Statement, Failure> {
+    brought: Option<OrderStatement>,
+    made: impl Future<Output = Result<OrderStatement, Failure>>,
+) -> Result<OrderStatement, Failure> {
     match brought {
         Some(statement) => Ok(statement),
         None => made.await,
@@ -89,7 +89,7 @@ enum Error {
     Statement {
         file: PathBuf,
         #[source]
-        error: Malformed,
+        error: MalformedStatement,
     },
     /// The key that is used where none is named does not sign.
     #[error("{0}: name your own key with `--operator-key`")]
@@ -104,15 +104,15 @@ enum Error {
 
 impl Signing {
     /// The statement that was signed elsewhere, if one is named.
-    pub fn brought(&self) -> Result<Option<Statement>, Failure> {
+    pub fn brought(&self) -> Result<Option<OrderStatement>, Failure> {
         let Some(path) = &self.order else { return Ok(None) };
         let bytes = std::fs::read(path).map_err(FileError::at(path)).map_err(Failure::usage)?;
         let wrong = |error| Failure::usage(Error::Statement { file: path.clone(), error });
-        Statement::parse(&bytes).map(Some).map_err(wrong)
+        OrderStatement::parse(&bytes).map(Some).map_err(wrong)
     }
 
     /// Signs it, or takes the signature that was made elsewhere.
-    pub fn sign(&self, statement: &Statement) -> Result<Signed, Failure> {
+    pub fn sign(&self, statement: &OrderStatement) -> Result<SignedApproval, Failure> {
         let bytes = statement.bytes();
         let with = (self.operator_key.as_deref(), self.signature.as_deref());
         let signature = signature(with, order::NAMESPACE, &bytes).map_err(|error| {
@@ -121,13 +121,13 @@ impl Signing {
             }
             Failure::invalid(Error::OwnKey(error))
         })?;
-        Ok(Signed { statement: String::from_utf8_lossy(&bytes).into_owned(), signature })
+        Ok(SignedApproval { statement: String::from_utf8_lossy(&bytes).into_owned(), signature })
     }
 
     /// Signs it, and holds it against the list of those who may give orders.
     pub async fn give(
         &self,
-        (tenant, statement, word): (&str, &Statement, Word),
+        (tenant, statement, word): (&str, &OrderStatement, OrderKind),
         config: Option<&Config>,
         sqlite: Option<&std::path::Path>,
     ) -> Result<Box<Loosening>, Failure> {
@@ -171,12 +171,14 @@ async fn orders(
         Some(config::Ledger::Postgres(ledger)) => {
             let (url, options) =
                 (ledger.connect.expose(), crate::ledger::postgres::Options::default());
-            return Ok(Some(Box::new(control::postgres::Postgres::connect(url, options).await?)));
+            return Ok(Some(Box::new(
+                control::postgres::PostgresControl::connect(url, options).await?,
+            )));
         }
         None => sqlite,
     };
     match sqlite {
-        Some(path) => Ok(Some(Box::new(control::sqlite::Sqlite::open(path).await?))),
+        Some(path) => Ok(Some(Box::new(control::sqlite::SqliteControl::open(path).await?))),
         None => Ok(None),
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Failure, Keygen, Receipt};
+use super::{Failure, PayloadKeygen, Receipt};
 use crate::cli::{Cause, Exit, FileError, many, say, tell};
 use crate::clock::SystemEntropy;
 use crate::crypto::keys::PublicKey;
@@ -66,7 +66,7 @@ fn unknown() -> String {
 #[error("the receipt does not hold: {0}")]
 struct Refuted(Cause);
 
-pub fn keygen(command: &Keygen) -> Result<Exit, Failure> {
+pub fn keygen(command: &PayloadKeygen) -> Result<Exit, Failure> {
     let id = vault::keygen(&SystemEntropy, &command.out).map_err(Failure::invalid)?;
     let file = command.out.display();
     let line = format!("encryption key  {file}\nkey id          {id}");

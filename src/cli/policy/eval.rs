@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use super::inputs;
 use crate::app::rehearse;
-use crate::cli::reader::Source;
+use crate::cli::reader::LedgerSource;
 use crate::cli::{BundleError, Cause, Exit, Failure, ended, reader, runtime, say};
 use crate::domain::canonical;
-use crate::domain::decision::{Obligation, Reason, Verdict};
+use crate::domain::decision::{LayerReason, PolicyObligation, Verdict};
 use crate::domain::json::{self, Json, Limits};
 use crate::policy::bundle::Bundle;
 use crate::policy::explain::{Explained, explain};
@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", requires = "call")]
     agent: Option<String>,
     #[command(flatten)]
-    ledger: Option<Source>,
+    ledger: Option<LedgerSource>,
     /// Also print which rules fired, and at which condition the others stopped, with the values they read
     #[arg(long)]
     explain: bool,
@@ -118,7 +118,7 @@ fn input(args: &Args, engine: &RegoEngine) -> Result<Json, Failure> {
     let config = crate::cli::config::load(file).map_err(|all| Failure::config(all.join("\n")))?;
     let callers = crate::cli::config::manifests(&config);
     let callers = callers.map_err(|all| Failure::config(all.join("\n")))?;
-    let asked = rehearse::Asked { tool: call, args: given, agent: args.agent.as_deref() };
+    let asked = rehearse::ReplayRequest { tool: call, args: given, agent: args.agent.as_deref() };
     rehearse::input(&config, callers.manifests(), &asked, engine.by_hand())
         .map_err(Failure::invalid)
 }
@@ -147,7 +147,7 @@ fn print(answer: &Answer, explained: Option<&Explained>) {
 }
 
 fn answer_json(answer: &Answer, bundle: &Bundle) -> Json {
-    let reason = |reason: &Reason| {
+    let reason = |reason: &LayerReason| {
         Json::object([
             ("code", Json::from(reason.detail.as_str())),
             ("message", Json::from(reason.message.as_str())),
@@ -163,15 +163,15 @@ fn answer_json(answer: &Answer, bundle: &Bundle) -> Json {
     ])
 }
 
-fn obligation_json(obligation: &Obligation) -> Json {
+fn obligation_json(obligation: &PolicyObligation) -> Json {
     match obligation {
-        Obligation::Redact { kinds, opaque } => {
+        PolicyObligation::Redact { kinds, opaque } => {
             let kinds: Vec<Json> = kinds.iter().map(|kind| Json::from(kind.as_str())).collect();
             let mut members = vec![("kinds", kinds.into()), ("type", Json::from("redact"))];
             members.extend(opaque.then(|| ("opaque", Json::from("allow"))));
             Json::object(members)
         }
-        Obligation::CapBytes { bytes } => {
+        PolicyObligation::CapBytes { bytes } => {
             Json::object([("bytes", Json::from(*bytes)), ("type", Json::from("cap_bytes"))])
         }
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::FileError;
-use crate::cli::reader::{self, Source};
+use crate::cli::reader::{self, LedgerSource};
 use crate::cli::suggest::input_of;
 use crate::domain::json::{self, Json, Limits};
 use crate::enforce::CANARY_TOOL;
@@ -73,7 +73,7 @@ pub fn file(path: &Path) -> Result<Json, Error> {
 ///
 /// # Errors
 /// There is no such entry, it decides about no call, or its input is not kept.
-pub async fn entry(source: &Source, seq: u64, chain: Option<&str>) -> Result<Json, Error> {
+pub async fn entry(source: &LedgerSource, seq: u64, chain: Option<&str>) -> Result<Json, Error> {
     let reader = reader::open_reader(source).await?;
     let chains = reader.chains().await?;
     let wanted = |row: &ChainRow| {
@@ -108,7 +108,7 @@ pub struct Recorded {
 ///
 /// # Errors
 /// The ledger cannot be read.
-pub async fn recorded(source: &Source, most: usize) -> Result<Recorded, Error> {
+pub async fn recorded(source: &LedgerSource, most: usize) -> Result<Recorded, Error> {
     let reader = reader::open_reader(source).await?;
     Ok(read(reader.as_ref(), most).await?)
 }

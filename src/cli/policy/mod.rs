@@ -22,7 +22,7 @@ pub mod mutate;
 pub mod schema;
 pub mod test;
 
-use crate::approval::Word;
+use crate::approval::Verdict;
 use crate::clock::{Clock as _, SystemClock};
 use crate::crypto::keys::SecretKey;
 use crate::domain::canonical;
@@ -122,11 +122,11 @@ enum Command {
     Backtest(backtest::Args),
     Diff(diff::Args),
     Propose(amend::Propose),
-    Amendments(amend::Amendments),
+    Amendments(amend::ListAmendments),
     /// Sign and send an approval of a proposed bundle
-    Approve(amend::Give),
+    Approve(amend::SignAmendment),
     /// Sign and send a refusal of a proposed bundle
-    Refuse(amend::Give),
+    Refuse(amend::SignAmendment),
     Activate(amend::Activate),
     /// Test a bundle under limits; the gate runs this in a child before it activates one
     #[command(hide = true)]
@@ -159,8 +159,8 @@ pub fn run(args: &PolicyArgs) -> Exit {
         Command::Diff(args) => diff::run(args),
         Command::Propose(args) => amend::propose(args),
         Command::Amendments(args) => amend::amendments(args),
-        Command::Approve(args) => amend::give(Word::Approve, args),
-        Command::Refuse(args) => amend::give(Word::Refuse, args),
+        Command::Approve(args) => amend::give(Verdict::Approve, args),
+        Command::Refuse(args) => amend::give(Verdict::Refuse, args),
         Command::Activate(args) => amend::activate(args),
         Command::SelfTest { bundle } => self_test(bundle),
     }

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use super::inputs;
 use crate::cli::progress::Progress;
-use crate::cli::reader::Source;
+use crate::cli::reader::LedgerSource;
 use crate::cli::{BundleError, Exit, Failure, many, note, runtime, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::policy::bundle::Bundle;
-use crate::policy::mutate::{NewAllow, Places, Tried, mutate};
+use crate::policy::mutate::{MutationOutcome, MutationPlaces, NewAllow, mutate};
 use crate::policy::rego::{DEADLINE, RegoEngine};
 use crate::policy::testing;
 
@@ -25,7 +25,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     input: Vec<PathBuf>,
     #[command(flatten)]
-    ledger: Option<Source>,
+    ledger: Option<LedgerSource>,
     /// How many recorded inputs to try: the newest of each chain
     #[arg(long, value_name = "NUMBER", default_value_t = 200)]
     last: usize,
@@ -45,7 +45,7 @@ pub struct Args {
 
 /// Everything that was tried.
 #[derive(Default)]
-struct Found {
+struct MutationReport {
     denied: usize,
     mutants: u64,
     /// The input's name and what went wrong with it.
@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Exit {
     }
 }
 
-fn found(args: &Args) -> Result<(usize, Found), Failure> {
+fn found(args: &Args) -> Result<(usize, MutationReport), Failure> {
     let bundle = Bundle::load(&args.dir).map_err(BundleError::at(&args.dir));
     let bundle = bundle.map_err(Failure::invalid)?;
     let engine = RegoEngine::new(&bundle, DEADLINE).map_err(Failure::invalid)?;
@@ -73,13 +73,13 @@ fn found(args: &Args) -> Result<(usize, Found), Failure> {
         let why = "there is no input: give `--input`, a ledger, or decision tables in `tests/`";
         return Err(Failure::usage(why));
     }
-    let wanted = Places { below: args.below.clone(), except: args.except.clone() };
-    let mut all = Found::default();
+    let wanted = MutationPlaces { below: args.below.clone(), except: args.except.clone() };
+    let mut all = MutationReport::default();
     let progress = Progress::new("mutating inputs");
     let total = u64::try_from(inputs.len()).unwrap_or(u64::MAX);
     for (done, (name, input)) in (0..).zip(&inputs) {
         progress.at(done, total);
-        let Tried { verdict, mutants, new_allows, cut } = mutate(&engine, input, &wanted);
+        let MutationOutcome { verdict, mutants, new_allows, cut } = mutate(&engine, input, &wanted);
         all.denied = all
             .denied
             .saturating_add(usize::from(verdict != crate::domain::decision::Verdict::Allow));
@@ -116,8 +116,8 @@ fn gather(args: &Args, bundle: &Bundle) -> Result<Vec<(String, Json)>, Failure> 
     Ok(all)
 }
 
-fn tell(args: &Args, total: usize, found: &Found) {
-    let Found { denied, mutants, failures, cut } = found;
+fn tell(args: &Args, total: usize, found: &MutationReport) {
+    let MutationReport { denied, mutants, failures, cut } = found;
     let number = |count: usize| Json::from(u64::try_from(count).unwrap_or(u64::MAX));
     if args.json {
         let one = |(input, one): &(String, NewAllow)| {

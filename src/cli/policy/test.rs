@@ -10,7 +10,9 @@ use crate::cli::{Exit, FileError, fail, note, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::policy::fault::LoadError;
-use crate::policy::testing::{self, Case, Coverage, Options, Outcome, Report, changed_at, junit};
+use crate::policy::testing::{
+    self, Case, Coverage, Outcome, Report, TestOptions, changed_at, junit,
+};
 
 /// Between two looks at the files.
 const LOOK: Duration = Duration::from_millis(300);
@@ -45,7 +47,7 @@ pub struct Args {
 }
 
 /// What the tests of one directory came to.
-type Done = Result<Report, Vec<LoadError>>;
+type TestResult = Result<Report, Vec<LoadError>>;
 
 /// Runs the tests.
 pub fn run(args: &Args) -> Exit {
@@ -69,8 +71,8 @@ pub fn run(args: &Args) -> Exit {
 
 fn once(args: &Args) -> Exit {
     let coverage = args.coverage || args.coverage_min.is_some();
-    let options = Options { only: args.filter.clone(), coverage };
-    let done: Vec<(&Path, Done)> =
+    let options = TestOptions { only: args.filter.clone(), coverage };
+    let done: Vec<(&Path, TestResult)> =
         args.dirs.iter().map(|dir| (dir.as_path(), testing::run(dir, &options))).collect();
     let mut exit = Exit::Ok;
     for (dir, done) in &done {
@@ -143,7 +145,7 @@ fn print(args: &Args, dir: &Path, report: &Report) {
     say(line);
 }
 
-fn to_json(args: &Args, dir: &Path, done: &Done) -> Json {
+fn to_json(args: &Args, dir: &Path, done: &TestResult) -> Json {
     let dir = ("dir", Json::from(dir.display().to_string()));
     let report = match done {
         Ok(report) => report,

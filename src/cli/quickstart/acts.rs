@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::agent::{Agent, Answer, Refused};
+use super::agent::{DemoAgent, DemoAnswer, DemoRefusal};
 use super::approvers;
-use super::desk::{Desk, INSTRUCTIONS};
+use super::desk::{DemoDirectory, INSTRUCTIONS};
 use super::error::{CallFault, Error};
-use super::own::Own;
-use super::story::Story;
+use super::own::OwnProgram;
+use super::story::StepPrinter;
 use super::tools::ToolServer;
 use crate::domain::digest::Digest;
 
@@ -107,7 +107,11 @@ fn acts() -> [Act; 7] {
 }
 
 /// Opens the run; another model is refused first. The run's id.
-pub async fn open(agent: &mut Agent, desk: &Desk, story: &mut Story) -> Result<String, Error> {
+pub async fn open(
+    agent: &mut DemoAgent,
+    desk: &DemoDirectory,
+    story: &mut StepPrinter,
+) -> Result<String, Error> {
     let hash = Digest::of(&[INSTRUCTIONS.as_bytes()]).hex();
     let other = match agent.open("some-other-model", &hash).await {
         Err(refused) if refused.code == "manifest.mismatch" => refused,
@@ -134,7 +138,11 @@ pub async fn open(agent: &mut Agent, desk: &Desk, story: &mut Story) -> Result<S
 }
 
 /// Plays every call.
-pub async fn calls(agent: &mut Agent, desk: &Desk, story: &mut Story) -> Result<(), Error> {
+pub async fn calls(
+    agent: &mut DemoAgent,
+    desk: &DemoDirectory,
+    story: &mut StepPrinter,
+) -> Result<(), Error> {
     for act in acts().into_iter().filter(|act| act.id != COUNT || desk.has_command()) {
         let answer = agent.call(act.id, act.tool, &act.arguments).await;
         told(&act, answer, desk, story).map_err(|fault| Error::Call { call: act.id, fault })?;
@@ -143,10 +151,15 @@ pub async fn calls(agent: &mut Agent, desk: &Desk, story: &mut Story) -> Result<
     Ok(())
 }
 
-fn told(act: &Act, answer: Answer, desk: &Desk, story: &mut Story) -> Result<(), CallFault> {
+fn told(
+    act: &Act,
+    answer: DemoAnswer,
+    desk: &DemoDirectory,
+    story: &mut StepPrinter,
+) -> Result<(), CallFault> {
     let line = format!("{} {}", act.tool, act.arguments);
     match (&act.fate, answer) {
-        (Fate::Allowed { holds, hides, because }, Answer::Ran { status, result, entry }) => {
+        (Fate::Allowed { holds, hides, because }, DemoAnswer::Ran { status, result, entry }) => {
             if !result.contains(holds) || (!hides.is_empty() && result.contains(hides)) {
                 return Err(CallFault::Result(result));
             }
@@ -160,7 +173,7 @@ fn told(act: &Act, answer: Answer, desk: &Desk, story: &mut Story) -> Result<(),
             story.more(because);
             Ok(())
         }
-        (Fate::Refused { label, code, rule, file }, Answer::Refused(refused)) => {
+        (Fate::Refused { label, code, rule, file }, DemoAnswer::Refused(refused)) => {
             let spoke = |said: &&String| said.starts_with(*rule) && said.contains(file);
             let by = refused.rules.iter().find(spoke).filter(|_| refused.code == *code);
             let Some(by) = by.cloned() else { return Err(CallFault::Rules { refused }) };
@@ -172,8 +185,8 @@ fn told(act: &Act, answer: Answer, desk: &Desk, story: &mut Story) -> Result<(),
             story.more(&format!("said by {by}"));
             Ok(())
         }
-        (Fate::Allowed { .. }, Answer::Refused(refused)) => Err(CallFault::Refused(refused)),
-        (Fate::Refused { label, .. }, Answer::Ran { .. }) => Err(CallFault::Ran(label)),
+        (Fate::Allowed { .. }, DemoAnswer::Refused(refused)) => Err(CallFault::Refused(refused)),
+        (Fate::Refused { label, .. }, DemoAnswer::Ran { .. }) => Err(CallFault::Ran(label)),
     }
 }
 
@@ -189,11 +202,11 @@ fn shortened(result: &str) -> String {
 
 /// Two people approve the held call, and it runs.
 pub async fn approve(
-    own: &Own,
-    desk: &Desk,
+    own: &OwnProgram,
+    desk: &DemoDirectory,
     at: (&str, &str),
-    agent: &mut Agent,
-    story: &mut Story,
+    agent: &mut DemoAgent,
+    story: &mut StepPrinter,
 ) -> Result<(), Error> {
     waits(agent.recorded(HELD).await)?;
     let acts = acts();
@@ -203,7 +216,7 @@ pub async fn approve(
 }
 
 /// Holds what the tool server counted to what was allowed or approved.
-pub async fn count(tools: &mut ToolServer, story: &mut Story) -> Result<(), Error> {
+pub async fn count(tools: &mut ToolServer, story: &mut StepPrinter) -> Result<(), Error> {
     let ran = |act: &Act| matches!(act.fate, Fate::Allowed { .. }) || act.id == HELD;
     let is = |act: &&Act| HTTP.contains(&act.tool) && ran(act);
     let allowed = u64::try_from(acts().iter().filter(is).count()).unwrap_or(0);
@@ -219,7 +232,7 @@ pub async fn count(tools: &mut ToolServer, story: &mut Story) -> Result<(), Erro
 }
 
 /// Seals the run.
-pub async fn seal(agent: &mut Agent, story: &mut Story) -> Result<(), Error> {
+pub async fn seal(agent: &mut DemoAgent, story: &mut StepPrinter) -> Result<(), Error> {
     let sealed = agent.seal().await;
     let sealed = sealed.map_err(|refused| Error::Refused { request: "the seal", refused })?;
     let dead = match agent.tools().await {
@@ -235,7 +248,7 @@ pub async fn seal(agent: &mut Agent, story: &mut Story) -> Result<(), Error> {
     Ok(())
 }
 
-fn waits(recorded: Result<(), Refused>) -> Result<(), Error> {
+fn waits(recorded: Result<(), DemoRefusal>) -> Result<(), Error> {
     match recorded {
         Err(refused) if refused.code == "call.held" => Ok(()),
         Err(refused) => Err(Error::Refused { request: "the held call", refused }),

@@ -23,23 +23,23 @@ pub fn endpoint(socket: &Path) -> Result<Endpoint, tonic::transport::Error> {
 }
 
 /// A connected agent.
-pub struct Agent {
+pub struct DemoAgent {
     gate: GateClient<Channel>,
     token: Option<MetadataValue<Ascii>>,
 }
 
 /// What the gate said to one call.
-pub enum Answer {
+pub enum DemoAnswer {
     /// It ran: the tool's status, its result, and where that is on the books.
     Ran { status: String, result: String, entry: u64 },
     /// It did not run, or not well.
-    Refused(Refused),
+    Refused(DemoRefusal),
 }
 
 /// A refusal, read from the status and its `google.rpc.ErrorInfo`.
 #[derive(Debug, thiserror::Error)]
 #[error("{code}: {message}")]
-pub struct Refused {
+pub struct DemoRefusal {
     /// The dotted code: `policy.denied`.
     pub code: String,
     /// The gRPC status.
@@ -52,7 +52,7 @@ pub struct Refused {
     pub expires: Option<String>,
 }
 
-impl Agent {
+impl DemoAgent {
     /// Connects through the socket.
     pub async fn connect(socket: &Path) -> Result<Self, tonic::transport::Error> {
         let channel = endpoint(socket)?.connect().await?;
@@ -60,7 +60,7 @@ impl Agent {
     }
 
     /// Opens the run and keeps its token.
-    pub async fn open(&mut self, model: &str, hash: &str) -> Result<OpenRunResponse, Refused> {
+    pub async fn open(&mut self, model: &str, hash: &str) -> Result<OpenRunResponse, DemoRefusal> {
         let claims = OpenRunRequest {
             model: model.to_owned(),
             instructions_sha256: vec![hash.to_owned()],
@@ -80,14 +80,14 @@ impl Agent {
     }
 
     /// The tools that exist for it.
-    pub async fn tools(&mut self) -> Result<Vec<Tool>, Refused> {
+    pub async fn tools(&mut self) -> Result<Vec<Tool>, DemoRefusal> {
         let request = self.request(ListToolsRequest {});
         let listed = self.gate.list_tools(request).await.map_err(|s| refused(&s))?;
         Ok(listed.into_inner().tools)
     }
 
     /// Asks for one call.
-    pub async fn call(&mut self, id: &str, tool: &str, arguments: &Value) -> Answer {
+    pub async fn call(&mut self, id: &str, tool: &str, arguments: &Value) -> DemoAnswer {
         let request = self.request(ExecuteToolRequest {
             tool: tool.to_owned(),
             arguments: arguments.to_string().into_bytes(),
@@ -97,24 +97,24 @@ impl Agent {
         match self.gate.execute_tool(request).await {
             Ok(answer) => {
                 let answer = answer.into_inner();
-                Answer::Ran {
+                DemoAnswer::Ran {
                     status: answer.status,
                     result: text(answer.result),
                     entry: answer.receipt.map(|receipt| receipt.seq).unwrap_or_default(),
                 }
             }
-            Err(status) => Answer::Refused(refused(&status)),
+            Err(status) => DemoAnswer::Refused(refused(&status)),
         }
     }
 
     /// Asks how a call went; every refusal is an answer here.
-    pub async fn recorded(&mut self, id: &str) -> Result<(), Refused> {
+    pub async fn recorded(&mut self, id: &str) -> Result<(), DemoRefusal> {
         let request = self.request(GetCallRequest { call_id: id.to_owned(), wait_ms: 0 });
         self.gate.get_call(request).await.map(|_| ()).map_err(|s| refused(&s))
     }
 
     /// Ends the run.
-    pub async fn seal(&mut self) -> Result<SealRunResponse, Refused> {
+    pub async fn seal(&mut self) -> Result<SealRunResponse, DemoRefusal> {
         let request = self.request(SealRunRequest {});
         self.gate.seal_run(request).await.map(tonic::Response::into_inner).map_err(|s| refused(&s))
     }
@@ -134,12 +134,12 @@ struct Reason {
     rule: String,
 }
 
-fn refused(status: &Status) -> Refused {
+fn refused(status: &Status) -> DemoRefusal {
     let info = status.get_details_error_info();
     let fact = |name: &str| info.as_ref().and_then(|info| info.metadata.get(name)).cloned();
     let reasons = fact("reasons").and_then(|text| serde_json::from_str(&text).ok());
     let reasons: Vec<Reason> = reasons.unwrap_or_default();
-    Refused {
+    DemoRefusal {
         code: info.as_ref().map(|info| info.reason.clone()).unwrap_or_default(),
         grpc: format!("{:?}", status.code()),
         message: status.message().to_owned(),

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::agent::{Agent, Answer};
-use super::desk::Desk;
+use super::agent::{DemoAgent, DemoAnswer};
+use super::desk::DemoDirectory;
 use super::error::{CallFault, Error};
-use super::own::{Own, Ran};
-use super::story::Story;
+use super::own::{CommandOutput, OwnProgram};
+use super::story::StepPrinter;
 use crate::approval::Approvers;
 use crate::approval::approvers::Purpose;
 use crate::clock::SystemEntropy;
@@ -24,7 +24,7 @@ const OPERATOR: (&str, &str) = ("otto", "otto@example.com");
 pub const LIST: &str = "approvers/allowed_signers";
 
 /// Makes keys and tokens, and the list that `key` signs.
-pub fn furnish(desk: &Desk, key: &SecretKey) -> Result<(), Error> {
+pub fn furnish(desk: &DemoDirectory, key: &SecretKey) -> Result<(), Error> {
     let mut list = String::from("# wicketgate: version=1\n");
     for (name, subject) in PEOPLE {
         let (token, _) = mint(Family::Operator, &SystemEntropy);
@@ -38,7 +38,11 @@ pub fn furnish(desk: &Desk, key: &SecretKey) -> Result<(), Error> {
 }
 
 /// Makes somebody's key: the line of it for this purpose.
-fn line(desk: &Desk, (name, subject): (&str, &str), purpose: Purpose) -> Result<String, Error> {
+fn line(
+    desk: &DemoDirectory,
+    (name, subject): (&str, &str),
+    purpose: Purpose,
+) -> Result<String, Error> {
     let own = SecretKey::generate(&SystemEntropy);
     let path = desk.path(&format!("people/{name}"));
     openssh::store(&own, &path, subject)?;
@@ -48,11 +52,11 @@ fn line(desk: &Desk, (name, subject): (&str, &str), purpose: Purpose) -> Result<
 
 /// Both approve the held call, one after the other; then the agent asks again and has its result.
 pub async fn approve(
-    own: &Own,
-    desk: &Desk,
+    own: &OwnProgram,
+    desk: &DemoDirectory,
     (run, url): (&str, &str),
-    (agent, call): (&mut Agent, (&'static str, &str, &Value)),
-    story: &mut Story,
+    (agent, call): (&mut DemoAgent, (&'static str, &str, &Value)),
+    story: &mut StepPrinter,
 ) -> Result<(), Error> {
     let (id, tool, arguments) = call;
     for (at, (name, subject)) in PEOPLE.into_iter().enumerate() {
@@ -78,13 +82,13 @@ pub async fn approve(
         story.command(&["approval", "approve", "RUN", id, "--key", &key, "…"]);
     }
     match agent.call(id, tool, arguments).await {
-        Answer::Ran { result, entry, .. } if result.contains("booked") => {
+        DemoAnswer::Ran { result, entry, .. } if result.contains("booked") => {
             story.more(&format!("the agent asks again with the same id: {result} (entry {entry})"));
         }
-        Answer::Ran { result, .. } => {
+        DemoAnswer::Ran { result, .. } => {
             return Err(Error::Call { call: id, fault: CallFault::Result(result) });
         }
-        Answer::Refused(refused) => {
+        DemoAnswer::Refused(refused) => {
             return Err(Error::Refused { request: "the approved call", refused });
         }
     }
@@ -93,7 +97,7 @@ pub async fn approve(
 }
 
 /// Where the gate says the call is.
-fn became(ran: &Ran) -> Option<String> {
+fn became(ran: &CommandOutput) -> Option<String> {
     let Outcome { gates } = serde_json::from_str(&ran.out).ok()?;
     gates.into_iter().map(|gate| gate.done.call).find(|call| !call.is_empty())
 }
@@ -107,12 +111,12 @@ struct Outcome {
 /// What one gate did.
 #[derive(Deserialize)]
 struct GateReport {
-    done: Done,
+    done: ApproverOutcome,
 }
 
 /// The state of the call, where the gate has it.
 #[derive(Deserialize)]
-struct Done {
+struct ApproverOutcome {
     #[serde(default)]
     call: String,
 }

@@ -74,13 +74,13 @@ const EXAMPLE_UNTIL: &str = "2027-05-01T00:00:00Z";
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// The directory.
-pub struct Desk {
+pub struct DemoDirectory {
     dir: PathBuf,
     token: String,
     command: bool,
 }
 
-impl Desk {
+impl DemoDirectory {
     /// Makes the directory, for this user alone. `command`: the play has its command.
     pub fn make(wanted: Option<&Path>, command: bool) -> Result<Self, Error> {
         let random = hex::encode(random32(&SystemEntropy));
@@ -277,9 +277,12 @@ mod tests {
     #[test]
     fn a_directory_with_something_in_it_is_not_used() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(Desk::make(Some(dir.path()), true).is_ok());
+        assert!(DemoDirectory::make(Some(dir.path()), true).is_ok());
         std::fs::write(dir.path().join("x"), "").unwrap();
-        assert!(Desk::make(Some(dir.path()), true).is_err_and(|e| matches!(e, Error::Occupied(_))));
+        assert!(
+            DemoDirectory::make(Some(dir.path()), true)
+                .is_err_and(|e| matches!(e, Error::Occupied(_)))
+        );
         assert!(fill("a", "b", "c").is_err());
     }
 }

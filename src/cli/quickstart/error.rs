@@ -3,8 +3,8 @@
 use std::fmt;
 use std::process::ExitStatus;
 
-use super::agent::Refused;
-use super::own::Ran;
+use super::agent::DemoRefusal;
+use super::own::CommandOutput;
 use super::tools::Hits;
 use crate::approval::approvers;
 use crate::cli::error::Occupied;
@@ -14,7 +14,7 @@ use crate::identity;
 
 /// A process that the quickstart starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum DemoPart {
     /// The gate.
     Gate,
     /// The server of the tools.
@@ -23,7 +23,7 @@ pub enum Part {
     Witness,
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for DemoPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Gate => "gate",
@@ -89,28 +89,28 @@ pub enum Error {
         /// Its arguments.
         command: String,
         /// What it said.
-        ran: Ran,
+        ran: CommandOutput,
     },
     /// A process cannot be started, written to or waited for.
     #[error("the {part}: {source}")]
     Process {
         /// Which one.
-        part: Part,
+        part: DemoPart,
         /// What the system says.
         source: std::io::Error,
     },
     /// A process has no pipe to talk through.
     #[error("the {0} has no pipe")]
-    NoPipe(Part),
+    NoPipe(DemoPart),
     /// A process does not answer.
     #[error("the {0} does not answer")]
-    Silent(Part),
+    Silent(DemoPart),
     /// A process ended before its time.
     #[error("the {0} ended")]
-    Ended(Part),
+    Ended(DemoPart),
     /// A process does not end when it has to.
     #[error("the {0} did not end")]
-    Running(Part),
+    Running(DemoPart),
     /// The gate ended badly, or before its time.
     #[error("the gate ended with {status}; see {log}")]
     GateEnded {
@@ -123,7 +123,7 @@ pub enum Error {
     #[error("the {part} did not get ready; see {log}")]
     NotReady {
         /// Which one.
-        part: Part,
+        part: DemoPart,
         /// Its log.
         log: String,
     },
@@ -150,7 +150,7 @@ pub enum Error {
         /// What it was about.
         request: &'static str,
         /// Why.
-        refused: Refused,
+        refused: DemoRefusal,
     },
     /// A request of the agent is not refused.
     #[error("the gate did not refuse {0}")]
@@ -179,7 +179,7 @@ pub enum Error {
         /// The state of the call, if the command names one.
         state: Option<String>,
         /// What the command said.
-        ran: Ran,
+        ran: CommandOutput,
     },
     /// No payload can be tampered with.
     #[error("no payload of the evidence holds the amount")]
@@ -197,12 +197,12 @@ pub enum CallFault {
     Credential,
     /// It is refused.
     #[error(transparent)]
-    Refused(Refused),
+    Refused(DemoRefusal),
     /// It is refused by other rules.
     #[error("{refused} by {:?}", refused.rules)]
     Rules {
         /// The refusal.
-        refused: Refused,
+        refused: DemoRefusal,
     },
     /// It ran.
     #[error("it ran, not {0}")]

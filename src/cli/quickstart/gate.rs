@@ -11,9 +11,9 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use super::desk::Desk;
-use super::error::{Error, Part};
-use super::own::Own;
+use super::desk::DemoDirectory;
+use super::error::{DemoPart, Error};
+use super::own::OwnProgram;
 use super::{PATIENCE, agent};
 use crate::cli::FileError;
 
@@ -22,15 +22,15 @@ const TRIES: u32 = 800;
 const BETWEEN: Duration = Duration::from_millis(25);
 
 /// The running gate. Killed when it is dropped.
-pub struct Gate {
+pub struct DemoGate {
     child: Child,
     process: u32,
     log: String,
 }
 
-impl Gate {
+impl DemoGate {
     /// Starts it; what it logs goes to `gate.log`.
-    pub fn start(own: &Own, desk: &Desk) -> Result<Self, Error> {
+    pub fn start(own: &OwnProgram, desk: &DemoDirectory) -> Result<Self, Error> {
         let log = desk.path("gate.log");
         let shown = log.display().to_string();
         let file = std::fs::File::create_new(&log).map_err(FileError::at(&log))?;
@@ -58,7 +58,7 @@ impl Gate {
             }
             tokio::time::sleep(BETWEEN).await;
         }
-        Err(Error::NotReady { part: Part::Gate, log: self.log.clone() })
+        Err(Error::NotReady { part: DemoPart::Gate, log: self.log.clone() })
     }
 
     /// URL of the operator API: the system chose the port, and the log names it.
@@ -87,16 +87,16 @@ impl Gate {
     /// Asks it to drain and to end, and waits until it did.
     pub async fn stop(&mut self) -> Result<(), Error> {
         let pid = i32::try_from(self.process).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or(Error::Ended(Part::Gate))?;
+        let pid = pid.ok_or(Error::Ended(DemoPart::Gate))?;
         rustix::process::kill_process(pid, Signal::TERM).map_err(|errno| failed(errno.into()))?;
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
-        let status = ended.map_err(|_late| Error::Running(Part::Gate))?.map_err(failed)?;
+        let status = ended.map_err(|_late| Error::Running(DemoPart::Gate))?.map_err(failed)?;
         if status.success() { Ok(()) } else { Err(self.ended_with(status)) }
     }
 }
 
 fn failed(source: std::io::Error) -> Error {
-    Error::Process { part: Part::Gate, source }
+    Error::Process { part: DemoPart::Gate, source }
 }
 
 async fn serving(socket: &Path) -> bool {

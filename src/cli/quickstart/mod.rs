@@ -25,14 +25,14 @@ mod story;
 pub mod tools;
 mod witness;
 
-use agent::Agent;
-use desk::Desk;
+use agent::DemoAgent;
+use desk::DemoDirectory;
 use error::Error;
-use gate::Gate;
-use own::Own;
-use story::Story;
+use gate::DemoGate;
+use own::OwnProgram;
+use story::StepPrinter;
 use tools::ToolServer;
-use witness::Witness;
+use witness::DemoWitness;
 
 /// Watch one agent's calls being allowed, denied, held and approved, recorded and proven.
 ///
@@ -58,7 +58,7 @@ pub struct Args {
 
 /// Plays it.
 pub fn run(args: &Args) -> Exit {
-    let mut story = Story::new(args.json);
+    let mut story = StepPrinter::new(args.json);
     match block_on(play(args, &mut story)) {
         Ok(Ok(())) => Exit::Ok,
         Ok(Err(error)) => {
@@ -69,15 +69,15 @@ pub fn run(args: &Args) -> Exit {
     }
 }
 
-async fn play(args: &Args, story: &mut Story) -> Result<(), Error> {
+async fn play(args: &Args, story: &mut StepPrinter) -> Result<(), Error> {
     let clock = SystemClock::new();
     story.begin();
-    let own = Own::new()?;
+    let own = OwnProgram::new()?;
     let left_out = sandbox::missing();
-    let desk = Desk::make(args.dir.as_deref(), left_out.is_none())?;
+    let desk = DemoDirectory::make(args.dir.as_deref(), left_out.is_none())?;
     let mut tools = ToolServer::start(&own, desk.tool_token()).await?;
     desk.introduce()?;
-    let mut witness = Witness::start(&own, &desk).await?;
+    let mut witness = DemoWitness::start(&own, &desk).await?;
     let keys = desk.furnish(&tools.address(), witness.url(), clock.now())?;
     story.step("files", "files", &desk.shown(), &json!({"dir": desk.shown(), "keys": keys}));
     story.more("keys, a signed manifest, policy bundle and list of two approvers, wicketgate.yaml");
@@ -91,7 +91,7 @@ async fn play(args: &Args, story: &mut Story) -> Result<(), Error> {
     }
 
     let began = clock.monotonic();
-    let mut gate = Gate::start(&own, &desk)?;
+    let mut gate = DemoGate::start(&own, &desk)?;
     gate.ready(&desk.socket()).await?;
     let took = clock.monotonic().saturating_sub(began).as_millis();
     let facts = json!({"process": gate.process(), "ready_ms": u64::try_from(took).unwrap_or(0)});
@@ -99,7 +99,7 @@ async fn play(args: &Args, story: &mut Story) -> Result<(), Error> {
     story.step("gate", "gate", &line, &facts);
 
     let pinned = proof::pin(&own, &desk, story).await?;
-    let mut agent = Agent::connect(&desk.socket()).await?;
+    let mut agent = DemoAgent::connect(&desk.socket()).await?;
     let run = acts::open(&mut agent, &desk, story).await?;
     acts::calls(&mut agent, &desk, story).await?;
     let at = (run.as_str(), gate.operators_at()?);
@@ -127,7 +127,11 @@ async fn play(args: &Args, story: &mut Story) -> Result<(), Error> {
 }
 
 /// Leaves everything running until a signal, or until the gate ends by itself.
-async fn stay(desk: &Desk, gate: &mut Gate, story: &mut Story) -> Result<(), Error> {
+async fn stay(
+    desk: &DemoDirectory,
+    gate: &mut DemoGate,
+    story: &mut StepPrinter,
+) -> Result<(), Error> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signal)?;
     let socket = desk.socket().display().to_string();

@@ -10,13 +10,13 @@ use super::error::Error;
 use crate::config;
 
 /// Where this program is.
-pub struct Own {
+pub struct OwnProgram {
     exe: PathBuf,
 }
 
 /// What one command said.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandOutput {
     /// Standard output.
     pub out: String,
     /// Standard error.
@@ -25,7 +25,7 @@ pub struct Ran {
     pub code: Option<i32>,
 }
 
-impl std::fmt::Display for Ran {
+impl std::fmt::Display for CommandOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.code {
             Some(code) => write!(f, "{code}: ")?,
@@ -35,7 +35,7 @@ impl std::fmt::Display for Ran {
     }
 }
 
-impl Own {
+impl OwnProgram {
     /// Finds it.
     pub fn new() -> Result<Self, Error> {
         let exe = std::env::current_exe().map_err(Error::Program)?;
@@ -56,7 +56,7 @@ impl Own {
     }
 
     /// Runs one command in a directory to its end.
-    pub async fn run(&self, dir: &Path, args: &[&str]) -> Result<Ran, Error> {
+    pub async fn run(&self, dir: &Path, args: &[&str]) -> Result<CommandOutput, Error> {
         let name = || args.join(" ");
         let mut command = self.command(args);
         let output = command.current_dir(dir).stdin(Stdio::null()).output();
@@ -65,6 +65,10 @@ impl Own {
             .map_err(|_late| Error::Endless(name()))?
             .map_err(|source| Error::Command { command: name(), source })?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ok(Ran { out: text(done.stdout), err: text(done.stderr), code: done.status.code() })
+        Ok(CommandOutput {
+            out: text(done.stdout),
+            err: text(done.stderr),
+            code: done.status.code(),
+        })
     }
 }

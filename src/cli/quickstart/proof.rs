@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::desk::Desk;
+use super::desk::DemoDirectory;
 use super::error::Error;
-use super::own::{Own, Ran};
-use super::story::Story;
+use super::own::{CommandOutput, OwnProgram};
+use super::story::StepPrinter;
 use crate::cli::FileError;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,11 @@ const CONFIG: &str = "wicketgate.yaml";
 const TRUST: &str = "auditor/trust.txt";
 
 /// Notes the head of the log before the run. Its size.
-pub async fn pin(own: &Own, desk: &Desk, story: &mut Story) -> Result<u64, Error> {
+pub async fn pin(
+    own: &OwnProgram,
+    desk: &DemoDirectory,
+    story: &mut StepPrinter,
+) -> Result<u64, Error> {
     let args = ["ledger", "head", "--config", CONFIG];
     let ran = own.run(desk.dir(), &args).await?;
     let line = ran.out.trim();
@@ -29,7 +33,11 @@ pub async fn pin(own: &Own, desk: &Desk, story: &mut Story) -> Result<u64, Error
 }
 
 /// Shows the end of the ledger; the held call has to be approved in it.
-pub async fn tail(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Error> {
+pub async fn tail(
+    own: &OwnProgram,
+    desk: &DemoDirectory,
+    story: &mut StepPrinter,
+) -> Result<(), Error> {
     let args = ["ledger", "tail", "--config", CONFIG, "-n", "8"];
     let ran = own.run(desk.dir(), &args).await?;
     if ran.code != Some(0)
@@ -60,7 +68,11 @@ fn without_run(line: &str) -> String {
 }
 
 /// Has the head of all chains cosigned by the auditor's witness.
-pub async fn anchor(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Error> {
+pub async fn anchor(
+    own: &OwnProgram,
+    desk: &DemoDirectory,
+    story: &mut StepPrinter,
+) -> Result<(), Error> {
     let args = ["ledger", "anchor", "--config", CONFIG];
     let with_json: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
     let ran = own.run(desk.dir(), &with_json).await?;
@@ -76,11 +88,11 @@ pub async fn anchor(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Err
 
 /// Writes the evidence of the run.
 pub async fn export(
-    own: &Own,
-    desk: &Desk,
+    own: &OwnProgram,
+    desk: &DemoDirectory,
     run: &str,
     since: u64,
-    story: &mut Story,
+    story: &mut StepPrinter,
 ) -> Result<(), Error> {
     let since = since.to_string();
     let args = [
@@ -112,7 +124,11 @@ pub async fn export(
 }
 
 /// Verifies it, offline, against what the auditor had.
-pub async fn verify(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Error> {
+pub async fn verify(
+    own: &OwnProgram,
+    desk: &DemoDirectory,
+    story: &mut StepPrinter,
+) -> Result<(), Error> {
     let args = ["evidence", "verify", "--trust", TRUST, "evidence"];
     let (ran, report) = verified(own, desk, &args).await?;
     let (checks, level) = (report.checks.len(), report.level);
@@ -128,11 +144,15 @@ pub async fn verify(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Err
 }
 
 /// Changes one byte in a copy, and verifies that.
-pub async fn tamper(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Error> {
+pub async fn tamper(
+    own: &OwnProgram,
+    desk: &DemoDirectory,
+    story: &mut StepPrinter,
+) -> Result<(), Error> {
     let (file, from, to) = forge(&desk.path("evidence"), &desk.path("evidence-tampered"))?;
     let args = ["evidence", "verify", "--trust", TRUST, "evidence-tampered"];
     let (ran, report) = verified(own, desk, &args).await?;
-    let failed: Vec<Check> =
+    let failed: Vec<ProofCheck> =
         report.checks.into_iter().filter(|check| check.outcome == "INVALID").collect();
     if ran.code != Some(1) || failed.is_empty() {
         return Err(unexpected(&args, ran));
@@ -141,14 +161,18 @@ pub async fn tamper(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Err
     let facts = json!({"exit": 1, "file": file, "from": from, "to": to, "failed": failed});
     story.step("tamper", "tampered", &line, &facts);
     story.command(&args);
-    for Check { id, title, detail, .. } in &failed {
+    for ProofCheck { id, title, detail, .. } in &failed {
         story.more(&format!("{id} {title}: {detail}"));
     }
     Ok(())
 }
 
 /// Verifies the whole ledger once the gate has ended.
-pub async fn ledger(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Error> {
+pub async fn ledger(
+    own: &OwnProgram,
+    desk: &DemoDirectory,
+    story: &mut StepPrinter,
+) -> Result<(), Error> {
     let args = ["ledger", "verify", "--config", CONFIG, "--trust", TRUST];
     let ran = own.run(desk.dir(), &args).await?;
     if ran.code != Some(0) {
@@ -161,7 +185,11 @@ pub async fn ledger(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Err
     Ok(())
 }
 
-async fn verified(own: &Own, desk: &Desk, args: &[&str]) -> Result<(Ran, Report), Error> {
+async fn verified(
+    own: &OwnProgram,
+    desk: &DemoDirectory,
+    args: &[&str],
+) -> Result<(CommandOutput, Report), Error> {
     let with_json: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
     let ran = own.run(desk.dir(), &with_json).await?;
     match serde_json::from_str(&ran.out) {
@@ -187,7 +215,7 @@ struct Exported {
 /// What `evidence verify --json` prints, as far as it is looked at here.
 #[derive(Deserialize)]
 struct Report {
-    checks: Vec<Check>,
+    checks: Vec<ProofCheck>,
     /// Absent where something does not hold.
     #[serde(default)]
     level: Value,
@@ -195,7 +223,7 @@ struct Report {
 
 /// One check of a report.
 #[derive(Serialize, Deserialize)]
-struct Check {
+struct ProofCheck {
     #[serde(flatten)]
     rest: serde_json::Map<String, Value>,
     id: String,
@@ -239,6 +267,6 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn unexpected(args: &[&str], ran: Ran) -> Error {
+fn unexpected(args: &[&str], ran: CommandOutput) -> Error {
     Error::Unexpected { command: args.join(" "), ran }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::say;
-use super::desk::Desk;
+use super::desk::DemoDirectory;
 use crate::config;
 
 /// The width of the first column.
@@ -14,14 +14,14 @@ const MARGIN: usize = 11;
 
 /// How a step is marked on a terminal.
 #[derive(Clone, Copy)]
-enum Ink {
+enum StepStyle {
     Plain,
     Green,
     Red,
     Yellow,
 }
 
-impl Ink {
+impl StepStyle {
     fn of(label: &str) -> Self {
         match label {
             "allowed" | "verified" => Self::Green,
@@ -42,12 +42,12 @@ impl Ink {
 }
 
 /// The story as it is told.
-pub struct Story {
+pub struct StepPrinter {
     json: bool,
     coloured: bool,
 }
 
-impl Story {
+impl StepPrinter {
     /// A story for a program or for a person.
     pub fn new(json: bool) -> Self {
         let wanted = config::environment("NO_COLOR").is_none_or(|value| value.is_empty());
@@ -76,7 +76,7 @@ impl Story {
         }
         let padded = format!("{label:<MARGIN$}");
         if self.coloured {
-            let ink = Ink::of(label).code();
+            let ink = StepStyle::of(label).code();
             say(format!("\u{1b}[{ink}m{padded}\u{1b}[0m{line}"));
         } else {
             say(format!("{padded}{line}"));
@@ -113,7 +113,7 @@ impl Story {
     }
 
     /// The story in plain words.
-    pub fn end(&mut self, desk: &Desk, took: Duration) {
+    pub fn end(&mut self, desk: &DemoDirectory, took: Duration) {
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         if self.json {
             self.step("end", "", "", &json!({"dir": desk.shown(), "ms": millis}));

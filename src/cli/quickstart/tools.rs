@@ -22,8 +22,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::super::{Exit, fail, say};
 use super::PATIENCE;
-use super::error::{Error, Part};
-use super::own::Own;
+use super::error::{DemoPart, Error};
+use super::own::OwnProgram;
 use serde::{Deserialize, Serialize};
 
 /// What reached the server.
@@ -151,25 +151,25 @@ pub struct ToolServer {
 
 impl ToolServer {
     /// Starts it and learns its address.
-    pub async fn start(own: &Own, token: &str) -> Result<Self, Error> {
+    pub async fn start(own: &OwnProgram, token: &str) -> Result<Self, Error> {
         let mut command = own.command(&["quickstart-tools"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let process = child.id().unwrap_or_default();
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let output = BufReader::new(output.ok_or(Error::NoPipe(Part::Tools))?).lines();
+        let output = BufReader::new(output.ok_or(Error::NoPipe(DemoPart::Tools))?).lines();
         let mut server = Self { child, process, input, output, address: String::new() };
         server.address = server.ask(token).await?;
         Ok(server)
     }
 
     async fn ask(&mut self, line: &str) -> Result<String, Error> {
-        let input = self.input.as_mut().ok_or(Error::NoPipe(Part::Tools))?;
+        let input = self.input.as_mut().ok_or(Error::NoPipe(DemoPart::Tools))?;
         let sent = input.write_all(format!("{line}\n").as_bytes()).await;
         sent.map_err(failed)?;
         let answer = tokio::time::timeout(PATIENCE, self.output.next_line()).await;
-        let answer = answer.map_err(|_late| Error::Silent(Part::Tools))?;
-        answer.map_err(failed)?.ok_or(Error::Ended(Part::Tools))
+        let answer = answer.map_err(|_late| Error::Silent(DemoPart::Tools))?;
+        answer.map_err(failed)?.ok_or(Error::Ended(DemoPart::Tools))
     }
 
     /// How often each of its paths was asked for.
@@ -191,10 +191,10 @@ impl ToolServer {
     pub async fn stop(&mut self) -> Result<(), Error> {
         drop(self.input.take());
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
-        ended.map_err(|_late| Error::Running(Part::Tools))?.map(drop).map_err(failed)
+        ended.map_err(|_late| Error::Running(DemoPart::Tools))?.map(drop).map_err(failed)
     }
 }
 
 fn failed(source: std::io::Error) -> Error {
-    Error::Process { part: Part::Tools, source }
+    Error::Process { part: DemoPart::Tools, source }
 }

@@ -6,20 +6,20 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
 
 use super::PATIENCE;
-use super::desk::{Desk, WITNESS};
-use super::error::{Error, Part};
-use super::own::Own;
+use super::desk::{DemoDirectory, WITNESS};
+use super::error::{DemoPart, Error};
+use super::own::OwnProgram;
 use crate::cli::FileError;
 
 /// The running witness. Killed when it is dropped.
-pub struct Witness {
+pub struct DemoWitness {
     child: Child,
     url: String,
 }
 
-impl Witness {
+impl DemoWitness {
     /// Starts it and waits until it listens; what it logs goes to `witness.log`.
-    pub async fn start(own: &Own, desk: &Desk) -> Result<Self, Error> {
+    pub async fn start(own: &OwnProgram, desk: &DemoDirectory) -> Result<Self, Error> {
         let log = desk.path("witness.log");
         let file = std::fs::File::create_new(&log).map_err(FileError::at(&log))?;
         let parent = std::process::id().to_string();
@@ -41,13 +41,13 @@ impl Witness {
         ]);
         command.current_dir(desk.dir()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
         let mut child = command.spawn().map_err(failed)?;
-        let out = child.stdout.take().ok_or(Error::NoPipe(Part::Witness))?;
+        let out = child.stdout.take().ok_or(Error::NoPipe(DemoPart::Witness))?;
         let mut lines = BufReader::new(out).lines();
         let line = tokio::time::timeout(PATIENCE, lines.next_line()).await;
         let line = line.ok().and_then(Result::ok).flatten().unwrap_or_default();
         let url = line.strip_prefix("listening on ").map(str::to_owned);
         let log = log.display().to_string();
-        let url = url.ok_or(Error::NotReady { part: Part::Witness, log })?;
+        let url = url.ok_or(Error::NotReady { part: DemoPart::Witness, log })?;
         Ok(Self { child, url })
     }
 
@@ -63,5 +63,5 @@ impl Witness {
 }
 
 fn failed(source: std::io::Error) -> Error {
-    Error::Process { part: Part::Witness, source }
+    Error::Process { part: DemoPart::Witness, source }
 }

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use crate::cli::payload::Disclosure;
-use crate::cli::reader::{self, Place, Source};
+use crate::cli::reader::{self, LedgerLocation, LedgerSource};
 use crate::cli::{Exit, Failure, block_on, many, say};
 use crate::domain::canonical;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::evidence::artifacts::Artifacts;
 use crate::replay::Error;
-use crate::replay::export::{self, Exported, Order};
+use crate::replay::export::{self, ExportedRecording, RecordingOrder};
 
 /// Write a sealed run to a recording: a file that replays anywhere.
 ///
@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(value_name = "RUN", value_parser = crate::cli::evidence::run_id)]
     run: RunId,
     #[command(flatten)]
-    source: Source,
+    source: LedgerSource,
     /// Write to this new file.
     #[arg(long, value_name = "PATH")]
     out: PathBuf,
@@ -60,10 +60,12 @@ pub(super) fn run(args: &Args) -> Exit {
     }
 }
 
-async fn write(args: &Args) -> Result<Exported, Failure> {
+async fn write(args: &Args) -> Result<ExportedRecording, Failure> {
     let config = match args.source.place() {
-        Some(Place::Config(path)) => Some(reader::configuration(path).map_err(Failure::usage)?),
-        Some(Place::Sqlite(_) | Place::PostgresUrlFile(_)) | None => None,
+        Some(LedgerLocation::Config(path)) => {
+            Some(reader::configuration(path).map_err(Failure::usage)?)
+        }
+        Some(LedgerLocation::Sqlite(_) | LedgerLocation::PostgresUrlFile(_)) | None => None,
     };
     let artifacts = match (&args.artifacts, &config) {
         (Some(dir), _) => dir.clone(),
@@ -79,7 +81,7 @@ async fn write(args: &Args) -> Result<Exported, Failure> {
     let redactions = args.disclosure.redactions()?;
     let reader = reader::open_reader(&args.source).await;
     let reader = reader.map_err(Failure::unverifiable)?;
-    let order = Order {
+    let order = RecordingOrder {
         reader: reader.as_ref(),
         tenant: &tenant,
         run: &args.run,
@@ -103,8 +105,8 @@ async fn write(args: &Args) -> Result<Exported, Failure> {
     })
 }
 
-fn tell(args: &Args, exported: &Exported) {
-    let Exported { steps, bytes, digest } = exported;
+fn tell(args: &Args, exported: &ExportedRecording) {
+    let ExportedRecording { steps, bytes, digest } = exported;
     if args.json {
         say(canonical::text(&Json::object([
             ("file", Json::from(args.out.display().to_string())),

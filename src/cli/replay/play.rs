@@ -7,8 +7,8 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::stage::{self, Desk, Policies};
-use crate::app::{self, Gate, Stage};
+use super::stage::{self, Policies, ReplayDirectory};
+use crate::app::{self, Gate, ReplayParts};
 use crate::cli::argument::pointer;
 use crate::cli::reader::{self, ConfigError};
 use crate::cli::{Exit, FileError, block_on, fail, note, say};
@@ -16,10 +16,10 @@ use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::replay;
 use crate::replay::fork::Forked;
-use crate::replay::player::{Manner, Played, Player};
+use crate::replay::player::{Played, Player, ReplaySettings};
 use crate::replay::props::RecordedClock;
 use crate::replay::recording::Recording;
-use crate::replay::report::Report;
+use crate::replay::report::ReplayReport;
 
 /// How long the gate may take to be ready.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -120,11 +120,11 @@ pub(super) fn run(args: &Play) -> Exit {
 
 async fn play(args: &Play, recording: Recording) -> Result<Exit, Error> {
     let policies = Policies::of(&recording, args.bundle.as_deref())?;
-    let desk = Desk::make(&recording)?;
+    let desk = ReplayDirectory::make(&recording)?;
     let tcp = (args.listen != "off").then_some(args.listen.as_str());
     let config = desk.furnish(&recording, &policies, tcp)?;
     let clock = Arc::new(RecordedClock::at(recording.header.opened_at));
-    let manner = Manner {
+    let manner = ReplaySettings {
         collect: args.report,
         engines: policies.engines,
         now: policies.now,
@@ -132,11 +132,11 @@ async fn play(args: &Play, recording: Recording) -> Result<Exit, Error> {
     };
     let player = Player::new(recording, manner, Arc::clone(&clock))?;
     let player = Arc::new(player);
-    let stage = Stage { player: Arc::clone(&player), clock };
+    let stage = ReplayParts { player: Arc::clone(&player), clock };
     let mut gate = Gate::replay(config, stage).await?;
     let (socket, token) = (Some(desk.socket()), Some(desk.token.as_str()));
     let variables = desk.variables();
-    let place = Place { socket, token, variables, recording: player.recording().digest };
+    let place = ReplayTarget { socket, token, variables, recording: player.recording().digest };
     let ran = beside(&mut gate, args, &place).await?;
     Ok(tell(args, &report(player.recording(), player.finish(), ran, None))?)
 }
@@ -150,14 +150,14 @@ async fn fork(args: &Play, recording: Recording, at: u64, config: &Path) -> Resu
     let mut gate = Gate::fork(config, Arc::clone(&forked)).await?;
     // The agent's own credential, if it needs one, is in its environment already.
     let digest = forked.recording().digest;
-    let place = Place { socket, token: None, variables: Vec::new(), recording: digest };
+    let place = ReplayTarget { socket, token: None, variables: Vec::new(), recording: digest };
     let ran = beside(&mut gate, args, &place).await?;
     let (played, run) = (forked.finish(), forked.run());
     Ok(tell(args, &report(forked.recording(), played, ran, Some((at, run))))?)
 }
 
 /// Where the command finds the gate, and what it shows there.
-struct Place<'a> {
+struct ReplayTarget<'a> {
     socket: Option<PathBuf>,
     token: Option<&'a str>,
     /// Those of the agents of child runs.
@@ -169,7 +169,7 @@ struct Place<'a> {
 async fn beside(
     gate: &mut Gate,
     args: &Play,
-    place: &Place<'_>,
+    place: &ReplayTarget<'_>,
 ) -> Result<Option<ExitStatus>, Error> {
     let ready = tokio::time::timeout(PATIENCE, gate.ready()).await;
     let ran = if ready == Ok(true) {
@@ -188,7 +188,7 @@ fn report(
     mut played: Played,
     ran: Option<ExitStatus>,
     forked: Option<(u64, Option<RunId>)>,
-) -> Report<'_> {
+) -> ReplayReport<'_> {
     let unsure = match (played.unread.take(), played.opened, ran) {
         (Some(why), ..) => Some(why),
         (None, 0, None) => Some("the command opened no run".to_owned()),
@@ -199,7 +199,7 @@ fn report(
         // Nothing was asked because nobody came.
         played.drifts.clear();
     }
-    Report {
+    ReplayReport {
         header: &recording.header,
         recording: recording.digest,
         tools: recording.places.iter().map(|place| place.tool.as_str()).collect(),
@@ -221,7 +221,7 @@ fn pointers(args: &Play, recording: &Recording) -> Result<BTreeMap<String, Vec<S
 /// Runs the command to its end; how it failed, if it did.
 async fn command(
     args: &Play,
-    place: &Place<'_>,
+    place: &ReplayTarget<'_>,
     tcp: Option<&SocketAddr>,
 ) -> Result<Option<ExitStatus>, Error> {
     let (program, rest) = args.command.split_first().ok_or(Error::NoCommand)?;
@@ -244,7 +244,7 @@ async fn command(
     Ok(Some(status).filter(|status| !status.success()))
 }
 
-fn tell(args: &Play, report: &Report<'_>) -> Result<Exit, FileError> {
+fn tell(args: &Play, report: &ReplayReport<'_>) -> Result<Exit, FileError> {
     if let Some(path) = &args.junit {
         std::fs::write(path, report.to_junit()).map_err(FileError::at(path))?;
     }

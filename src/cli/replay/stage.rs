@@ -29,22 +29,22 @@ use crate::replay::recording::Recording;
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The directory. Gone when it is dropped.
-pub(super) struct Desk {
+pub(super) struct ReplayDirectory {
     dir: PathBuf,
     /// What the agent shows on loopback.
     pub token: String,
     /// The agents below, who have credentials of their own.
-    below: Vec<Below>,
+    below: Vec<ChildAgent>,
 }
 
 /// An agent of recorded child runs.
-struct Below {
+struct ChildAgent {
     name: String,
     manifest: Digest,
     token: String,
 }
 
-impl Below {
+impl ChildAgent {
     fn file(&self, kind: &str) -> String {
         format!("{}.{kind}", self.manifest.hex().get(..16).unwrap_or_default())
     }
@@ -131,7 +131,7 @@ pub(super) enum Error {
     Config(#[from] ConfigError),
 }
 
-impl Desk {
+impl ReplayDirectory {
     /// Makes the directory, for this user alone.
     pub fn make(recording: &Recording) -> Result<Self, FileError> {
         let random = hex::encode(random32(&SystemEntropy));
@@ -139,12 +139,12 @@ impl Desk {
         let (token, _) = mint(Family::Agent, &SystemEntropy);
         let dir = std::env::temp_dir().join(format!("wg-replay-{name}"));
         std::fs::DirBuilder::new().mode(0o700).create(&dir).map_err(FileError::at(&dir))?;
-        let mut below: Vec<Below> = Vec::new();
+        let mut below: Vec<ChildAgent> = Vec::new();
         for child in &recording.children {
             if below.iter().all(|known| known.manifest != child.manifest) {
                 let (name, manifest) = (child.agent.clone(), child.manifest);
                 let (token, _) = mint(Family::Agent, &SystemEntropy);
-                below.push(Below { name, manifest, token });
+                below.push(ChildAgent { name, manifest, token });
             }
         }
         Ok(Self { dir: dir.clone(), token, below })
@@ -152,7 +152,7 @@ impl Desk {
 
     /// What the agents of child runs find in the environment: where each connects, and what it shows there.
     pub fn variables(&self) -> Vec<(String, String)> {
-        let of = |below: &Below| {
+        let of = |below: &ChildAgent| {
             let socket = self.dir.join(below.file("sock")).display().to_string();
             let suffix = below.suffix();
             [
@@ -238,7 +238,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for ReplayDirectory {
     fn drop(&mut self) {
         drop(std::fs::remove_dir_all(&self.dir));
     }

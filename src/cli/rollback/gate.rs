@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LABEL: &str = "rollback_of";
 
 /// An open run of the operator's own.
-pub(super) struct Gate {
+pub(super) struct OperatorRun {
     gate: GateClient<Channel>,
     token: MetadataValue<Ascii>,
     /// Its id.
@@ -27,19 +27,19 @@ pub(super) struct Gate {
 }
 
 /// What the gate said to one call.
-pub(super) enum Answer {
+pub(super) enum GateAnswer {
     /// It ran; where that is on the books.
     Ran(u64),
     /// It waits for an approval.
-    Held(Refusal),
+    Held(CallRefusal),
     /// It did not run, or not well.
-    Refused(Refusal),
+    Refused(CallRefusal),
 }
 
 /// A refusal, read from the status and its `google.rpc.ErrorInfo`.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{message}", if code.is_empty() { String::new() } else { format!("{code}: ") })]
-pub(super) struct Refusal {
+pub(super) struct CallRefusal {
     code: String,
     /// The finer code: `file.changed`.
     pub detail: String,
@@ -57,10 +57,10 @@ pub(super) enum Error {
     Token,
     /// The gate refuses the run.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] CallRefusal),
 }
 
-impl Gate {
+impl OperatorRun {
     /// Opens the run.
     pub async fn open(
         socket: &Path,
@@ -92,7 +92,7 @@ impl Gate {
     }
 
     /// Asks for one call.
-    pub async fn call(&mut self, id: &str, tool: &str, arguments: &Value) -> Answer {
+    pub async fn call(&mut self, id: &str, tool: &str, arguments: &Value) -> GateAnswer {
         let request = self.with(ExecuteToolRequest {
             tool: tool.to_owned(),
             arguments: arguments.to_string().into_bytes(),
@@ -100,16 +100,16 @@ impl Gate {
             wait_ms: 0,
         });
         match self.gate.execute_tool(request).await {
-            Ok(answer) => Answer::Ran(answer.into_inner().receipt.map_or(0, |r| r.seq)),
+            Ok(answer) => GateAnswer::Ran(answer.into_inner().receipt.map_or(0, |r| r.seq)),
             Err(status) => match refusal(&status) {
-                held if held.code == "call.held" => Answer::Held(held),
-                refusal => Answer::Refused(refusal),
+                held if held.code == "call.held" => GateAnswer::Held(held),
+                refusal => GateAnswer::Refused(refusal),
             },
         }
     }
 
     /// Ends the run.
-    pub async fn seal(&mut self) -> Result<(), Refusal> {
+    pub async fn seal(&mut self) -> Result<(), CallRefusal> {
         let request = self.with(SealRunRequest {});
         self.gate.seal_run(request).await.map(|_| ()).map_err(|status| refusal(&status))
     }
@@ -119,10 +119,10 @@ fn bearer(token: &str) -> Result<MetadataValue<Ascii>, Error> {
     format!("Bearer {token}").parse().map_err(|_| Error::Token)
 }
 
-fn refusal(status: &Status) -> Refusal {
+fn refusal(status: &Status) -> CallRefusal {
     let info = status.get_details_error_info();
     let code = info.as_ref().map(|info| info.reason.clone()).unwrap_or_default();
     let fact = |name: &str| info.as_ref().and_then(|info| info.metadata.get(name)).cloned();
     let detail = fact("detail").unwrap_or_default();
-    Refusal { code, detail, message: status.message().to_owned() }
+    CallRefusal { code, detail, message: status.message().to_owned() }
 }

@@ -8,14 +8,14 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::reader::{self, Source};
+use super::reader::{self, LedgerSource};
 use super::{Exit, Failure, replay, say, wait};
 use crate::catalog::binding::{Kind, Root};
 use crate::config::{self, Config};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::operator::visible;
-use gate::{Answer, Gate};
+use gate::{GateAnswer, OperatorRun};
 use plan::{Decision, Undo};
 
 mod gate;
@@ -77,7 +77,7 @@ struct Rollback {
 }
 
 /// What became of one file.
-struct Told {
+struct FileOutcome {
     root: String,
     path: String,
     tool: String,
@@ -97,8 +97,11 @@ pub fn run(args: &Args) -> Exit {
 async fn rollback(command: &Rollback) -> Result<Exit, Failure> {
     let config = reader::configuration(&command.config).map_err(Failure::config)?;
     let roots = roots(&config)?;
-    let source =
-        Source { config: Some(command.config.clone()), sqlite: None, postgres_url_file: None };
+    let source = LedgerSource {
+        config: Some(command.config.clone()),
+        sqlite: None,
+        postgres_url_file: None,
+    };
     let opened = reader::open_reader(&source).await;
     let reader = opened.map_err(Failure::unverifiable)?;
     let vault = config.vault().map_err(Failure::config)?;
@@ -109,12 +112,12 @@ async fn rollback(command: &Rollback) -> Result<Exit, Failure> {
     for file in undo.iter().rev() {
         match decide(file, &roots) {
             Ok(now) => wanted.push((file, now)),
-            Err((outcome, detail)) => told.push(Told::of(file, outcome, detail)),
+            Err((outcome, detail)) => told.push(FileOutcome::of(file, outcome, detail)),
         }
     }
     let mut ours = None;
     if command.dry_run {
-        let would = |(file, _): &(&Undo, _)| Told::of(file, "would_restore", String::new());
+        let would = |(file, _): &(&Undo, _)| FileOutcome::of(file, "would_restore", String::new());
         told.extend(wanted.iter().map(would));
     } else if !wanted.is_empty() {
         let mut gate = open(command, &config).await?;
@@ -128,7 +131,8 @@ async fn rollback(command: &Rollback) -> Result<Exit, Failure> {
         }
     }
     report(command, ours.as_deref(), &told);
-    let fine = |one: &Told| matches!(one.outcome, "restored" | "unchanged" | "would_restore");
+    let fine =
+        |one: &FileOutcome| matches!(one.outcome, "restored" | "unchanged" | "would_restore");
     Ok(if told.iter().all(fine) { Exit::Ok } else { Exit::Invalid })
 }
 
@@ -162,42 +166,42 @@ fn decide(file: &Undo, roots: &[(String, Root)]) -> Result<Option<Digest>, (&'st
     }
 }
 
-async fn open(command: &Rollback, config: &Config) -> Result<Gate, Failure> {
+async fn open(command: &Rollback, config: &Config) -> Result<OperatorRun, Failure> {
     let socket = command.socket.clone().or_else(|| config.listen.socket.clone());
     let no_socket = || Failure::usage("the configuration has no agent socket: `--socket`");
     let socket = socket.ok_or_else(no_socket)?;
     let token = command.token_file.as_deref().map(crate::identity::callers::read_token);
     let token = token.transpose().map_err(Failure::usage)?;
     let claims = (command.model.as_str(), command.instructions.as_slice());
-    Gate::open(&socket, token.as_deref().map(String::as_str), claims, &command.run)
+    OperatorRun::open(&socket, token.as_deref().map(String::as_str), claims, &command.run)
         .await
         .map_err(Failure::invalid)
 }
 
-async fn restore(gate: &mut Gate, file: &Undo, now: Option<&Digest>) -> Told {
+async fn restore(gate: &mut OperatorRun, file: &Undo, now: Option<&Digest>) -> FileOutcome {
     match gate.call(&format!("rollback-{}", file.first), &file.tool, &file.arguments(now)).await {
-        Answer::Ran(entry) => {
-            Told { entry: Some(entry), ..Told::of(file, "restored", String::new()) }
+        GateAnswer::Ran(entry) => {
+            FileOutcome { entry: Some(entry), ..FileOutcome::of(file, "restored", String::new()) }
         }
-        Answer::Held(held) => Told::of(file, "held", held.to_string()),
+        GateAnswer::Held(held) => FileOutcome::of(file, "held", held.to_string()),
         // What it was when it was looked at a moment ago is over.
-        Answer::Refused(refusal) => {
+        GateAnswer::Refused(refusal) => {
             let changed = matches!(refusal.detail.as_str(), "file.changed" | "changed");
-            Told::of(file, if changed { "conflict" } else { "refused" }, refusal.to_string())
+            FileOutcome::of(file, if changed { "conflict" } else { "refused" }, refusal.to_string())
         }
     }
 }
 
-impl Told {
+impl FileOutcome {
     fn of(file: &Undo, outcome: &'static str, detail: String) -> Self {
         let (root, path, tool) = (file.root.clone(), file.path.clone(), file.tool.clone());
         Self { root, path, tool, outcome, detail, entry: None }
     }
 }
 
-fn report(command: &Rollback, ours: Option<&str>, told: &[Told]) {
+fn report(command: &Rollback, ours: Option<&str>, told: &[FileOutcome]) {
     if command.json {
-        let one = |one: &Told| {
+        let one = |one: &FileOutcome| {
             json!({"root": one.root, "path": one.path, "tool": one.tool, "outcome": one.outcome,
                 "detail": one.detail, "entry": one.entry})
         };

@@ -16,7 +16,7 @@ use crate::tool::net::System;
 
 /// Which server, and where its description goes.
 #[derive(clap::Args, Debug)]
-pub(super) struct Order {
+pub(super) struct DescriptorOrder {
     /// Scheme, host and port of the server; `http` is HTTP/2 without TLS.
     #[arg(long, value_name = "URL")]
     from: String,
@@ -40,7 +40,7 @@ pub(super) struct Order {
     json: bool,
 }
 
-pub(super) fn run(order: &Order) -> Result<Exit, Failure> {
+pub(super) fn run(order: &DescriptorOrder) -> Result<Exit, Failure> {
     let wrong = |error: Error| Failure::usage(error);
     let (origin, path) =
         Origin::parse(&order.from).map_err(|why| wrong(Error::From(why.into())))?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Asked, ProbeError, Where, locked, reached, wrong};
+use super::{ProbeError, ServerAnswer, ToolsArgs, locked, reached, wrong};
 use crate::catalog::Binding;
 use crate::catalog::drift::{self, Drift};
 use crate::catalog::lock::{LockedServer, printable};
@@ -16,24 +16,24 @@ use crate::domain::json::{Json, Limits};
 use crate::tool::sandbox::{LevelError, Levels};
 
 /// What the servers show now; nothing if nobody asked.
-struct Live {
+struct LiveServers {
     servers: BTreeMap<String, Result<LockedServer, ProbeError>>,
     levels: Levels,
 }
 
-pub(super) fn run(at: &Where, probe: bool) -> Result<Exit, Failure> {
+pub(super) fn run(at: &ToolsArgs, probe: bool) -> Result<Exit, Failure> {
     let config = at.load()?;
     let mut bound = config.bindings(&config::environment).map_err(wrong)?;
     bound.bindings.sort_by(|a, b| a.name.cmp(&b.name));
     let live = if probe { Some(ask(at, &bound)?) } else { None };
-    let rows: Vec<Row> = bound.bindings.iter().map(|b| Row::of(b, live.as_ref())).collect();
+    let rows: Vec<ToolRow> = bound.bindings.iter().map(|b| ToolRow::of(b, live.as_ref())).collect();
     let unlocked = live.as_ref().map(|live| unlocked(live, &bound)).unwrap_or_default();
     let failed = live.iter().flat_map(|live| live.servers.values());
     let failed: Vec<&ProbeError> = failed.filter_map(|answer| answer.as_ref().err()).collect();
     if at.json {
         say(value(&bound, &rows, &unlocked, &failed).to_string());
     } else {
-        rows.iter().for_each(Row::text);
+        rows.iter().for_each(ToolRow::text);
         unlocked.iter().for_each(|name| say(format!("{name:<40} not in the lock: does not exist")));
         failed.iter().for_each(|why| note(format!("error: {why}")));
         bound.warnings.iter().for_each(|warning| note(format!("warning: {warning}")));
@@ -44,17 +44,17 @@ pub(super) fn run(at: &Where, probe: bool) -> Result<Exit, Failure> {
     Ok(if failed.is_empty() { Exit::Ok } else { Exit::Unverifiable })
 }
 
-fn ask(at: &Where, bound: &Bound) -> Result<Live, Failure> {
+fn ask(at: &ToolsArgs, bound: &Bound) -> Result<LiveServers, Failure> {
     let mut servers = BTreeMap::new();
-    for Asked { server, answer } in at.ask(&bound.servers)? {
+    for ServerAnswer { server, answer } in at.ask(&bound.servers)? {
         let answer = answer.and_then(|probed| locked(&server, probed, true).map(|one| one.0));
         servers.insert(server.name.clone(), answer);
     }
-    Ok(Live { servers, levels: Levels::default() })
+    Ok(LiveServers { servers, levels: Levels::default() })
 }
 
 /// Tools that servers show and no lock pins.
-fn unlocked(live: &Live, bound: &Bound) -> Vec<String> {
+fn unlocked(live: &LiveServers, bound: &Bound) -> Vec<String> {
     let none = Lock::default();
     let lock = bound.lock.as_ref().map_or(&none, |verified| &verified.lock);
     let mut names = Vec::new();
@@ -68,7 +68,7 @@ fn unlocked(live: &Live, bound: &Bound) -> Vec<String> {
 }
 
 /// One governed tool.
-struct Row<'a> {
+struct ToolRow<'a> {
     binding: &'a Binding,
     server: Option<&'a str>,
     /// `configured`, `pinned`, what became of the pin, or `unreached`.
@@ -81,8 +81,8 @@ struct Row<'a> {
     missing: Option<LevelError>,
 }
 
-impl<'a> Row<'a> {
-    fn of(binding: &'a Binding, live: Option<&Live>) -> Self {
+impl<'a> ToolRow<'a> {
+    fn of(binding: &'a Binding, live: Option<&LiveServers>) -> Self {
         let mut row = Self {
             binding,
             server: None,
@@ -159,7 +159,12 @@ impl<'a> Row<'a> {
     }
 }
 
-fn value(bound: &Bound, rows: &[Row<'_>], unlocked: &[String], failed: &[&ProbeError]) -> Value {
+fn value(
+    bound: &Bound,
+    rows: &[ToolRow<'_>],
+    unlocked: &[String],
+    failed: &[&ProbeError],
+) -> Value {
     let pins = |name: &str| bound.lock.as_ref().and_then(|lock| lock.lock.servers.get(name));
     let server = |server: &std::sync::Arc<crate::catalog::server::Server>| {
         json!({
@@ -182,7 +187,7 @@ fn value(bound: &Bound, rows: &[Row<'_>], unlocked: &[String], failed: &[&ProbeE
         "ok": !broken && failed.is_empty(),
         "lock": lock,
         "servers": bound.servers.iter().map(server).collect::<Vec<_>>(),
-        "tools": rows.iter().map(Row::value).collect::<Vec<_>>(),
+        "tools": rows.iter().map(ToolRow::value).collect::<Vec<_>>(),
         "not_in_lock": unlocked,
         "errors": failed.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "warnings": warnings,

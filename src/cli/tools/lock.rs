@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::error::Error;
-use super::{Asked, Where, locked, wrong};
+use super::{ServerAnswer, ToolsArgs, locked, wrong};
 use crate::catalog::drift::Weight;
 use crate::catalog::lock::{
     self, Difference, Lock, LockedServer, Verified, differences, envelope_path, printable,
@@ -16,14 +16,14 @@ use crate::config::{self, Config};
 use crate::crypto::keys::SecretKey;
 
 /// What the command line says.
-pub(super) struct Order<'a> {
+pub(super) struct LockOrder<'a> {
     pub keys: &'a [PathBuf],
     pub servers: &'a [String],
     pub yes: bool,
     pub accept_hidden: bool,
 }
 
-pub(super) fn run(at: &Where, order: &Order<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(at: &ToolsArgs, order: &LockOrder<'_>) -> Result<Exit, Failure> {
     let config = at.load()?;
     let keys: Result<Vec<SecretKey>, _> =
         order.keys.iter().map(|path| SecretKey::load(path)).collect();
@@ -66,14 +66,14 @@ pub(super) fn run(at: &Where, order: &Order<'_>) -> Result<Exit, Failure> {
 
 /// The lock of what the servers show now, and of what the old one says of the others.
 fn probe(
-    at: &Where,
+    at: &ToolsArgs,
     config: &Config,
-    order: &Order<'_>,
+    order: &LockOrder<'_>,
     old: Option<&Lock>,
 ) -> Result<(Lock, Vec<String>), Failure> {
     let asked = at.ask(&at.servers(config, order.servers)?)?;
     let (mut servers, mut left_out, mut failed) = (Vec::new(), Vec::new(), Vec::new());
-    for Asked { server, answer } in asked {
+    for ServerAnswer { server, answer } in asked {
         match answer.and_then(|probed| locked(&server, probed, order.accept_hidden)) {
             Ok((locked, more)) => {
                 servers.push(locked);
@@ -140,7 +140,7 @@ fn words(old: &Lock, new: &Lock, difference: &Difference) {
 }
 
 /// Asks, if somebody is there to answer.
-fn consent(at: &Where, path: &Path) -> bool {
+fn consent(at: &ToolsArgs, path: &Path) -> bool {
     if at.json || !std::io::stdin().is_terminal() {
         return false;
     }

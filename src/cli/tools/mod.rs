@@ -8,7 +8,7 @@ use clap::Subcommand;
 use futures_util::future::join_all;
 
 use super::{Cause, Exit, Failure, runtime};
-use crate::catalog::lock::{LeftOut, LockedServer, Shown, printable};
+use crate::catalog::lock::{LockedServer, Shown, UngovernedTool, printable};
 use crate::catalog::server::Server;
 use crate::config::{self, Config};
 use crate::tool::mcp::{Probed, Upstreams, files};
@@ -31,7 +31,7 @@ pub struct Args {
 
 /// The configuration, and how long a server may take to list its tools.
 #[derive(clap::Args, Debug)]
-struct Where {
+struct ToolsArgs {
     /// Configuration file.
     #[arg(
         short,
@@ -61,7 +61,7 @@ enum Command {
             lacks the sandbox level that a command needs.")]
     List {
         #[command(flatten)]
-        at: Where,
+        at: ToolsArgs,
         /// Start every server and compare its tools with the lock; test the sandbox of commands.
         #[arg(long)]
         probe: bool,
@@ -80,7 +80,7 @@ enum Command {
             Tools that can be checked are then checked all the same.")]
     Probe {
         #[command(flatten)]
-        at: Where,
+        at: ToolsArgs,
         /// Only this tool; repeat it for more.
         #[arg(long = "tool", value_name = "NAME")]
         tools: Vec<String>,
@@ -98,7 +98,7 @@ enum Command {
             wicketgate tools descriptors --from http://127.0.0.1:50051 \\\n    \
             --private-address 127.0.0.1/32 --out orders.pb\n\n\
             A gate reads the file when it starts (`grpc.descriptor_set`), and asks no server.")]
-    Descriptors(descriptors::Order),
+    Descriptors(descriptors::DescriptorOrder),
     /// Lock the tools that the MCP servers offer now: write the lock and sign it.
     #[command(after_help = "Examples:\n  \
         wicketgate tools lock --key keys/lock.pem\n  \
@@ -106,7 +106,7 @@ enum Command {
         If the lock differs from the old one, the command asks before it writes; --yes answers that.")]
     Lock {
         #[command(flatten)]
-        at: Where,
+        at: ToolsArgs,
         /// Sign with this secret key (PKCS#8 PEM); repeat it for more signatures.
         #[arg(long = "key", value_name = "KEY", required = true)]
         keys: Vec<PathBuf>,
@@ -132,13 +132,13 @@ pub fn run(args: &Args) -> Exit {
         Command::Descriptors(order) => descriptors::run(order),
         Command::Lock { at, keys, servers, yes, accept_hidden } => {
             let (yes, accept_hidden) = (*yes, *accept_hidden);
-            lock::run(at, &lock::Order { keys, servers, yes, accept_hidden })
+            lock::run(at, &lock::LockOrder { keys, servers, yes, accept_hidden })
         }
     };
     super::ended(done)
 }
 
-impl Where {
+impl ToolsArgs {
     fn load(&self) -> Result<Config, Failure> {
         super::config::load(&self.config).map_err(wrong)
     }
@@ -158,12 +158,12 @@ impl Where {
     }
 
     /// Starts these servers, asks each what it offers, and ends them.
-    fn ask(&self, servers: &[Arc<Server>]) -> Result<Vec<Asked>, Failure> {
+    fn ask(&self, servers: &[Arc<Server>]) -> Result<Vec<ServerAnswer>, Failure> {
         Ok(runtime()?.block_on(self.asking(servers)))
     }
 
     /// The same, within a runtime.
-    async fn asking(&self, servers: &[Arc<Server>]) -> Vec<Asked> {
+    async fn asking(&self, servers: &[Arc<Server>]) -> Vec<ServerAnswer> {
         let wait = Duration::from_secs(self.wait);
         let upstreams = Upstreams::new(servers);
         let asking = servers.iter().map(async |server| {
@@ -182,7 +182,7 @@ impl Where {
         let answers = join_all(asking).await;
         upstreams.close().await;
         let asked = servers.iter().cloned().zip(answers);
-        asked.map(|(server, answer)| Asked { server, answer }).collect()
+        asked.map(|(server, answer)| ServerAnswer { server, answer }).collect()
     }
 }
 
@@ -192,7 +192,7 @@ fn wrong(problems: Vec<String>) -> Failure {
 }
 
 /// One server and what it said.
-struct Asked {
+struct ServerAnswer {
     server: Arc<Server>,
     answer: Result<Probed, ProbeError>,
 }
@@ -237,7 +237,7 @@ fn locked(
     let (locked, left_out) = LockedServer::of(server, &shown);
     let unreadable = probed.left_out.iter();
     let unreadable = unreadable.map(|why| format!("server `{}`: {}", server.name, printable(why)));
-    let all = unreadable.chain(left_out.iter().map(LeftOut::to_string)).collect();
+    let all = unreadable.chain(left_out.iter().map(UngovernedTool::to_string)).collect();
     Ok((locked, all))
 }
 

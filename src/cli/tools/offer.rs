@@ -14,10 +14,10 @@ pub(super) fn calls_itself(locked: &LockedServer) -> String {
 }
 
 /// How a server is reached, and what it runs in if the gate runs it.
-pub(super) type How<'a> = (&'a str, Option<&'static str>);
+pub(super) type ServerAccess<'a> = (&'a str, Option<&'static str>);
 
 /// Prints all of it.
-pub(super) fn text(locked: &LockedServer, (how, sandbox): How<'_>, left_out: &[String]) {
+pub(super) fn text(locked: &LockedServer, (how, sandbox): ServerAccess<'_>, left_out: &[String]) {
     say(format!("{} ({how})", locked.name));
     say(format!("  says it is  {}", calls_itself(locked)));
     sandbox.iter().for_each(|level| say(format!("  sandbox     {level}")));
@@ -40,7 +40,11 @@ fn description(tool: &Json) -> String {
 }
 
 /// All of it as JSON.
-pub(super) fn value(locked: &LockedServer, (how, sandbox): How<'_>, left_out: &[String]) -> Value {
+pub(super) fn value(
+    locked: &LockedServer,
+    (how, sandbox): ServerAccess<'_>,
+    left_out: &[String],
+) -> Value {
     let tools: Vec<Value> = locked.tools.values().map(Json::to_serde).collect();
     json!({
         "name": locked.name,

@@ -15,7 +15,7 @@ use crate::domain::effect::ToolKind;
 use crate::domain::json::{Json, Limits};
 use crate::domain::tier::Tier;
 use crate::identity::callers::Callers;
-use crate::tool::probe::{Point, State, worst};
+use crate::tool::probe::{Point, ProbeState, worst};
 
 /// What of it is asked for; an empty list asks for everything.
 pub(super) struct Filter<'a> {
@@ -33,7 +33,7 @@ impl Filter<'_> {
 }
 
 /// One tool, and what was found.
-pub(super) struct Row {
+pub(super) struct PictureRow {
     pub name: String,
     pub kind: String,
     /// None of a tool that is wrong.
@@ -46,7 +46,7 @@ pub(super) struct Row {
     pub points: Vec<Point>,
 }
 
-impl Row {
+impl PictureRow {
     fn of(binding: &Binding) -> Self {
         let server = binding.kind.mcp().map(|mcp| mcp.server.name.clone());
         // What a server runs in is said of the server.
@@ -68,9 +68,12 @@ impl Row {
             // The program is there and is not the one that the operator wrote down.
             let another = path.ends_with(".sha256") && message.contains("has another");
             let (state, todo) = if another {
-                (State::Drifted, "look at the program; if it is the right one, pin this digest")
+                (
+                    ProbeState::Drifted,
+                    "look at the program; if it is the right one, pin this digest",
+                )
             } else {
-                (State::Refused, "")
+                (ProbeState::Refused, "")
             };
             Point::wrong(path, state, message, todo)
         });
@@ -83,7 +86,7 @@ impl Row {
         let name = governed(server, own)?.to_string();
         let todo = "if agents are to have it: wicketgate tools lock";
         let found = "is not in the lock: no agent has it";
-        let points = vec![Point::wrong(format!("server {server}"), State::New, found, todo)];
+        let points = vec![Point::wrong(format!("server {server}"), ProbeState::New, found, todo)];
         Some(Self {
             name,
             kind: ToolKind::Mcp.to_string(),
@@ -96,7 +99,7 @@ impl Row {
     }
 
     /// How it stands, all in all.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ProbeState {
         worst(&self.points)
     }
 }
@@ -105,9 +108,9 @@ impl Row {
 #[derive(Default)]
 pub(super) struct Picture {
     /// The operator's own tools.
-    pub own: Vec<(Row, Option<Binding>)>,
+    pub own: Vec<(PictureRow, Option<Binding>)>,
     /// Pinned tools of the servers.
-    pub pinned: Vec<(Row, Mcp)>,
+    pub pinned: Vec<(PictureRow, Mcp)>,
     /// The servers to ask.
     pub servers: Vec<Arc<Server>>,
     /// What is pinned of them.
@@ -146,7 +149,7 @@ impl Picture {
         let lock = lock.map(|lock| lock.lock).unwrap_or_default();
         let mut picture = Self { servers, lock, warnings, ..Self::default() };
         for binding in bindings {
-            let row = Row::of(&binding);
+            let row = PictureRow::of(&binding);
             if let Some(mcp) = binding.kind.mcp() {
                 picture.pinned.push((row, mcp.clone()));
             } else {
@@ -167,8 +170,8 @@ impl Picture {
         let mut picture = Self { errors, ..Self::of(bound) };
         for Checked { name, kind, checked } in each {
             picture.own.push(match checked {
-                Ok(binding) => (Row::of(&binding), Some(binding)),
-                Err(wrong) => (Row::wrong(&name, &kind, &wrong), None),
+                Ok(binding) => (PictureRow::of(&binding), Some(binding)),
+                Err(wrong) => (PictureRow::wrong(&name, &kind, &wrong), None),
             });
         }
         picture
@@ -196,7 +199,7 @@ impl Picture {
     }
 
     fn keep(&mut self, filter: &Filter<'_>) {
-        let has = |row: &Row| filter.has(&row.name, &row.kind, row.server.as_deref());
+        let has = |row: &PictureRow| filter.has(&row.name, &row.kind, row.server.as_deref());
         self.own.retain(|(row, _)| has(row));
         self.pinned.retain(|(row, _)| has(row));
         let pinned: BTreeSet<&str> =
@@ -215,30 +218,30 @@ impl Picture {
     }
 
     /// The rows of one server that answered: those that are pinned, and those nobody has.
-    pub fn compared(&mut self, live: &LockedServer, new: bool) -> Vec<Row> {
+    pub fn compared(&mut self, live: &LockedServer, new: bool) -> Vec<PictureRow> {
         let mut rows = self.taken(&live.name, |mcp| compare(mcp, live));
         if new {
             let pins = self.lock.servers.get(&live.name);
             let unknown =
                 live.tools.keys().filter(|own| pins.is_none_or(|p| !p.tools.contains_key(*own)));
-            rows.extend(unknown.filter_map(|own| Row::unpinned(&live.name, own)));
+            rows.extend(unknown.filter_map(|own| PictureRow::unpinned(&live.name, own)));
         }
         rows
     }
 
     /// The rows of one server that did not answer.
-    pub fn unreached(&mut self, server: &str) -> Vec<Row> {
+    pub fn unreached(&mut self, server: &str) -> Vec<PictureRow> {
         let what = format!("server {server}");
         let found = "the server that has it did not answer";
-        self.taken(server, |_| Point::wrong(what.clone(), State::Unreached, found, ""))
+        self.taken(server, |_| Point::wrong(what.clone(), ProbeState::Unreached, found, ""))
     }
 
-    fn taken(&mut self, server: &str, look: impl Fn(&Mcp) -> Point) -> Vec<Row> {
-        let of = |row: &(Row, Mcp)| row.0.server.as_deref() == Some(server);
+    fn taken(&mut self, server: &str, look: impl Fn(&Mcp) -> Point) -> Vec<PictureRow> {
+        let of = |row: &(PictureRow, Mcp)| row.0.server.as_deref() == Some(server);
         let all = std::mem::take(&mut self.pinned);
         let (ours, others): (Vec<_>, Vec<_>) = all.into_iter().partition(of);
         self.pinned = others;
-        ours.into_iter().map(|(row, mcp)| Row { points: vec![look(&mcp)], ..row }).collect()
+        ours.into_iter().map(|(row, mcp)| PictureRow { points: vec![look(&mcp)], ..row }).collect()
     }
 }
 
@@ -251,12 +254,12 @@ fn compare(mcp: &Mcp, live: &LockedServer) -> Point {
         }
         Target::Method(_) => {
             let found = "does not answer to this method any more";
-            return Point::wrong(what, State::Missing, found, LOCK_AGAIN);
+            return Point::wrong(what, ProbeState::Missing, found, LOCK_AGAIN);
         }
         Target::Tool(own) => own,
     };
     let Some(now) = live.tools.get(own) else {
-        return Point::wrong(what, State::Missing, "does not show it any more", LOCK_AGAIN);
+        return Point::wrong(what, ProbeState::Missing, "does not show it any more", LOCK_AGAIN);
     };
     // INVARIANT: what a binding pins was read from JSON.
     let pinned = Json::parse(&mcp.pinned, &Limits::FILE).unwrap_or(Json::Null);
@@ -266,15 +269,15 @@ fn compare(mcp: &Mcp, live: &LockedServer) -> Point {
         Drift::Same => Point::ready(what, "shows it as it was pinned"),
         Drift::Text => {
             let found = format!("its description differs from the lock: {said}");
-            Point::wrong(what, State::Changed, found, LOCK_AGAIN)
+            Point::wrong(what, ProbeState::Changed, found, LOCK_AGAIN)
         }
         Drift::Compatible => {
             let found = format!("accepts more than the lock: {said}");
-            Point::wrong(what, State::Changed, found, LOCK_AGAIN)
+            Point::wrong(what, ProbeState::Changed, found, LOCK_AGAIN)
         }
         Drift::Breaking(_) => {
             let found = format!("differs from the lock: {said}");
-            Point::wrong(what, State::Drifted, found, LOCK_AGAIN)
+            Point::wrong(what, ProbeState::Drifted, found, LOCK_AGAIN)
         }
     }
 }

@@ -9,13 +9,13 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::picture::{Filter, Picture, Row};
-use super::{Asked, Where, locked, offer, reached};
+use super::picture::{Filter, Picture, PictureRow};
+use super::{ServerAnswer, ToolsArgs, locked, offer, reached};
 use crate::catalog::binding::Binding;
 use crate::catalog::lock::printable;
 use crate::cli::{Exit, Failure, many, note, runtime, say};
 use crate::tool::net::System;
-use crate::tool::probe::{Around, Point, State, probe};
+use crate::tool::probe::{Point, ProbeSetup, ProbeState, probe};
 
 /// Tools that are looked at at the same time.
 const AT_ONCE: usize = 16;
@@ -27,12 +27,12 @@ const TELL: Duration = Duration::from_secs(5);
 const TOLD_MAX: usize = 4;
 
 /// One server and how it was found.
-struct Seen {
+struct ProbedServer {
     point: Point,
     value: Value,
 }
 
-pub(super) fn run(at: &Where, filter: &Filter<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(at: &ToolsArgs, filter: &Filter<'_>) -> Result<Exit, Failure> {
     let config = at.load()?;
     let mut picture = Picture::read(&config, filter)?;
     let looked = runtime()?.block_on(look(at, &mut picture));
@@ -54,19 +54,19 @@ pub(super) fn run(at: &Where, filter: &Filter<'_>) -> Result<Exit, Failure> {
 }
 
 /// Looks at everything at the same time, and tells who waits what for.
-async fn look(at: &Where, picture: &mut Picture) -> (Vec<Row>, Vec<Asked>) {
+async fn look(at: &ToolsArgs, picture: &mut Picture) -> (Vec<PictureRow>, Vec<ServerAnswer>) {
     let wait = Duration::from_secs(at.wait).min(WAIT_MAX);
-    let around = Around { resolve: Arc::new(System), levels: Arc::default() };
+    let around = ProbeSetup { resolve: Arc::new(System), levels: Arc::default() };
     let (slots, pending) = (Semaphore::new(AT_ONCE), Mutex::new(BTreeSet::new()));
     let own = std::mem::take(&mut picture.own).into_iter();
-    let own = own.map(async |(row, binding): (Row, Option<Binding>)| {
+    let own = own.map(async |(row, binding): (PictureRow, Option<Binding>)| {
         let Some(binding) = binding else { return row };
         // Nobody closes it.
         let _slot = slots.acquire().await;
         pending.lock().insert(row.name.clone());
         let points = tokio::time::timeout(wait, probe(binding, &around)).await;
         pending.lock().remove(&row.name);
-        Row { points: points.unwrap_or_else(|_elapsed| vec![late(wait)]), ..row }
+        PictureRow { points: points.unwrap_or_else(|_elapsed| vec![late(wait)]), ..row }
     });
     let servers = async {
         let names = || picture.servers.iter().map(|server| format!("server {}", server.name));
@@ -95,7 +95,12 @@ async fn look(at: &Where, picture: &mut Picture) -> (Vec<Row>, Vec<Asked>) {
 
 fn late(wait: Duration) -> Point {
     let found = format!("nothing within {} seconds", wait.as_secs());
-    Point::wrong("look", State::Unreached, found, "see what it waits for, or give a longer --wait")
+    Point::wrong(
+        "look",
+        ProbeState::Unreached,
+        found,
+        "see what it waits for, or give a longer --wait",
+    )
 }
 
 fn waiting(pending: &BTreeSet<String>) -> String {
@@ -107,8 +112,12 @@ fn waiting(pending: &BTreeSet<String>) -> String {
 
 /// What became of one server, and the rows of its tools. `whole`: everything it offers is printed;
 /// `new`: what nobody pinned is a row too.
-fn server(picture: &mut Picture, asked: Asked, (whole, new): (bool, bool)) -> (Seen, Vec<Row>) {
-    let Asked { server, answer } = asked;
+fn server(
+    picture: &mut Picture,
+    asked: ServerAnswer,
+    (whole, new): (bool, bool),
+) -> (ProbedServer, Vec<PictureRow>) {
+    let ServerAnswer { server, answer } = asked;
     let (name, how, sandbox) = (server.name.clone(), reached(&server), server.isolation());
     let what = format!("server {name} ({how})");
     match answer.and_then(|probed| locked(&server, probed, true)) {
@@ -120,25 +129,25 @@ fn server(picture: &mut Picture, asked: Asked, (whole, new): (bool, bool)) -> (S
             let found =
                 format!("reports {itself}, protocol {}, {}", live.protocol, many(tools, "tool"));
             let value = offer::value(&live, (&how, sandbox), &left_out);
-            (Seen { point: Point::ready(what, found), value }, picture.compared(&live, new))
+            (ProbedServer { point: Point::ready(what, found), value }, picture.compared(&live, new))
         }
         Err(error) => {
             let why = error.to_string();
             let todo = "start it by hand as the gate does, and read its output";
-            let point = Point::wrong(what, State::Unreached, printable(&why), todo);
+            let point = Point::wrong(what, ProbeState::Unreached, printable(&why), todo);
             let state = point.state.as_str();
             let value = json!({"name": name, "state": state, "reached": how, "sandbox": sandbox,
                 "error": why});
-            (Seen { point, value }, picture.unreached(&name))
+            (ProbedServer { point, value }, picture.unreached(&name))
         }
     }
 }
 
 /// How the command ends.
-fn verdict(picture: &Picture, rows: &[Row], servers: &[Seen]) -> Exit {
+fn verdict(picture: &Picture, rows: &[PictureRow], servers: &[ProbedServer]) -> Exit {
     let points = rows.iter().flat_map(|row| &row.points);
     let points = points.chain(servers.iter().map(|seen| &seen.point));
-    let states: Vec<State> = points.map(|point| point.state).collect();
+    let states: Vec<ProbeState> = points.map(|point| point.state).collect();
     if !picture.errors.is_empty() {
         Exit::Config
     } else if states.iter().any(|state| !state.is_fine() && !state.is_unknown()) {
@@ -150,7 +159,7 @@ fn verdict(picture: &Picture, rows: &[Row], servers: &[Seen]) -> Exit {
     }
 }
 
-fn text(picture: &Picture, rows: &[Row], servers: &[Seen]) {
+fn text(picture: &Picture, rows: &[PictureRow], servers: &[ProbedServer]) {
     for row in rows {
         let kind = match (&row.server, row.sandbox) {
             (Some(server), _) => format!("{}:{server}", row.kind),
@@ -183,12 +192,12 @@ fn told(point: &Point) {
     point.todo.iter().for_each(|todo| say(format!("      do: {todo}")));
 }
 
-fn value(picture: &Picture, rows: &[Row], servers: Vec<Seen>, exit: Exit) -> Value {
+fn value(picture: &Picture, rows: &[PictureRow], servers: Vec<ProbedServer>, exit: Exit) -> Value {
     let point = |point: &Point| {
         json!({"what": point.what, "state": point.state.as_str(), "found": point.found,
             "todo": point.todo})
     };
-    let row = |row: &Row| {
+    let row = |row: &PictureRow| {
         json!({
             "name": row.name,
             "kind": row.kind,

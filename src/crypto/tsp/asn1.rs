@@ -70,7 +70,7 @@ pub(super) struct SignedContent {
     pub(super) certificates: Option<SetOfVec<Any>>,
     #[asn1(context_specific = "1", tag_mode = "IMPLICIT", optional = "true")]
     pub(super) revocations: Option<SetOfVec<Any>>,
-    pub(super) signers: SetOfVec<Signer>,
+    pub(super) signers: SetOfVec<TokenSigner>,
 }
 
 #[derive(Sequence)]
@@ -81,7 +81,7 @@ pub(super) struct Content {
 }
 
 #[derive(Sequence, ValueOrd)]
-pub(super) struct Signer {
+pub(super) struct TokenSigner {
     pub(super) version: u8,
     pub(super) sid: Any,
     pub(super) digest: AlgorithmIdentifierOwned,

@@ -16,9 +16,9 @@ use x509_cert::spki::AlgorithmIdentifierOwned;
 use crate::domain::digest::Digest;
 use asn1::{
     Attribute, CONTENT_TYPE, IssuerAndSerial, MESSAGE_DIGEST, MessageImprint, SHA256, SHA384,
-    SHA512, SIGNED_DATA, SIGNING_CERTIFICATE, SIGNING_CERTIFICATE_V2, SignedContent, Signer,
+    SHA512, SIGNED_DATA, SIGNING_CERTIFICATE, SIGNING_CERTIFICATE_V2, SignedContent,
     SigningCertificate, SigningCertificateV2, TST_INFO, TimeStampContent, TimeStampReq,
-    TimeStampResp, TypedContent,
+    TimeStampResp, TokenSigner, TypedContent,
 };
 
 /// Bytes of a response: a token with a few certificates has some thousand.
@@ -78,7 +78,7 @@ pub struct Stamp {
 
 /// What a response has to be about.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct ExpectedResponse<'a> {
     /// SHA-256 of what was stamped.
     pub imprint: &'a Digest,
     /// The nonce that was sent, if that is known: then it has to come back.
@@ -121,7 +121,11 @@ fn positive(bytes: &[u8]) -> Result<Int, der::Error> {
 ///
 /// # Errors
 /// What is wrong, or what is not understood.
-pub fn verify(response: &[u8], asked: Asked<'_>, authorities: &[Vec<u8>]) -> Result<Stamp, Fault> {
+pub fn verify(
+    response: &[u8],
+    asked: ExpectedResponse<'_>,
+    authorities: &[Vec<u8>],
+) -> Result<Stamp, Fault> {
     if response.len() > RESPONSE_BYTES_MAX {
         return Err(invalid("the response is too large"));
     }
@@ -170,7 +174,7 @@ fn signed_data(token: &TypedContent) -> Result<SignedContent, Fault> {
 }
 
 /// Whether the token is about what was asked.
-fn about(info: &TimeStampContent, asked: Asked<'_>) -> Result<(), Fault> {
+fn about(info: &TimeStampContent, asked: ExpectedResponse<'_>) -> Result<(), Fault> {
     if info.version != 1 {
         return Err(unknown(format!("a token of version {}", info.version)));
     }
@@ -243,13 +247,13 @@ fn parameterless(algorithm: &AlgorithmIdentifierOwned) -> Result<(), Fault> {
 
 /// A digest a token may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Hash {
+enum TokenHash {
     Sha256,
     Sha384,
     Sha512,
 }
 
-impl Hash {
+impl TokenHash {
     fn of(algorithm: &AlgorithmIdentifierOwned) -> Result<Self, Fault> {
         parameterless(algorithm)?;
         match algorithm.oid.to_string().as_str() {
@@ -274,7 +278,7 @@ impl Hash {
 }
 
 /// The one value of an attribute that has to be there once.
-fn attribute<'s>(signer: &'s Signer, kind: &str) -> Result<Option<&'s Any>, Fault> {
+fn attribute<'s>(signer: &'s TokenSigner, kind: &str) -> Result<Option<&'s Any>, Fault> {
     let all = signer.signed.as_ref().map(SetOfVec::as_slice).unwrap_or_default();
     let mut found = all.iter().filter(|attribute: &&Attribute| is(&attribute.kind, kind));
     let Some(first) = found.next() else { return Ok(None) };
@@ -285,13 +289,15 @@ fn attribute<'s>(signer: &'s Signer, kind: &str) -> Result<Option<&'s Any>, Faul
 }
 
 /// The hash of the certificate that the signature names as its own (RFC 5816), and of which kind it is.
-fn signing_certificate(signer: &Signer) -> Result<(&'static digest::Algorithm, Vec<u8>), Fault> {
+fn signing_certificate(
+    signer: &TokenSigner,
+) -> Result<(&'static digest::Algorithm, Vec<u8>), Fault> {
     let read = unread("the signing certificate attribute");
     let none = || invalid("the token does not name its signing certificate");
     if let Some(value) = attribute(signer, SIGNING_CERTIFICATE_V2)? {
         let named: SigningCertificateV2 = value.decode_as().map_err(&read)?;
         let first = named.certs.first().ok_or_else(none)?;
-        let hash = first.algorithm.as_ref().map_or(Ok(Hash::Sha256), Hash::of)?;
+        let hash = first.algorithm.as_ref().map_or(Ok(TokenHash::Sha256), TokenHash::of)?;
         return Ok((hash.algorithm(), first.hash.as_bytes().to_vec()));
     }
     let value = attribute(signer, SIGNING_CERTIFICATE)?.ok_or_else(none)?;
@@ -303,7 +309,7 @@ fn signing_certificate(signer: &Signer) -> Result<(&'static digest::Algorithm, V
 
 /// The certificate the signature names as its own, and where it is in the list.
 fn signer_certificate(
-    signer: &Signer,
+    signer: &TokenSigner,
     certificates: &[Vec<u8>],
 ) -> Result<(usize, Certificate), Fault> {
     let (algorithm, wanted) = signing_certificate(signer)?;
@@ -324,12 +330,12 @@ fn signer_certificate(
 }
 
 /// Whether the signer signed this content.
-fn signed(signer: &Signer, content: &[u8], certificate: &[u8]) -> Result<(), Fault> {
+fn signed(signer: &TokenSigner, content: &[u8], certificate: &[u8]) -> Result<(), Fault> {
     if signer.version != 1 {
         return Err(unknown(format!("a signer of version {}", signer.version)));
     }
     let attributes = signer.signed.as_ref().ok_or_else(|| invalid("no signed attributes"))?;
-    let hash = Hash::of(&signer.digest)?;
+    let hash = TokenHash::of(&signer.digest)?;
     let kind = attribute(signer, CONTENT_TYPE)?.map(Any::decode_as::<ObjectIdentifier>);
     match kind {
         Some(Ok(kind)) if is(&kind, TST_INFO) => {}

@@ -10,28 +10,30 @@ use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage, anchor_from_trusted
 use x509_cert::Certificate;
 use x509_cert::ext::pkix::{ExtendedKeyUsage, KeyUsage as CertificateKeyUsage};
 
-use super::{Fault, Hash, invalid, unknown};
+use super::{Fault, TokenHash, invalid, unknown};
 
 /// `id-kp-timeStamping`, and the bytes of its value.
 const TIME_STAMPING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.8");
 const TIME_STAMPING_BYTES: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 8];
 
-type Algorithm = &'static dyn SignatureVerificationAlgorithm;
+type PathAlgorithm = &'static dyn SignatureVerificationAlgorithm;
 
 /// The ways such a signature can have been made; none: not known here.
-fn ways(signature: &str, digest: Hash) -> &'static [Algorithm] {
-    const RSA_256: &[Algorithm] = &[algorithms::RSA_PKCS1_2048_8192_SHA256];
-    const RSA_384: &[Algorithm] = &[algorithms::RSA_PKCS1_2048_8192_SHA384];
-    const RSA_512: &[Algorithm] = &[algorithms::RSA_PKCS1_2048_8192_SHA512];
-    const EC_256: &[Algorithm] = &[algorithms::ECDSA_P256_SHA256, algorithms::ECDSA_P384_SHA256];
-    const EC_384: &[Algorithm] = &[algorithms::ECDSA_P256_SHA384, algorithms::ECDSA_P384_SHA384];
+fn ways(signature: &str, digest: TokenHash) -> &'static [PathAlgorithm] {
+    const RSA_256: &[PathAlgorithm] = &[algorithms::RSA_PKCS1_2048_8192_SHA256];
+    const RSA_384: &[PathAlgorithm] = &[algorithms::RSA_PKCS1_2048_8192_SHA384];
+    const RSA_512: &[PathAlgorithm] = &[algorithms::RSA_PKCS1_2048_8192_SHA512];
+    const EC_256: &[PathAlgorithm] =
+        &[algorithms::ECDSA_P256_SHA256, algorithms::ECDSA_P384_SHA256];
+    const EC_384: &[PathAlgorithm] =
+        &[algorithms::ECDSA_P256_SHA384, algorithms::ECDSA_P384_SHA384];
     match (signature, digest) {
         // `rsaEncryption` says no digest: it is that of the signer.
-        ("1.2.840.113549.1.1.1" | "1.2.840.113549.1.1.11", Hash::Sha256) => RSA_256,
-        ("1.2.840.113549.1.1.1" | "1.2.840.113549.1.1.12", Hash::Sha384) => RSA_384,
-        ("1.2.840.113549.1.1.1" | "1.2.840.113549.1.1.13", Hash::Sha512) => RSA_512,
-        ("1.2.840.10045.4.3.2", Hash::Sha256) => EC_256,
-        ("1.2.840.10045.4.3.3", Hash::Sha384) => EC_384,
+        ("1.2.840.113549.1.1.1" | "1.2.840.113549.1.1.11", TokenHash::Sha256) => RSA_256,
+        ("1.2.840.113549.1.1.1" | "1.2.840.113549.1.1.12", TokenHash::Sha384) => RSA_384,
+        ("1.2.840.113549.1.1.1" | "1.2.840.113549.1.1.13", TokenHash::Sha512) => RSA_512,
+        ("1.2.840.10045.4.3.2", TokenHash::Sha256) => EC_256,
+        ("1.2.840.10045.4.3.3", TokenHash::Sha384) => EC_384,
         _ => &[],
     }
 }
@@ -39,7 +41,7 @@ fn ways(signature: &str, digest: Hash) -> &'static [Algorithm] {
 /// Checks that the certificate's key made this signature.
 pub(super) fn signed(
     certificate: &[u8],
-    (algorithm, digest): (&str, Hash),
+    (algorithm, digest): (&str, TokenHash),
     message: &[u8],
     signature: &[u8],
 ) -> Result<(), Fault> {
@@ -49,7 +51,7 @@ pub(super) fn signed(
     if ways.is_empty() {
         return Err(unknown(format!("a signature of kind {algorithm} is not understood here")));
     }
-    let holds = |way: &&Algorithm| entity.verify_signature(**way, message, signature).is_ok();
+    let holds = |way: &&PathAlgorithm| entity.verify_signature(**way, message, signature).is_ok();
     if ways.iter().any(|way| holds(&way)) {
         Ok(())
     } else {

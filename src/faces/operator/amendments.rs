@@ -5,19 +5,19 @@ use std::collections::BTreeSet;
 use super::api::replies::{
     Activation, Amendment, AmendmentDetail, Amendments, GateReport, OrderReply,
 };
-use super::api::{Asked, requests, route};
-use super::{AMENDED_WITHIN, Office, REPORTS_WITHIN, unavailable};
-use crate::approval::Word;
+use super::api::{OperatorRequest, requests, route};
+use super::{AMENDED_WITHIN, OperatorApi, REPORTS_WITHIN, unavailable};
+use crate::approval::Verdict;
 use crate::approval::amendment::Pending;
 use crate::clock::random16;
 use crate::control::amendments::{Proposal, obeyed, text};
 use crate::control::answer::{ENDED, Patience};
-use crate::control::{Order, Presence, Report, Row};
+use crate::control::{Order, OrderReport, Presence, Row};
 use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
-use crate::policy::carried::Carried;
+use crate::policy::carried::BundleFiles;
 use crate::serve::problem::Problem;
 
 /// How long a proposal may wait for its publishers.
@@ -26,23 +26,23 @@ const ENDS_AFTER: std::time::Duration = std::time::Duration::from_secs(7 * 24 * 
 const PAGE: usize = 16;
 
 /// One proposal and everything that came after it.
-struct Told {
+struct ProposalHistory {
     proposal: Proposal,
     /// What the gates made of it.
-    reports: Vec<Report>,
+    reports: Vec<OrderReport>,
     /// Words about it, and what the gates made of them.
-    words: Vec<(Row, Vec<Report>)>,
+    words: Vec<(Row, Vec<OrderReport>)>,
     /// The last order to put it in force, and what came of it.
-    activation: Option<(Row, Vec<Report>)>,
+    activation: Option<(Row, Vec<OrderReport>)>,
 }
 
-impl Told {
+impl ProposalHistory {
     /// Subjects whose approval some gate counts.
     fn approved(&self) -> Vec<String> {
-        self.counted(Word::Approve)
+        self.counted(Verdict::Approve)
     }
 
-    fn counted(&self, word: Word) -> Vec<String> {
+    fn counted(&self, word: Verdict) -> Vec<String> {
         let reports = self.words.iter().flat_map(|(_, reports)| reports);
         let said = reports.filter(|r| obeyed(r) && text(&r.done, "verdict") == Some(word.as_str()));
         let mut all: Vec<String> =
@@ -54,7 +54,7 @@ impl Told {
 
     fn standing(&self) -> &'static str {
         let active = self.activation.iter().flat_map(|(_, reports)| reports).any(obeyed);
-        let refused = !self.counted(Word::Refuse).is_empty();
+        let refused = !self.counted(Verdict::Refuse).is_empty();
         match () {
             () if active => "activated",
             () if refused || !self.reports.iter().any(obeyed) => "refused",
@@ -69,7 +69,7 @@ impl Told {
 
     fn shown(&self) -> Amendment {
         let p = &self.proposal;
-        let gates = |reports: &[Report]| reports.iter().map(GateReport::from).collect();
+        let gates = |reports: &[OrderReport]| reports.iter().map(GateReport::from).collect();
         let activation = self.activation.as_ref().map(|(row, reports)| Activation {
             subject: row.given.subject.clone(),
             at: row.at.to_string(),
@@ -85,7 +85,7 @@ impl Told {
             expires: p.expires.to_string(),
             standing: self.standing().to_owned(),
             approved_by: self.approved(),
-            refused_by: self.counted(Word::Refuse),
+            refused_by: self.counted(Verdict::Refuse),
             gates: gates(&self.reports),
             activation,
         }
@@ -122,20 +122,20 @@ fn agreed<'a>(gates: impl Iterator<Item = &'a Presence>, row: u64) -> Result<Dig
     Digest::parse(one).filter(|_| bases.is_empty()).ok_or(Disagreement::Bundles(all))
 }
 
-impl Office {
+impl OperatorApi {
     /// Puts a bundle to the vote: every gate tries it, and says what it would change there.
     ///
     /// # Errors
     /// It is no bundle, or it is not clear what it replaces; nothing was ordered.
     pub(super) async fn propose(
         &self,
-        asked: Asked<route::AmendmentProposal>,
+        asked: OperatorRequest<route::AmendmentProposal>,
     ) -> Result<OrderReply, Problem> {
         let requests::Proposal { files, base, reason } = &asked.request;
         let malformed = |detail: &'static str, why: String| {
             self.refuse(Problem::new(Code::RequestMalformed, detail, why))
         };
-        let carried = Carried::parse(&Json::of(files))
+        let carried = BundleFiles::parse(&Json::of(files))
             .map_err(|why| malformed("amendment.bytes", why.to_string()))?;
         let (bundle, version) =
             carried.described().map_err(|why| malformed("amendment.bytes", why.to_string()))?;
@@ -188,8 +188,8 @@ impl Office {
     }
 
     /// Every proposal on the list, oldest first.
-    async fn told(&self) -> Result<Vec<Told>, Problem> {
-        let (mut all, mut seen) = (Vec::<Told>::new(), 0);
+    async fn told(&self) -> Result<Vec<ProposalHistory>, Problem> {
+        let (mut all, mut seen) = (Vec::<ProposalHistory>::new(), 0);
         loop {
             let rows = self.orders.since(seen, PAGE).await.map_err(|e| unavailable(&e))?;
             let Some(last) = rows.last() else { return Ok(all) };
@@ -200,7 +200,12 @@ impl Office {
                 };
                 let reports = self.orders.reports(row.seq).await.map_err(|e| unavailable(&e))?;
                 if let Some(proposal) = Proposal::of(&row) {
-                    all.push(Told { proposal, reports, words: Vec::new(), activation: None });
+                    all.push(ProposalHistory {
+                        proposal,
+                        reports,
+                        words: Vec::new(),
+                        activation: None,
+                    });
                     continue;
                 }
                 let about = all.iter_mut().rfind(|told| told.proposal.bundle == bundle);
@@ -215,7 +220,7 @@ impl Office {
     }
 
     /// The last proposal of this bundle.
-    async fn proposed(&self, bundle: &str) -> Result<Told, Problem> {
+    async fn proposed(&self, bundle: &str) -> Result<ProposalHistory, Problem> {
         let digest = Digest::parse(bundle);
         let all = self.told().await?;
         let found = all.into_iter().rfind(|told| Some(told.proposal.bundle) == digest);
@@ -231,10 +236,10 @@ impl Office {
     /// The list cannot be read.
     pub(super) async fn amendments(
         &self,
-        _: Asked<route::Amendments>,
+        _: OperatorRequest<route::Amendments>,
     ) -> Result<Amendments, Problem> {
         let all = self.told().await?;
-        Ok(Amendments { amendments: all.iter().map(Told::shown).collect() })
+        Ok(Amendments { amendments: all.iter().map(ProposalHistory::shown).collect() })
     }
 
     /// One proposal with its files and what a publisher signs.
@@ -243,7 +248,7 @@ impl Office {
     /// There is none, or the list cannot be read.
     pub(super) async fn amendment(
         &self,
-        asked: Asked<route::AmendmentDetail>,
+        asked: OperatorRequest<route::AmendmentDetail>,
     ) -> Result<AmendmentDetail, Problem> {
         let told = self.proposed(&asked.path.bundle).await?;
         let pending = told.pending();
@@ -252,8 +257,8 @@ impl Office {
         Ok(AmendmentDetail {
             amendment: told.shown(),
             files: serde_json::from_str(&told.proposal.files).unwrap_or_default(),
-            statement: statement(Word::Approve),
-            refusal: statement(Word::Refuse),
+            statement: statement(Verdict::Approve),
+            refusal: statement(Verdict::Refuse),
         })
     }
 
@@ -263,13 +268,13 @@ impl Office {
     /// Nothing of the kind is proposed, or the statement is another.
     pub(super) async fn publish(
         &self,
-        asked: Asked<route::AmendmentDecision>,
+        asked: OperatorRequest<route::AmendmentDecision>,
     ) -> Result<OrderReply, Problem> {
-        let Asked { who, path, request } = asked;
+        let OperatorRequest { who, path, request } = asked;
         let requests::SignedStatement { statement, signature } = request;
         let told = self.proposed(&path.bundle).await?;
         let pending = told.pending();
-        let ours = [Word::Approve, Word::Refuse]
+        let ours = [Verdict::Approve, Verdict::Refuse]
             .into_iter()
             .any(|word| pending.statement(word).bytes() == statement.as_bytes());
         if !ours {
@@ -289,7 +294,7 @@ impl Office {
     /// Nothing of the kind is proposed.
     pub(super) async fn activate(
         &self,
-        asked: Asked<route::AmendmentActivation>,
+        asked: OperatorRequest<route::AmendmentActivation>,
     ) -> Result<OrderReply, Problem> {
         let bundle = self.proposed(&asked.path.bundle).await?.proposal.bundle;
         let order = Order::Activate { bundle };

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use super::api::replies::{HeldCall, HeldCallDetail, HeldCalls, OpenRun, OrderReply, Runs};
 use super::api::requests::{HeldCallPath, Modification, SignedStatement};
-use super::api::{Asked, route};
-use super::desk::{self, Desk, Hold, Run};
-use super::staff::Who;
+use super::api::{OperatorRequest, route};
+use super::desk::{self, Hold, OpenRuns, Run};
+use super::staff::Operator;
 use super::view::{Approved, Claim, Facts, Layer, REVIEW_MAX, Reason, Unviewable, words};
-use super::{Office, unavailable};
-use crate::approval::Word;
+use super::{OperatorApi, unavailable};
+use crate::approval::Verdict;
 use crate::control::Order;
 use crate::domain::canonical;
 use crate::domain::code::Code;
@@ -31,7 +31,7 @@ const INPUT: Limits =
     Limits { bytes_max: 1 << 20, depth_max: 64, values_max: 131_072, key_bytes_max: 1024 };
 
 /// A held call, found.
-struct Found {
+struct HeldMatch {
     chain: ChainId,
     origin: String,
     facts: Facts,
@@ -41,19 +41,22 @@ struct Found {
 }
 
 /// What is asked: the run, the tool, and the arguments if they are known.
-type Ask = (RunId, String, Option<Digest>);
+type CallQuery = (RunId, String, Option<Digest>);
 /// One held call, its id and its run.
 type Waiting<'a> = (&'a Run, &'a CallId, &'a Hold);
 
-impl Office {
+impl OperatorApi {
     /// Held calls, the gravest first, then what ends soonest. The same ask of one run stands there once.
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub(super) async fn held(&self, asked: Asked<route::HeldCalls>) -> Result<HeldCalls, Problem> {
+    pub(super) async fn held(
+        &self,
+        asked: OperatorRequest<route::HeldCalls>,
+    ) -> Result<HeldCalls, Problem> {
         let most = asked.request.lines().min(SHOWN_MAX);
         let desk = self.look().await?;
-        let mut groups: BTreeMap<Ask, Vec<Waiting<'_>>> = BTreeMap::new();
+        let mut groups: BTreeMap<CallQuery, Vec<Waiting<'_>>> = BTreeMap::new();
         for (id, run) in desk.chains().flat_map(|chain| &chain.runs) {
             for (call, hold) in &run.held {
                 let tool = hold.entry.draft.tool.as_ref().map(ToString::to_string);
@@ -83,7 +86,7 @@ impl Office {
     /// `call.not_found`, or `approval.unviewable`: nothing is shown that is not complete.
     pub(super) async fn show(
         &self,
-        asked: Asked<route::HeldCallDetail>,
+        asked: OperatorRequest<route::HeldCallDetail>,
     ) -> Result<HeldCallDetail, Problem> {
         let facts = self.facts(&asked.path).await?;
         let unviewable = |error: Unviewable| self.unviewable(&error);
@@ -92,8 +95,8 @@ impl Office {
             let (_, statement) = facts.check(word)?;
             Ok(String::from_utf8_lossy(&statement.bytes()).into_owned())
         };
-        let approval = statement(Word::Approve).map_err(unviewable)?;
-        let refusal = statement(Word::Refuse).map_err(unviewable)?;
+        let approval = statement(Verdict::Approve).map_err(unviewable)?;
+        let refusal = statement(Verdict::Refuse).map_err(unviewable)?;
         Ok(HeldCallDetail { facts, statement: approval, refusal, view })
     }
 
@@ -118,7 +121,7 @@ impl Office {
             find(&desk, &run, &call)
         };
         let Some(found) = found else { return Err(self.not_held()) };
-        let Found { chain, mut facts, input, effect, args: (args, len), .. } = found;
+        let HeldMatch { chain, mut facts, input, effect, args: (args, len), .. } = found;
         if len > u64::try_from(REVIEW_MAX).unwrap_or(u64::MAX) {
             return Err(self.unviewable(&Unviewable::too_large(len)));
         }
@@ -156,11 +159,12 @@ impl Office {
     /// The call is not held, or the statement is another.
     pub(super) async fn word(
         &self,
-        asked: Asked<route::HeldCallDecision>,
+        asked: OperatorRequest<route::HeldCallDecision>,
     ) -> Result<OrderReply, Problem> {
-        let Asked { who, path, request: SignedStatement { statement, signature } } = asked;
+        let OperatorRequest { who, path, request: SignedStatement { statement, signature } } =
+            asked;
         let facts = self.facts(&path).await?;
-        let ours = [Word::Approve, Word::Refuse].into_iter().any(|word| {
+        let ours = [Verdict::Approve, Verdict::Refuse].into_iter().any(|word| {
             facts.check(word).is_ok_and(|(_, ours)| ours.bytes() == statement.as_bytes())
         });
         if !ours {
@@ -193,9 +197,9 @@ impl Office {
     /// The call is not held, these are no arguments, or the statement is not about them.
     pub(super) async fn modify(
         &self,
-        asked: Asked<route::HeldCallProposal>,
+        asked: OperatorRequest<route::HeldCallProposal>,
     ) -> Result<OrderReply, Problem> {
-        let Asked { who, path, request } = asked;
+        let OperatorRequest { who, path, request } = asked;
         let Modification { arguments, reason, statement, signature } = request;
         let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS);
         let fits = |json: &Json| json.as_object().is_some() && arguments.len() <= REVIEW_MAX;
@@ -222,7 +226,7 @@ impl Office {
     /// Puts an order on the list that only the gate of the run can obey.
     async fn to_holder(
         &self,
-        who: &Who,
+        who: &Operator,
         order: &Order,
         reason: &str,
     ) -> Result<OrderReply, Problem> {
@@ -241,7 +245,7 @@ impl Office {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub(super) async fn runs(&self, asked: Asked<route::Runs>) -> Result<Runs, Problem> {
+    pub(super) async fn runs(&self, asked: OperatorRequest<route::Runs>) -> Result<Runs, Problem> {
         let most = asked.request.lines().min(SHOWN_MAX);
         let desk = self.look().await?;
         let mut runs: Vec<_> = desk
@@ -291,7 +295,7 @@ fn ask(group: &[Waiting<'_>]) -> Option<HeldCall> {
 }
 
 /// What is on the books about one held call, without its payloads.
-fn find(desk: &Desk, run: &RunId, call: &CallId) -> Option<Found> {
+fn find(desk: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
     let (id, chain, open) = desk.run(run)?;
     let hold = open.held.get(call)?;
     let (held, opened) = (&hold.held, &open.opened);
@@ -335,7 +339,7 @@ fn find(desk: &Desk, run: &RunId, call: &CallId) -> Option<Found> {
             .map(|by| approved(&(by.subject.to_string(), by.key.to_string()))),
         claims: claims(open),
     };
-    Some(Found {
+    Some(HeldMatch {
         chain: id,
         origin: chain.origin.clone(),
         facts,

@@ -9,13 +9,15 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::api::replies::{BreakGlass, GlassReview, OpenedGlass, OrderReply};
-use super::api::{Asked, requests, route};
+use super::api::{OperatorRequest, requests, route};
 use super::http::malformed;
-use super::staff::Who;
+use super::staff::Operator;
 use super::webhook::Webhook;
-use super::{Cause, Office, unavailable};
+use super::{Cause, OperatorApi, unavailable};
 use crate::approval::Approvers;
-use crate::approval::break_glass::{Open, SIGNATURES_MAX, Signed, Statement, Terms, check};
+use crate::approval::break_glass::{
+    BreakGlassStatement, Open, SIGNATURES_MAX, SignedBreakGlass, Terms, check,
+};
 use crate::control::{Order, Row};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
@@ -51,17 +53,17 @@ impl std::fmt::Debug for Glass {
 }
 
 /// One order of the list, and what followed.
-struct Past {
+struct OrderHistory {
     seq: u64,
     at: Timestamp,
     brought: String,
-    statement: Statement,
+    statement: BreakGlassStatement,
     closed: Option<Timestamp>,
     reviewed: Option<(String, String)>,
     signatures: usize,
 }
 
-impl Office {
+impl OperatorApi {
     /// From now on break-glass statements are taken. Said once; later words change nothing.
     pub fn allow_break_glass(&self, glass: Glass) {
         drop(self.glass.set(glass));
@@ -73,13 +75,13 @@ impl Office {
     /// What is wrong with it (`break_glass.*`), it was used before, or the alarm was not taken.
     pub(super) async fn open_glass(
         &self,
-        asked: Asked<route::BreakGlassOpening>,
+        asked: OperatorRequest<route::BreakGlassOpening>,
     ) -> Result<OrderReply, Problem> {
         let requests::BreakGlassStatement { statement, signatures } = asked.request;
         if signatures.len() > SIGNATURES_MAX {
             return Err(malformed(self, "`signatures` has at most 16 items"));
         }
-        let (who, signed) = (&asked.who, Signed { statement, signatures });
+        let (who, signed) = (&asked.who, SignedBreakGlass { statement, signatures });
         let Some(glass) = self.glass.get() else {
             let message = "no break-glass signers are configured: there is no break-glass here";
             let problem = Problem::new(Code::RequestMalformed, "break_glass.none", message);
@@ -95,13 +97,13 @@ impl Office {
             return Err(wrong("break_glass.used", "the statement was used before".to_owned()));
         }
         self.alarm(glass, who, &open).await?;
-        let Statement { reason, expires, .. } = &open.statement;
+        let BreakGlassStatement { reason, expires, .. } = &open.statement;
         let (reason, expires) = (reason.clone(), *expires);
         self.order(who, &Order::BreakGlass(signed), (&reason, Some(expires)), None).await
     }
 
-    async fn alarm(&self, glass: &Glass, who: &Who, open: &Open) -> Result<(), Problem> {
-        let Statement { agent, tools, reason, expires, nonce, .. } = &open.statement;
+    async fn alarm(&self, glass: &Glass, who: &Operator, open: &Open) -> Result<(), Problem> {
+        let BreakGlassStatement { agent, tools, reason, expires, nonce, .. } = &open.statement;
         let tools: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
         let (by, brought) = (open.subjects(), who.subject.as_str());
         tracing::warn!(%agent, ?tools, %reason, %expires, ?by, brought, "BREAK-GLASS is asked for");
@@ -126,9 +128,9 @@ impl Office {
     /// There is none of this nonce.
     pub(super) async fn close_glass(
         &self,
-        asked: Asked<route::BreakGlassEnd>,
+        asked: OperatorRequest<route::BreakGlassEnd>,
     ) -> Result<OrderReply, Problem> {
-        let Asked { who, path, request } = asked;
+        let OperatorRequest { who, path, request } = asked;
         self.named_glass(&path.nonce).await?;
         let order = Order::CloseGlass { nonce: path.nonce };
         self.order(&who, &order, (&request.reason, None), None).await
@@ -140,7 +142,7 @@ impl Office {
     /// There is none of this nonce, it is still open, the reviewer had a part in it, or nobody can tell who had.
     pub(super) async fn review_glass(
         &self,
-        asked: Asked<route::BreakGlassReview>,
+        asked: OperatorRequest<route::BreakGlassReview>,
     ) -> Result<OrderReply, Problem> {
         let (who, nonce, note) = (&asked.who, &asked.path.nonce, &asked.request.note);
         let past = self.named_glass(nonce).await?;
@@ -170,10 +172,13 @@ impl Office {
     ///
     /// # Errors
     /// The list cannot be read.
-    pub(super) async fn glass(&self, _: Asked<route::BreakGlass>) -> Result<BreakGlass, Problem> {
+    pub(super) async fn glass(
+        &self,
+        _: OperatorRequest<route::BreakGlass>,
+    ) -> Result<BreakGlass, Problem> {
         let now = self.clock.now();
         let past = self.past().await?;
-        let mut all: Vec<&Past> = past.values().collect();
+        let mut all: Vec<&OrderHistory> = past.values().collect();
         all.sort_by_key(|past| std::cmp::Reverse(past.seq));
         let unreviewed = all.iter().filter(|past| past.reviewed.is_none()).count();
         Ok(BreakGlass {
@@ -184,7 +189,7 @@ impl Office {
         })
     }
 
-    async fn named_glass(&self, nonce: &str) -> Result<Past, Problem> {
+    async fn named_glass(&self, nonce: &str) -> Result<OrderHistory, Problem> {
         let found = self.past().await?.remove(nonce);
         found.ok_or_else(|| {
             let message = "no such break-glass order";
@@ -246,13 +251,13 @@ impl Office {
     }
 
     /// Every order by its nonce. The first of a nonce is the one that counts.
-    async fn past(&self) -> Result<BTreeMap<String, Past>, Problem> {
-        let mut all: BTreeMap<String, Past> = BTreeMap::new();
+    async fn past(&self) -> Result<BTreeMap<String, OrderHistory>, Problem> {
+        let mut all: BTreeMap<String, OrderHistory> = BTreeMap::new();
         for row in self.glass_rows().await? {
             match &row.order {
                 Some(Order::BreakGlass(signed)) => {
                     let Some(statement) = statement(signed) else { continue };
-                    let past = Past::of(&row, statement.clone(), signed.signatures.len());
+                    let past = OrderHistory::of(&row, statement.clone(), signed.signatures.len());
                     all.entry(statement.nonce).or_insert(past);
                 }
                 Some(Order::CloseGlass { nonce }) => {
@@ -278,8 +283,8 @@ impl Office {
     }
 }
 
-impl Past {
-    fn of(row: &Row, statement: Statement, signatures: usize) -> Self {
+impl OrderHistory {
+    fn of(row: &Row, statement: BreakGlassStatement, signatures: usize) -> Self {
         let brought = row.given.subject.clone();
         let (seq, at) = (row.seq, row.at);
         Self { seq, at, brought, statement, closed: None, reviewed: None, signatures }
@@ -290,7 +295,7 @@ impl Past {
     }
 
     fn shown(&self, now: Timestamp) -> OpenedGlass {
-        let Statement { agent, tools, reason, expires, nonce, .. } = &self.statement;
+        let BreakGlassStatement { agent, tools, reason, expires, nonce, .. } = &self.statement;
         let review =
             |(by, note): &(String, String)| GlassReview { by: by.clone(), note: note.clone() };
         OpenedGlass {
@@ -310,12 +315,12 @@ impl Past {
     }
 }
 
-fn statement(signed: &Signed) -> Option<Statement> {
-    Statement::parse(signed.statement.as_bytes()).ok()
+fn statement(signed: &SignedBreakGlass) -> Option<BreakGlassStatement> {
+    BreakGlassStatement::parse(signed.statement.as_bytes()).ok()
 }
 
 /// The agent an order is for, and what the entry says of it besides the reason.
-pub(super) fn summary(signed: &Signed) -> (String, String) {
+pub(super) fn summary(signed: &SignedBreakGlass) -> (String, String) {
     let Some(statement) = statement(signed) else { return (String::new(), String::new()) };
     let tools: Vec<&str> = statement.tools.iter().map(ToolName::as_str).collect();
     let note = format!("break-glass {} for {}", statement.nonce, tools.join(", "));

@@ -17,7 +17,7 @@ use crate::serve::bearer;
 
 /// What one request shows.
 #[derive(Clone)]
-pub enum Shown {
+pub enum ShownCredential {
     /// Nothing that could be known, and why.
     Nothing(IdentityError),
     /// What stands after `Bearer`.
@@ -26,7 +26,7 @@ pub enum Shown {
     Certificate(Arc<ClientCertificate>),
 }
 
-impl std::fmt::Debug for Shown {
+impl std::fmt::Debug for ShownCredential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Nothing(_) => "Nothing",
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Shown {
     }
 }
 
-impl Shown {
+impl ShownCredential {
     /// What a request with these headers shows; `extensions` are the listener's own words about it.
     #[must_use]
     pub fn of(headers: &HeaderMap, extensions: &Extensions) -> Self {
@@ -61,7 +61,7 @@ impl Shown {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Shown {
+impl<S: Sync> FromRequestParts<S> for ShownCredential {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
@@ -115,10 +115,13 @@ mod tests {
         let certificate = ClientCertificate { thumbprint, not_after, spiffe: None };
         let mut extensions = Extensions::new();
         extensions.insert(Arc::new(certificate));
-        assert!(matches!(Shown::of(&headers(&[]), &extensions), Shown::Certificate(_)));
+        assert!(matches!(
+            ShownCredential::of(&headers(&[]), &extensions),
+            ShownCredential::Certificate(_)
+        ));
         for all in [&["Bearer abc"][..], &["Basic abc"]] {
-            let shown = Shown::of(&headers(all), &extensions);
-            assert!(matches!(shown, Shown::Nothing(IdentityError::Ambiguous)), "{all:?}");
+            let shown = ShownCredential::of(&headers(all), &extensions);
+            assert!(matches!(shown, ShownCredential::Nothing(IdentityError::Ambiguous)), "{all:?}");
         }
     }
 }

@@ -21,7 +21,7 @@ const BATCH: u32 = 512;
 
 /// Open runs by chain.
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct OpenRuns {
     chains: BTreeMap<ChainId, Chain>,
 }
 
@@ -89,7 +89,7 @@ impl Hold {
     }
 }
 
-impl Desk {
+impl OpenRuns {
     /// Every chain that is known.
     pub fn chains(&self) -> impl Iterator<Item = &Chain> {
         self.chains.values()

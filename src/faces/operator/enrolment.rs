@@ -14,7 +14,7 @@ use serde::Serialize;
 use subtle::ConstantTimeEq as _;
 
 use super::api::requests::Enrolment;
-use super::credential::Shown;
+use super::credential::ShownCredential;
 use super::logins::Logins;
 use super::token_review::{Doubt, Reviewer, Workload, is_jwt};
 use super::{Reject, unavailable};
@@ -26,7 +26,7 @@ use crate::domain::id::{ChainId, Epoch, Seq};
 use crate::identity::IdentityError;
 use crate::identity::callers::read_token;
 use crate::ledger::Ledger;
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::ledger::enrolment::Request;
 use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
 use crate::ledger::writer_key::{Certificate, Signer};
@@ -52,7 +52,7 @@ pub struct Pool {
 }
 
 /// What the registrar works with.
-pub struct Parts {
+pub struct RegistrarParts {
     /// Who may be enrolled where by a shared token.
     pub pools: Vec<Pool>,
     /// Asks about projected tokens; nobody is enrolled by one without.
@@ -73,7 +73,7 @@ pub struct Parts {
     pub tenant: String,
 }
 
-impl std::fmt::Debug for Parts {
+impl std::fmt::Debug for RegistrarParts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").field("tenant", &self.tenant).finish_non_exhaustive()
     }
@@ -96,10 +96,10 @@ pub struct Enrolled {
 
 /// Certifies writers.
 pub struct Registrar {
-    parts: Parts,
+    parts: RegistrarParts,
     logins: Mutex<Logins>,
     /// One at a time: what was recorded is known to the next.
-    known: tokio::sync::Mutex<Known>,
+    known: tokio::sync::Mutex<RecordedEnrolments>,
 }
 
 impl std::fmt::Debug for Registrar {
@@ -110,7 +110,7 @@ impl std::fmt::Debug for Registrar {
 
 /// What hubs recorded, as far as it was read.
 #[derive(Debug, Default)]
-struct Known {
+struct RecordedEnrolments {
     read: BTreeMap<ChainId, Seq>,
     /// The certificate of the latest epoch, by the log of the slot.
     enrolled: BTreeMap<String, Certificate>,
@@ -119,7 +119,7 @@ struct Known {
 impl Registrar {
     /// A registrar that has read nothing yet.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: RegistrarParts) -> Self {
         let (logins, known) = (Mutex::default(), tokio::sync::Mutex::default());
         Self { parts, logins, known }
     }
@@ -142,14 +142,16 @@ impl Registrar {
     /// `identity.missing` for anything nobody knows, `limit.exceeded` once there was too much of that,
     /// `operator.forbidden` for a service account without a pool or a pod, `overloaded` and `not_ready` where
     /// nobody could say.
-    pub async fn admit(&self, shown: &Shown) -> Result<Admitted, Problem> {
+    pub async fn admit(&self, shown: &ShownCredential) -> Result<Admitted, Problem> {
         let admitted = self.known(shown).await?;
         crate::serve::places::proved();
         Ok(admitted)
     }
 
-    async fn known(&self, shown: &Shown) -> Result<Admitted, Problem> {
-        let Shown::Token(token) = shown else { return Err(self.stranger(shown.stranger())) };
+    async fn known(&self, shown: &ShownCredential) -> Result<Admitted, Problem> {
+        let ShownCredential::Token(token) = shown else {
+            return Err(self.stranger(shown.stranger()));
+        };
         if let Some(pool) = self.shared(token) {
             return Ok(Admitted { pool, pod: None });
         }
@@ -267,7 +269,7 @@ impl Registrar {
             return self.issue(before);
         }
         let certificate = self.bounded(wanted)?;
-        let entry = Written::bare(Draft::of(enrolled(who, &log, &certificate)));
+        let entry = DraftWithPayloads::bare(Draft::of(enrolled(who, &log, &certificate)));
         self.parts.books.record(entry).await.map_err(|error| {
             let message = format!("the enrolment cannot be recorded: {error}");
             self.refuse(Problem::new(Code::LedgerUnavailable, "", message))
@@ -301,7 +303,7 @@ impl Registrar {
     }
 }
 
-impl Known {
+impl RecordedEnrolments {
     async fn read_on(
         &mut self,
         reader: &dyn LedgerReader,
@@ -390,7 +392,7 @@ mod tests {
 
     #[test]
     fn of_a_log_the_first_key_of_the_latest_epoch_is_known() {
-        let mut known = Known::default();
+        let mut known = RecordedEnrolments::default();
         let of = |epoch, seed: u8| Certificate {
             slot: "local/0".into(),
             epoch,

@@ -13,19 +13,20 @@ use super::api::replies::{
     LegalHoldReply, LegalHoldRow, LegalHolds,
 };
 use super::api::{self, route};
-use super::erasures_asked::{HoldRequest, Request};
+use super::erasures_asked::{EraseRequest, HoldRequest};
 use super::evidence::{Evidence, Room, by};
-use super::staff::Who;
-use super::{Office, unavailable};
-use crate::approval::Signed;
-use crate::approval::order::{self, Loosening, Word};
+use super::staff::Operator;
+use super::{OperatorApi, unavailable};
+use crate::approval::SignedApproval;
+use crate::approval::order::{self, Loosening, OrderKind};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::evidence::erasure::{
-    Asked, Change, Error, Found, HoldSet, Recorded, Shelf, newest, set_hold,
+    ErasureRequest, ErasureScope, ErasureStore, Error, HoldSet, LegalHoldChange, RecordedErasure,
+    newest, set_hold,
 };
-use crate::evidence::receipt::{self, Told};
-use crate::ledger::fleet::Fleet;
+use crate::evidence::receipt::{self, ReceiptNotes};
+use crate::ledger::fleet::OpenFleetLog;
 use crate::ledger::retention::{Grounds, Records, Warrant, fleet_logs};
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
 use crate::record::payload::PayloadErased;
@@ -35,13 +36,13 @@ use crate::serve::problem::Problem;
 /// Erasures that are shown at once, the newest first.
 const SHOWN_MAX: usize = 200;
 
-impl Office {
+impl OperatorApi {
     /// Whether this order is an operator's own, and to do this.
     async fn ordered(
         &self,
         evidence: &Evidence,
-        signed: &Signed,
-        word: Word,
+        signed: &SignedApproval,
+        word: OrderKind,
     ) -> Result<Box<Loosening>, Problem> {
         let refused = |detail: &str, why: String| {
             tracing::error!(detail, %why, "REFUSED: an order that loosens");
@@ -64,7 +65,7 @@ impl Office {
     /// Nothing was erased; or, `erasure.unfinished`, it is on the books and asking again finishes it.
     pub(super) async fn erase(
         self: &Arc<Self>,
-        asked: api::Asked<route::Erasure>,
+        asked: api::OperatorRequest<route::Erasure>,
     ) -> Result<ErasureReply, Problem> {
         let (who, request) = (asked.who, self.erasure_asked(asked.request)?);
         let room = self.evidence()?;
@@ -82,8 +83,8 @@ impl Office {
     async fn erase_now(
         &self,
         evidence: &Evidence,
-        who: &Who,
-        request: &Request,
+        who: &Operator,
+        request: &EraseRequest,
     ) -> Result<ErasureReply, Problem> {
         let reader = self.ledger(evidence).await?;
         let keeper = evidence.archive.keeper().await.map_err(|e| unavailable(&e))?;
@@ -93,7 +94,7 @@ impl Office {
         })?;
         let chains = chains(&*reader).await?;
         let (reader, keeper) = (reader.as_ref(), keeper.as_ref());
-        let shelf = Shelf { reader, keeper, chains: &chains, tenant: &self.tenant };
+        let shelf = ErasureStore { reader, keeper, chains: &chains, tenant: &self.tenant };
         let refused = |error: Error| self.refuse(problem(&error));
         let found = shelf.find(&request.asked).await.map_err(refused)?;
         let records = shelf.records().await.map_err(refused)?;
@@ -101,7 +102,7 @@ impl Office {
         shelf.refuse_held(&records, &found.wanted).await.map_err(refused)?;
         let wanted = (&found.wanted, request.asked.run.as_ref());
         let order = match &request.order {
-            Some(signed) => Some(self.ordered(evidence, signed, Word::Erase).await?),
+            Some(signed) => Some(self.ordered(evidence, signed, OrderKind::Erase).await?),
             None => None,
         };
         let signer = order.iter().map(|order| order.by().subject.as_str());
@@ -128,8 +129,8 @@ impl Office {
     /// nor was ever erased, is a mistake.
     fn erased_before(
         &self,
-        asked: &Asked,
-        found: &Found,
+        asked: &ErasureRequest,
+        found: &ErasureScope,
         records: &Records,
     ) -> Result<usize, Problem> {
         let erased: BTreeSet<&Digest> = records.erased.keys().map(|(_, c)| c).collect();
@@ -145,12 +146,12 @@ impl Office {
     async fn erase_found(
         &self,
         evidence: &Evidence,
-        shelf: &Shelf<'_>,
-        (who, order, anew): (&Who, Box<Loosening>, bool),
-        found: &Found,
+        shelf: &ErasureStore<'_>,
+        (who, order, anew): (&Operator, Box<Loosening>, bool),
+        found: &ErasureScope,
     ) -> Result<ErasedPayloads, Problem> {
         let recorded = match found.count() {
-            0 => Recorded::default(),
+            0 => RecordedErasure::default(),
             _ => {
                 let grounds = Grounds {
                     by: by(who),
@@ -169,8 +170,8 @@ impl Office {
         let late = |why: String| self.refuse(unfinished(&why));
         let deleted = shelf.sweep().await.map_err(|e| late(e.to_string()))?;
         let residue = shelf.keeper.scrub(anew).await.map_err(|e| late(e.to_string()))?;
-        let Recorded { fleet, seqs } = &recorded;
-        let told = Told { deleted, residue: residue.as_str(), store: evidence.store };
+        let RecordedErasure { fleet, seqs } = &recorded;
+        let told = ReceiptNotes { deleted, residue: residue.as_str(), store: evidence.store };
         let receipt = match seqs.as_slice() {
             [] => Value::Null,
             seqs => {
@@ -194,7 +195,7 @@ impl Office {
     /// There is no such run, log or hold, or it cannot be recorded.
     pub(super) async fn hold(
         self: &Arc<Self>,
-        asked: api::Asked<route::LegalHold>,
+        asked: api::OperatorRequest<route::LegalHold>,
     ) -> Result<LegalHoldReply, Problem> {
         let (who, request) = (asked.who, self.hold_asked(asked.request)?);
         let room = self.evidence()?;
@@ -211,17 +212,20 @@ impl Office {
     async fn hold_now(
         &self,
         room: &Room,
-        who: &Who,
+        who: &Operator,
         request: &HoldRequest,
     ) -> Result<LegalHoldReply, Problem> {
         let reader = self.ledger(&room.evidence).await?;
         let (on, change) = match request {
-            HoldRequest::Place(on, reason) => (on, Change::Place(reason.as_str().into())),
-            HoldRequest::Lift(on, signed) => {
-                (on, Change::Lift(self.ordered(&room.evidence, signed, Word::Release).await?))
-            }
+            HoldRequest::Place(on, reason) => (on, LegalHoldChange::Place(reason.as_str().into())),
+            HoldRequest::Lift(on, signed) => (
+                on,
+                LegalHoldChange::Lift(
+                    self.ordered(&room.evidence, signed, OrderKind::Release).await?,
+                ),
+            ),
         };
-        let place = matches!(change, Change::Place(_));
+        let place = matches!(change, LegalHoldChange::Place(_));
         let fleet = self.open_fleet(&room.evidence).await?;
         let what = (self.tenant.as_str(), on);
         let done = set_hold(reader.as_ref(), &fleet, what, (&change, &by(who))).await;
@@ -241,7 +245,7 @@ impl Office {
     /// The ledger cannot be read.
     pub(super) async fn erasures_head(
         &self,
-        _: api::Asked<route::NewestErasure>,
+        _: api::OperatorRequest<route::NewestErasure>,
     ) -> Result<Head, Problem> {
         let newest = newest(&*self.reader, &self.tenant).await.map_err(|e| unavailable(&e))?;
         let (tenant, digest) = (self.tenant.clone(), newest.digest.prefixed());
@@ -254,7 +258,7 @@ impl Office {
     /// The ledger cannot be read.
     pub(super) async fn holds(
         &self,
-        _: api::Asked<route::LegalHolds>,
+        _: api::OperatorRequest<route::LegalHolds>,
     ) -> Result<LegalHolds, Problem> {
         let records = Records::read(&*self.reader, &self.tenant).await;
         let records = records.map_err(|e| unavailable(&e))?;
@@ -274,7 +278,7 @@ impl Office {
     /// The ledger cannot be read.
     pub(super) async fn erasures(
         &self,
-        _: api::Asked<route::Erasures>,
+        _: api::OperatorRequest<route::Erasures>,
     ) -> Result<Erasures, Problem> {
         let all = self.erasure_rows().await?;
         let shown = all.iter().rev().take(SHOWN_MAX).map(|(chain, row)| shown(chain, row));
@@ -287,7 +291,7 @@ impl Office {
     /// The newest fleet log has no erasure there.
     pub(super) async fn erasure(
         &self,
-        asked: api::Asked<route::ErasureDetail>,
+        asked: api::OperatorRequest<route::ErasureDetail>,
     ) -> Result<ErasureDetail, Problem> {
         let seq = asked.path.seq;
         let room = self.evidence()?;
@@ -302,7 +306,7 @@ impl Office {
         let reader = self.ledger(&room.evidence).await?;
         let deleted = gone(&*reader, &self.tenant, row).await?;
         // Whoever asks later cannot search the files for bytes that nobody has any more.
-        let told = Told { deleted, residue: "unknown", store: room.evidence.store };
+        let told = ReceiptNotes { deleted, residue: "unknown", store: room.evidence.store };
         let key = &*room.evidence.key;
         let made = receipt::make(&*reader, &chain.origin, &[seq], &told, key).await;
         let made = made.map_err(|error| unavailable(&error))?;
@@ -325,12 +329,12 @@ impl Office {
         evidence.archive.reader().await.map_err(|error| unavailable(&error))
     }
 
-    async fn open_fleet(&self, evidence: &Evidence) -> Result<Fleet, Problem> {
+    async fn open_fleet(&self, evidence: &Evidence) -> Result<OpenFleetLog, Problem> {
         let closed = |why: String| {
             self.refuse(Problem::new(Code::LedgerUnavailable, "", format!("the fleet log: {why}")))
         };
         let parts = evidence.archive.fleet().await.map_err(|why| closed(why.to_string()))?;
-        Fleet::open(parts).await.map_err(|error| closed(error.to_string()))
+        OpenFleetLog::open(parts).await.map_err(|error| closed(error.to_string()))
     }
 }
 

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::Office;
+use super::OperatorApi;
 use super::api::requests;
 use super::erasures::problem;
-use crate::approval::Signed;
-use crate::approval::order::{PAYLOADS_MAX, Statement};
+use crate::approval::SignedApproval;
+use crate::approval::order::{OrderStatement, PAYLOADS_MAX};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
-use crate::evidence::erasure::{self, Asked, HoldOn};
+use crate::evidence::erasure::{self, ErasureRequest, HoldOn};
 use crate::serve::problem::Problem;
 
 /// Bytes of a reason and a log's name, of a role or a run, and of a statement or a signature.
@@ -20,10 +20,10 @@ const SIGNED_MAX: usize = 20 * 1024;
 
 /// A request to erase.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
-    pub asked: Asked,
+pub(super) struct EraseRequest {
+    pub asked: ErasureRequest,
     /// What lets it be done; without, it is only said what would be erased.
-    pub order: Option<Signed>,
+    pub order: Option<SignedApproval>,
     /// Make the file of a SQLite ledger anew in any case.
     pub anew: bool,
 }
@@ -34,7 +34,7 @@ pub(super) enum HoldRequest {
     /// To place one, and why.
     Place(HoldOn, String),
     /// To end one.
-    Lift(HoldOn, Signed),
+    Lift(HoldOn, SignedApproval),
 }
 
 /// What is wrong with a request.
@@ -117,16 +117,16 @@ fn commitments(list: Option<Vec<String>>) -> Result<BTreeSet<Digest>, Error> {
 fn order(
     statement: Option<String>,
     signature: Option<String>,
-) -> Result<Option<(Statement, Signed)>, Error> {
+) -> Result<Option<(OrderStatement, SignedApproval)>, Error> {
     let statement = bounded("statement", statement, SIGNED_MAX)?;
     let (statement, signature) = match (statement, bounded("signature", signature, SIGNED_MAX)?) {
         (None, None) => return Ok(None),
         (Some(statement), Some(signature)) => (statement, signature),
         (Some(_), None) | (None, Some(_)) => return Err(Error::Half),
     };
-    let read = Statement::parse(statement.as_bytes());
+    let read = OrderStatement::parse(statement.as_bytes());
     let read = read.map_err(|why| Error::Statement(why.to_string()))?;
-    Ok(Some((read, Signed { statement, signature })))
+    Ok(Some((read, SignedApproval { statement, signature })))
 }
 
 /// Refuses members that say beside a statement what is to be done.
@@ -137,12 +137,12 @@ fn nothing_beside(members: &[(&'static str, bool)]) -> Result<(), Error> {
     }
 }
 
-impl Office {
+impl OperatorApi {
     /// Reads a request to erase.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn erasure_asked(&self, sent: requests::Erasure) -> Result<Request, Problem> {
+    pub(super) fn erasure_asked(&self, sent: requests::Erasure) -> Result<EraseRequest, Problem> {
         erasure(sent).map_err(|error| self.refuse(error.into()))
     }
 
@@ -155,7 +155,7 @@ impl Office {
     }
 }
 
-fn erasure(sent: requests::Erasure) -> Result<Request, Error> {
+fn erasure(sent: requests::Erasure) -> Result<EraseRequest, Error> {
     let anew = sent.vacuum;
     if let Some((statement, order)) = order(sent.statement, sent.signature)? {
         nothing_beside(&[
@@ -164,7 +164,11 @@ fn erasure(sent: requests::Erasure) -> Result<Request, Error> {
             ("commitments", sent.commitments.is_some()),
             ("dry_run", sent.dry_run),
         ])?;
-        return Ok(Request { asked: Asked::of(&statement)?, order: Some(order), anew });
+        return Ok(EraseRequest {
+            asked: ErasureRequest::of(&statement)?,
+            order: Some(order),
+            anew,
+        });
     }
     if !sent.dry_run {
         return Err(Error::Unsigned);
@@ -176,7 +180,7 @@ fn erasure(sent: requests::Erasure) -> Result<Request, Error> {
         (Some(_), false, _) => Err(Error::Both),
         (None, false, Some(_)) => Err(Error::Role),
         (Some(_), true, _) | (None, false, None) => {
-            Ok(Request { asked: Asked { run, role, commitments }, order: None, anew })
+            Ok(EraseRequest { asked: ErasureRequest { run, role, commitments }, order: None, anew })
         }
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::staff::Who;
-use super::{Cause, Office, exports};
+use super::staff::Operator;
+use super::{Cause, OperatorApi, exports};
 use crate::approval::Approvers;
 use crate::crypto::signer::Signer;
 use crate::domain::code::Code;
@@ -78,7 +78,7 @@ pub(super) struct Room {
     erasing: Arc<Semaphore>,
 }
 
-impl Office {
+impl OperatorApi {
     /// From now on evidence is handed out and payloads are erased. Said once; later words change nothing.
     pub fn allow_evidence(&self, evidence: Evidence) {
         // A bundle in the clear is not to lie there until somebody exports again.
@@ -121,6 +121,6 @@ impl Office {
 }
 
 /// Who asked, as the fleet log and bundles name them: proved by a credential, unlike what a command says.
-pub(super) fn by(who: &Who) -> String {
+pub(super) fn by(who: &Operator) -> String {
     format!("operator:{}", who.subject)
 }

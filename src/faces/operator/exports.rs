@@ -20,17 +20,17 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::api::{Asked, requests, route};
+use super::api::{OperatorRequest, requests, route};
 use super::evidence::{Room, by};
-use super::http::Answer;
-use super::{Cause, Office};
+use super::http::HttpReply;
+use super::{Cause, OperatorApi};
 use crate::clock::{Clock, random16};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::evidence::disclosed::Redactions;
-use crate::evidence::export::{self, Exported, Later, Order};
+use crate::evidence::export::{self, DeferredFleetLog, ExportOrder, ExportedBundle};
 use crate::evidence::query::Query;
 use crate::evidence::{Error, contents, scope};
 use crate::ledger::vault::Vault;
@@ -60,11 +60,11 @@ struct Selection {
 
 /// A bundle that is on the books, in a file without a name.
 #[derive(Debug)]
-pub struct Made {
+pub struct ExportedFile {
     file: std::fs::File,
     bytes: u64,
     digest: Digest,
-    exported: Exported,
+    exported: ExportedBundle,
     place: OwnedSemaphorePermit,
 }
 
@@ -98,7 +98,7 @@ struct Job {
     name: String,
 }
 
-impl Office {
+impl OperatorApi {
     fn selection(&self, request: requests::Export) -> Result<Selection, Problem> {
         let requests::Export { query, since, payloads, redact, disclose } = request;
         let wrong = |detail: &str, why: String| {
@@ -126,7 +126,10 @@ impl Office {
     ///
     /// # Errors
     /// Another is being made, what is asked for is not there, or it cannot be recorded.
-    pub(super) async fn export(&self, asked: Asked<route::Export>) -> Result<Made, Problem> {
+    pub(super) async fn export(
+        &self,
+        asked: OperatorRequest<route::Export>,
+    ) -> Result<ExportedFile, Problem> {
         let selection = self.selection(asked.request)?;
         let room = self.evidence()?;
         let place = self.export_place(&room)?;
@@ -153,14 +156,15 @@ impl Office {
 }
 
 impl Job {
-    async fn run(self) -> Result<Made, Failed> {
+    async fn run(self) -> Result<ExportedFile, Failed> {
         let Self { room, place, selection, tenant, requester, vault, clock, name } = self;
         let evidence = &room.evidence;
         sweep(&evidence.scratch).map_err(Failed::Scratch)?;
         let reader = evidence.archive.reader().await.map_err(Error::Store)?;
-        let recorder = Later::of(evidence.archive.fleet().await.map_err(Failed::Unusable)?);
+        let recorder =
+            DeferredFleetLog::of(evidence.archive.fleet().await.map_err(Failed::Unusable)?);
         let out = evidence.scratch.join(name);
-        let order = Order {
+        let order = ExportOrder {
             reader: reader.as_ref(),
             tenant: &tenant,
             query: &selection.query,
@@ -183,7 +187,7 @@ impl Job {
         let bytes = file.metadata().map_err(Failed::Scratch)?.len();
         let digest = Digest::of_reader(&mut file).map_err(Failed::Scratch)?;
         file.rewind().map_err(Failed::Scratch)?;
-        Ok(Made { file, bytes, digest, exported, place })
+        Ok(ExportedFile { file, bytes, digest, exported, place })
     }
 }
 
@@ -259,8 +263,8 @@ pub struct LogHead {
     pub size: u64,
 }
 
-impl Answer for Made {
-    fn answer(self, office: &Office) -> http::Response<Body> {
+impl HttpReply for ExportedFile {
+    fn answer(self, office: &OperatorApi) -> http::Response<Body> {
         self.response(&office.tasks)
     }
 
@@ -269,7 +273,7 @@ impl Answer for Made {
     }
 }
 
-impl Made {
+impl ExportedFile {
     /// The answer: the archive, its digest, and what is in it.
     fn response(self, tasks: &TaskTracker) -> http::Response<Body> {
         let digest = format!("sha-256=:{}:", STANDARD.encode(self.digest.as_bytes()));
@@ -297,7 +301,8 @@ impl Made {
     }
 
     fn summary(&self) -> Summary {
-        let Exported { files, entries, logs, runs, sealed, missing, manifest, .. } = &self.exported;
+        let ExportedBundle { files, entries, logs, runs, sealed, missing, manifest, .. } =
+            &self.exported;
         let head = |(log, size): &(String, Seq)| LogHead { log: log.clone(), size: *size };
         Summary {
             bytes: self.bytes,

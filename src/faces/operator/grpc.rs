@@ -14,15 +14,15 @@ use axum::response::Response as HttpResponse;
 use serde::Serialize;
 use tonic::{Request, Response, Status};
 
-use super::Office;
+use super::OperatorApi;
 use super::api::replies::{HeldCall, OrderReply, Outcome};
 use super::api::requests::{
     HeldCallPath, Modification, OrderPath, OrdersAfter, Page, SignedStatement,
 };
-use super::api::{Asked, Serve, route};
-use super::credential::Shown;
+use super::api::{OperatorRequest, Serve, route};
+use super::credential::ShownCredential;
 use super::http::{input, malformed};
-use crate::approval::{Statement, Word};
+use crate::approval::{ApprovalStatement, Verdict};
 use crate::domain::code::Code;
 use crate::domain::json::Json;
 use crate::serve::body::Timely;
@@ -38,7 +38,7 @@ const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 const MESSAGE_WITHIN: Duration = Duration::from_secs(10);
 
 /// The router of the two services.
-pub(crate) fn router(office: &Arc<Office>) -> Router {
+pub(crate) fn router(office: &Arc<OperatorApi>) -> Router {
     let services = Services { office: Arc::clone(office) };
     let approvals =
         ApprovalsServer::new(services.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
@@ -51,7 +51,7 @@ pub(crate) fn router(office: &Arc<Office>) -> Router {
 
 /// A message has to arrive in time, and what tonic says of one it cannot read is said in our words.
 async fn bounded(
-    State(office): State<Arc<Office>>,
+    State(office): State<Arc<OperatorApi>>,
     request: HttpRequest,
     next: Next,
 ) -> HttpResponse {
@@ -66,7 +66,7 @@ async fn bounded(
 /// The services.
 #[derive(Clone, Debug)]
 struct Services {
-    office: Arc<Office>,
+    office: Arc<OperatorApi>,
 }
 
 impl Services {
@@ -74,29 +74,29 @@ impl Services {
     async fn answer<R: Serve, M>(
         &self,
         request: Request<M>,
-        read: impl FnOnce(&Office, M) -> Result<(R::Path, R::Request), Problem> + Send,
+        read: impl FnOnce(&OperatorApi, M) -> Result<(R::Path, R::Request), Problem> + Send,
     ) -> Result<R::Reply, Status>
     where
         M: Send,
     {
-        let shown = Shown::of(request.metadata().as_ref(), request.extensions());
+        let shown = ShownCredential::of(request.metadata().as_ref(), request.extensions());
         let answered = async {
             let who = self.office.admit(&shown, R::ROW.right)?;
             let (path, request) = read(&self.office, request.into_inner())?;
-            R::serve(&self.office, Asked { who, path, request }).await
+            R::serve(&self.office, OperatorRequest { who, path, request }).await
         };
         answered.await.map_err(|problem| problem.status())
     }
 
     async fn decide(
         &self,
-        verdict: Word,
+        verdict: Verdict,
         request: Request<pb::SignedWord>,
     ) -> Result<Response<pb::OrderResponse>, Status> {
         let decided = self.answer::<route::HeldCallDecision, _>(request, |office, sent| {
             let pb::SignedWord { run, call, statement, signature } = sent;
             let statement = text(office, "statement", statement)?;
-            let read = Statement::parse(statement.as_bytes()).ok();
+            let read = ApprovalStatement::parse(statement.as_bytes()).ok();
             if read.is_none_or(|read| read.verdict != verdict) {
                 let message = format!("the statement does not say `{}`", verdict.as_str());
                 let problem = Problem::new(Code::RequestMalformed, "approval.statement", message);
@@ -108,7 +108,7 @@ impl Services {
     }
 }
 
-fn text(office: &Office, name: &str, bytes: Vec<u8>) -> Result<String, Problem> {
+fn text(office: &OperatorApi, name: &str, bytes: Vec<u8>) -> Result<String, Problem> {
     String::from_utf8(bytes).map_err(|_| malformed(office, &format!("`{name}` is no UTF-8")))
 }
 
@@ -200,14 +200,14 @@ impl Approvals for Services {
         &self,
         request: Request<pb::SignedWord>,
     ) -> Result<Response<pb::OrderResponse>, Status> {
-        self.decide(Word::Approve, request).await
+        self.decide(Verdict::Approve, request).await
     }
 
     async fn refuse(
         &self,
         request: Request<pb::SignedWord>,
     ) -> Result<Response<pb::OrderResponse>, Status> {
-        self.decide(Word::Refuse, request).await
+        self.decide(Verdict::Refuse, request).await
     }
 
     async fn modify(

@@ -14,10 +14,10 @@ use http::{HeaderName, Method, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use schemars::{Schema, SchemaGenerator};
 
-use super::Office;
+use super::OperatorApi;
 use super::api::requests::Enrolment;
-use super::api::{Asked, Input, Reply, Route, Serve};
-use super::credential::Shown;
+use super::api::{Input, OperatorRequest, Reply, Route, Serve};
+use super::credential::ShownCredential;
 use super::enrolment::Registrar;
 use crate::domain::code::Code;
 use crate::domain::json::{Json, Limits};
@@ -27,15 +27,15 @@ use crate::serve::problem::Problem;
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// How a reply is sent.
-pub(super) trait Answer: Send + 'static {
-    fn answer(self, office: &Office) -> Response;
+pub(super) trait HttpReply: Send + 'static {
+    fn answer(self, office: &OperatorApi) -> Response;
 
     fn schema(schemas: &mut SchemaGenerator) -> Schema;
 }
 
-impl<T: Reply> Answer for T {
+impl<T: Reply> HttpReply for T {
     /// 202: an order stands, and the body says what is missing.
-    fn answer(self, _office: &Office) -> Response {
+    fn answer(self, _office: &OperatorApi) -> Response {
         let status = if self.is_complete() { StatusCode::OK } else { StatusCode::ACCEPTED };
         json(status, &self)
     }
@@ -57,16 +57,16 @@ fn json(status: StatusCode, body: &impl serde::Serialize) -> Response {
 
 /// Answers one route: nothing of a request is read before its credential.
 pub(super) async fn handle<R: Serve>(
-    State(office): State<Arc<Office>>,
+    State(office): State<Arc<OperatorApi>>,
     mut request: Request,
 ) -> Response {
     let answered = async {
-        let shown = Shown::of(request.headers(), request.extensions());
+        let shown = ShownCredential::of(request.headers(), request.extensions());
         let who = office.admit(&shown, R::ROW.right)?;
         let path = request.extract_parts::<Path<R::Path>>().await;
         let Path(path) = path.map_err(|wrong| office.refuse(misnamed(&wrong)))?;
         let request = read::<R>(request).await.map_err(|problem| office.refuse(problem))?;
-        R::serve(&office, Asked { who, path, request }).await
+        R::serve(&office, OperatorRequest { who, path, request }).await
     };
     match answered.await {
         Ok(reply) => reply.answer(&office),
@@ -141,7 +141,7 @@ async fn body(request: Request, most: usize) -> Result<Json, Problem> {
         .map_err(|error| Problem::new(Code::RequestMalformed, error.code, error.message))
 }
 
-pub(super) fn malformed(office: &Office, message: &str) -> Problem {
+pub(super) fn malformed(office: &OperatorApi, message: &str) -> Problem {
     office.refuse(Problem::new(Code::RequestMalformed, "", message))
 }
 
@@ -155,7 +155,7 @@ pub fn enrolment(registrar: Arc<Registrar>) -> Router {
 
 async fn enrol(State(registrar): State<Arc<Registrar>>, request: Request) -> Response {
     let answered = async {
-        let shown = Shown::of(request.headers(), request.extensions());
+        let shown = ShownCredential::of(request.headers(), request.extensions());
         // Nothing more is read of a request whose credential is not known.
         let who = registrar.admit(&shown).await?;
         let asked = match body(request, Enrolment::BYTES_MAX).await {

@@ -46,10 +46,10 @@ pub mod webhook;
 
 pub use escape::visible;
 
-use credential::Shown;
-use desk::{Chain, Desk};
+use credential::ShownCredential;
+use desk::{Chain, OpenRuns};
 use logins::Logins;
-use staff::{Right, Staff, Who};
+use staff::{Operator, Operators, Right};
 
 /// How long an order waits for the gates before it is answered with what is known.
 const REPORTS_WITHIN: Duration = Duration::from_secs(2);
@@ -65,9 +65,9 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 pub type Reject = Arc<dyn Fn(Code) + Send + Sync>;
 
 /// What the office works with.
-pub struct Parts {
+pub struct OperatorParts {
     /// Who may do what.
-    pub staff: Staff,
+    pub staff: Operators,
     /// Where held calls are read.
     pub reader: Arc<dyn LedgerReader>,
     /// Where orders go.
@@ -86,15 +86,15 @@ pub struct Parts {
     pub tenant: String,
 }
 
-impl std::fmt::Debug for Parts {
+impl std::fmt::Debug for OperatorParts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").field("tenant", &self.tenant).finish_non_exhaustive()
     }
 }
 
 /// The one place operators' requests are answered from, whatever they came in by.
-pub struct Office {
-    staff: ArcSwap<Staff>,
+pub struct OperatorApi {
+    staff: ArcSwap<Operators>,
     reader: Arc<dyn LedgerReader>,
     orders: Arc<dyn Orders>,
     books: Ledger,
@@ -104,26 +104,27 @@ pub struct Office {
     reject: Reject,
     tenant: String,
     logins: Mutex<Logins>,
-    desk: tokio::sync::Mutex<Desk>,
+    desk: tokio::sync::Mutex<OpenRuns>,
     glass: std::sync::OnceLock<break_glass::Glass>,
     evidence: std::sync::OnceLock<Arc<evidence::Room>>,
     /// What goes on when no receiver waits for its answer any more.
     tasks: TaskTracker,
 }
 
-impl std::fmt::Debug for Office {
+impl std::fmt::Debug for OperatorApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Office").field("tenant", &self.tenant).finish_non_exhaustive()
     }
 }
 
-impl Office {
+impl OperatorApi {
     /// An office that has looked at nothing yet.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
-        let Parts { staff, reader, orders, books, vault, clock, entropy, reject, tenant } = parts;
+    pub fn new(parts: OperatorParts) -> Self {
+        let OperatorParts { staff, reader, orders, books, vault, clock, entropy, reject, tenant } =
+            parts;
         let logins = Mutex::new(Logins::default());
-        let desk = tokio::sync::Mutex::new(Desk::default());
+        let desk = tokio::sync::Mutex::new(OpenRuns::default());
         let (glass, evidence) = (std::sync::OnceLock::new(), std::sync::OnceLock::new());
         Self {
             staff: ArcSwap::from_pointee(staff),
@@ -144,7 +145,7 @@ impl Office {
     }
 
     /// Knows these operators from now on, and nobody else.
-    pub fn set_staff(&self, staff: Staff) {
+    pub fn set_staff(&self, staff: Operators) {
         self.staff.store(Arc::new(staff));
     }
 
@@ -158,7 +159,7 @@ impl Office {
     ///
     /// # Errors
     /// `identity.missing`, `operator.forbidden`, or `limit.exceeded` once too many were refused.
-    pub fn admit(&self, shown: &Shown, right: Right) -> Result<Who, Problem> {
+    pub fn admit(&self, shown: &ShownCredential, right: Right) -> Result<Operator, Problem> {
         let Some(who) = self.staff.load().identify(shown, self.clock.now()) else {
             return Err(self.turned_away(shown.stranger()));
         };
@@ -200,7 +201,7 @@ impl Office {
     }
 
     /// Reads on in the ledger.
-    async fn look(&self) -> Result<tokio::sync::MutexGuard<'_, Desk>, Problem> {
+    async fn look(&self) -> Result<tokio::sync::MutexGuard<'_, OpenRuns>, Problem> {
         let mut desk = self.desk.lock().await;
         let looked = desk.look(&*self.reader, &self.tenant, self.vault.as_deref()).await;
         looked.map_err(|error| unavailable(&error))?;

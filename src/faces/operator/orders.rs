@@ -9,21 +9,21 @@ use super::api::replies::{
     Fleet, Gate, GateReport, Head, OrderDetail, OrderReply, OrderRow, Orders, Outcome, Recorded,
     SilentGate,
 };
-use super::api::{Asked, requests, route};
-use super::desk::{Desk, Run};
+use super::api::{OperatorRequest, requests, route};
+use super::desk::{OpenRuns, Run};
 use super::http::malformed;
-use super::staff::Who;
-use super::{FRESH, Office, REPORTS_WITHIN, unavailable};
+use super::staff::Operator;
+use super::{FRESH, OperatorApi, REPORTS_WITHIN, unavailable};
 use crate::approval::Approvers;
-use crate::approval::Signed;
-use crate::approval::order::{Previous, Statement, Word};
+use crate::approval::SignedApproval;
+use crate::approval::order::{OrderKind, OrderStatement, Previous};
 use crate::control::answer::{ENDED, Patience};
-use crate::control::{self, Given, Order, Presence, Report, Row, Target};
+use crate::control::{self, Order, OrderOrigin, OrderReport, Presence, Row, Target};
 use crate::domain::code::Code;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::ledger::drafts::Written;
-use crate::ledger::{Status, permit::Receipt};
+use crate::ledger::drafts::DraftWithPayloads;
+use crate::ledger::{LedgerStatus, permit::Receipt};
 use crate::record::control::{Action, ControlSet, TargetKind};
 use crate::record::decided::clip;
 use crate::record::{Draft, Text};
@@ -36,7 +36,7 @@ const REASON_MAX: usize = 1024;
 
 /// What the gates did about an order on the list.
 struct Reports {
-    reports: Vec<Report>,
+    reports: Vec<OrderReport>,
     /// Gates that did not report, and when they last showed themselves.
     missing: Vec<(String, Timestamp)>,
     /// Whether it is a decision about one held call, for one gate.
@@ -45,20 +45,21 @@ struct Reports {
 
 impl Reports {
     fn sum(&self, name: &str) -> u64 {
-        let of = |report: &Report| report.done.get(name).and_then(Json::as_u64).unwrap_or_default();
+        let of =
+            |report: &OrderReport| report.done.get(name).and_then(Json::as_u64).unwrap_or_default();
         self.reports.iter().map(of).fold(0, u64::saturating_add)
     }
 
     /// Whether every gate obeyed, at least one did and knows what it is about, and nothing was left running; of a
     /// decision, whether it counted; of a proposal, whether what it proposes is held.
     fn complete(&self) -> bool {
-        let said = |report: &Report, name: &str| report.done.get(name).cloned();
+        let said = |report: &OrderReport, name: &str| report.done.get(name).cloned();
         if self.one_call {
             // A proposal is done once its call waits for another approver.
-            let asked = |r: &Report| {
+            let asked = |r: &OrderReport| {
                 said(r, "asked").is_some() && said(r, "call") == Some(Json::from("held"))
             };
-            let counted = |r: &Report| said(r, "counted") == Some(Json::Bool(true));
+            let counted = |r: &OrderReport| said(r, "counted") == Some(Json::Bool(true));
             return self.reports.iter().any(|r| counted(r) || asked(r));
         }
         // Of what exists at no gate, nothing was stopped.
@@ -85,8 +86,8 @@ impl Reports {
     }
 }
 
-impl From<&Report> for GateReport {
-    fn from(report: &Report) -> Self {
+impl From<&OrderReport> for GateReport {
+    fn from(report: &OrderReport) -> Self {
         let (origin, at) = (report.origin.clone(), report.at.to_string());
         Self { origin, at, done: report.done.to_serde() }
     }
@@ -98,12 +99,15 @@ impl From<Receipt> for Recorded {
     }
 }
 
-impl Office {
+impl OperatorApi {
     /// Stops a target.
     ///
     /// # Errors
     /// The stop cannot be read, or as [`Self::order`].
-    pub(super) async fn stop(&self, asked: Asked<route::Stop>) -> Result<OrderReply, Problem> {
+    pub(super) async fn stop(
+        &self,
+        asked: OperatorRequest<route::Stop>,
+    ) -> Result<OrderReply, Problem> {
         let requests::Stop { action, target, name, reason, expires } = &asked.request;
         let wrong = |message| malformed(self, message);
         let action = control::Action::parse(action)
@@ -134,7 +138,7 @@ impl Office {
     /// Nothing was ordered: the list or, for what opens, the ledger cannot be written.
     pub(super) async fn order(
         &self,
-        who: &Who,
+        who: &Operator,
         order: &Order,
         given: (&str, Option<Timestamp>),
         only: Option<&str>,
@@ -145,17 +149,17 @@ impl Office {
     /// As [`Self::order`], waiting at most this long.
     pub(super) async fn order_within(
         &self,
-        who: &Who,
+        who: &Operator,
         order: &Order,
         (reason, expires): (&str, Option<Timestamp>),
         (only, within): (Option<&str>, Duration),
     ) -> Result<OrderReply, Problem> {
         // WHY: what stops must work while the ledger fails; what lets something run must be recorded.
-        if opens(order) && !matches!(*self.books.status().borrow(), Status::Ready) {
+        if opens(order) && !matches!(*self.books.status().borrow(), LedgerStatus::Ready) {
             let message = "the ledger cannot be written, and this is not ordered without a record";
             return Err(Problem::new(Code::LedgerUnavailable, "", message));
         }
-        let given = Given {
+        let given = OrderOrigin {
             subject: who.subject.clone(),
             roles: who.role_names(),
             auth: who.auth.clone(),
@@ -164,7 +168,7 @@ impl Office {
         };
         let put = self.orders.put(self.clock.now(), &given, order).await;
         let seq = put.map_err(|error| unavailable(&error))?;
-        let entry = Written::bare(Draft::of(entry(seq, &given, order)));
+        let entry = DraftWithPayloads::bare(Draft::of(entry(seq, &given, order)));
         let receipt = match self.books.record(entry).await {
             Ok(receipt) => Some(receipt),
             Err(error) => {
@@ -182,7 +186,7 @@ impl Office {
         &self,
         seq: u64,
         (only, within): (Option<&str>, Duration),
-    ) -> Result<(Vec<Report>, Vec<(String, Timestamp)>), Problem> {
+    ) -> Result<(Vec<OrderReport>, Vec<(String, Timestamp)>), Problem> {
         let patience = Patience::of(within);
         loop {
             let reports = self.orders.reports(seq).await.map_err(|e| unavailable(&e))?;
@@ -198,7 +202,7 @@ impl Office {
     /// Gates that ought to have reported and did not. One that ended in order runs nothing.
     async fn missing(
         &self,
-        reports: &[Report],
+        reports: &[OrderReport],
         only: Option<&str>,
     ) -> Result<Vec<(String, Timestamp)>, Problem> {
         let told: BTreeSet<&str> = reports.iter().map(|report| report.origin.as_str()).collect();
@@ -230,7 +234,7 @@ impl Office {
     /// There is none of this number.
     pub(super) async fn row(
         &self,
-        asked: Asked<route::OrderDetail>,
+        asked: OperatorRequest<route::OrderDetail>,
     ) -> Result<OrderDetail, Problem> {
         let seq = asked.path.seq.get();
         let rows =
@@ -253,7 +257,10 @@ impl Office {
     ///
     /// # Errors
     /// The list cannot be read.
-    pub(super) async fn head(&self, _: Asked<route::NewestOrder>) -> Result<Head, Problem> {
+    pub(super) async fn head(
+        &self,
+        _: OperatorRequest<route::NewestOrder>,
+    ) -> Result<Head, Problem> {
         let last = self.orders.last().await.map_err(|e| unavailable(&e))?;
         let none = (Previous::NONE.seq, Previous::NONE.digest);
         let (seq, digest) = last.map_or(none, |row| (row.seq, row.digest));
@@ -273,14 +280,14 @@ impl Office {
     /// Nothing was ordered: it is no statement for this tenant, or it cannot be recorded.
     pub(super) async fn loosen(
         &self,
-        asked: Asked<route::Reinstatement>,
+        asked: OperatorRequest<route::Reinstatement>,
     ) -> Result<OrderReply, Problem> {
         let requests::SignedStatement { statement, signature } = asked.request;
-        let signed = Signed { statement, signature };
+        let signed = SignedApproval { statement, signature };
         let wrong = |why: String| self.refuse(Problem::new(Code::RequestMalformed, "", why));
-        let said = Statement::parse(signed.statement.as_bytes())
+        let said = OrderStatement::parse(signed.statement.as_bytes())
             .map_err(|why| wrong(format!("`statement`: {why}")))?;
-        if said.order != Word::Reinstate {
+        if said.order != OrderKind::Reinstate {
             let order = said.order.as_str();
             return Err(wrong(format!(
                 "the statement orders to {order}, and this takes back a stop"
@@ -303,7 +310,10 @@ impl Office {
     ///
     /// # Errors
     /// The list cannot be read.
-    pub(super) async fn rows(&self, asked: Asked<route::Orders>) -> Result<Orders, Problem> {
+    pub(super) async fn rows(
+        &self,
+        asked: OperatorRequest<route::Orders>,
+    ) -> Result<Orders, Problem> {
         let since = asked.request.since;
         let rows = self.orders.since(since, ROWS_MAX).await.map_err(|e| unavailable(&e))?;
         let next = rows.last().map_or(since, |row| row.seq);
@@ -315,7 +325,7 @@ impl Office {
     ///
     /// # Errors
     /// List or ledger cannot be read.
-    pub(super) async fn fleet(&self, _: Asked<route::Fleet>) -> Result<Fleet, Problem> {
+    pub(super) async fn fleet(&self, _: OperatorRequest<route::Fleet>) -> Result<Fleet, Problem> {
         let shown = self.orders.shown().await.map_err(|e| unavailable(&e))?;
         let desk = self.look().await?;
         let now = self.clock.now();
@@ -345,7 +355,7 @@ impl Office {
 }
 
 /// Chains with open runs whose gate never showed itself: they do not obey.
-fn unseen(desk: &Desk, shown: &[Presence]) -> Vec<String> {
+fn unseen(desk: &OpenRuns, shown: &[Presence]) -> Vec<String> {
     let known: BTreeSet<&str> = shown.iter().map(|gate| gate.origin.as_str()).collect();
     let open = desk.chains().filter(|chain| !chain.runs.is_empty() && !chain.stopped);
     let unseen = open.filter(|chain| !known.contains(chain.origin.as_str()));
@@ -369,18 +379,18 @@ const fn opens(order: &Order) -> bool {
 
 /// What a statement about a held call says: `approve` or `refuse`.
 fn verdict(statement: &str) -> &'static str {
-    let said = crate::approval::Statement::parse(statement.as_bytes());
+    let said = crate::approval::ApprovalStatement::parse(statement.as_bytes());
     said.map_or("word about", |said| said.verdict.as_str())
 }
 
 /// What a signed order is about.
 fn loosened(statement: &str) -> Option<Target> {
-    let said = Statement::parse(statement.as_bytes()).ok()?;
+    let said = OrderStatement::parse(statement.as_bytes()).ok()?;
     Target::parse(&said.target, &said.name)
 }
 
 /// `data` of `control.set`.
-fn entry(seq: u64, given: &Given, order: &Order) -> ControlSet {
+fn entry(seq: u64, given: &OrderOrigin, order: &Order) -> ControlSet {
     let (action, target, name, note) = match order {
         Order::Switch { action, target } => {
             ((*action).into(), target.recorded(), target.name(), String::new())
@@ -475,7 +485,7 @@ fn shown_row(row: &Row) -> OrderRow {
             | Order::Activate { .. }),
         ) => (order.kind(), order.to_json().to_serde()),
     };
-    let Given { subject, roles, auth, reason, expires } = row.given.clone();
+    let OrderOrigin { subject, roles, auth, reason, expires } = row.given.clone();
     OrderRow {
         seq: row.seq,
         at: row.at.to_string(),

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
-use super::credential::Shown;
+use super::credential::ShownCredential;
 use crate::catalog::form::FilePath;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
@@ -222,7 +222,7 @@ impl Member {
 
 /// An operator who has proved who it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Who {
+pub struct Operator {
     /// The name in entries.
     pub subject: String,
     /// What that person may do.
@@ -231,7 +231,7 @@ pub struct Who {
     pub auth: String,
 }
 
-impl Who {
+impl Operator {
     /// Whether one of the roles has this right.
     #[must_use]
     pub fn may(&self, right: Right) -> bool {
@@ -248,16 +248,16 @@ impl Who {
 #[derive(Clone, Debug)]
 struct Badge {
     login: Login,
-    who: Who,
+    who: Operator,
 }
 
 /// Everybody who is known. Of tokens only hashes are kept.
 #[derive(Clone, Debug, Default)]
-pub struct Staff {
+pub struct Operators {
     badges: Vec<Badge>,
 }
 
-impl Staff {
+impl Operators {
     /// Reads every token.
     ///
     /// # Errors
@@ -292,7 +292,7 @@ impl Staff {
             Login::Certificate(thumbprint) => format!("certificate {}", thumbprint.prefixed()),
         };
         let (subject, roles) = (member.subject.clone(), member.roles.clone());
-        self.badges.push(Badge { login, who: Who { subject, roles, auth } });
+        self.badges.push(Badge { login, who: Operator { subject, roles, auth } });
         Ok(())
     }
 
@@ -304,14 +304,14 @@ impl Staff {
 
     /// Who shows this, now. Looks at every operator, so that time tells nothing about where a match stands.
     #[must_use]
-    pub fn identify(&self, shown: &Shown, now: Timestamp) -> Option<Who> {
+    pub fn identify(&self, shown: &ShownCredential, now: Timestamp) -> Option<Operator> {
         let login = match shown {
-            Shown::Nothing(_) => return None,
-            Shown::Token(token) => Login::Token(Digest::of(&[token.as_bytes()])),
-            Shown::Certificate(certificate) if now <= certificate.not_after => {
+            ShownCredential::Nothing(_) => return None,
+            ShownCredential::Token(token) => Login::Token(Digest::of(&[token.as_bytes()])),
+            ShownCredential::Certificate(certificate) if now <= certificate.not_after => {
                 Login::Certificate(certificate.thumbprint)
             }
-            Shown::Certificate(_) => return None,
+            ShownCredential::Certificate(_) => return None,
         };
         let found = self
             .badges
@@ -353,12 +353,12 @@ mod tests {
     }
 
     fn said(members: &[Member]) -> String {
-        let wrong = Staff::load(members).unwrap_err();
+        let wrong = Operators::load(members).unwrap_err();
         wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 
-    fn shows(token: &str) -> Shown {
-        Shown::Token(zeroize::Zeroizing::new(token.to_owned()))
+    fn shows(token: &str) -> ShownCredential {
+        ShownCredential::Token(zeroize::Zeroizing::new(token.to_owned()))
     }
 
     #[test]
@@ -372,7 +372,7 @@ mod tests {
             member(dir.path(), "paul", &token('p'), &[Role::PolicyAuthor, Role::PolicyPublisher]),
             member(dir.path(), "aude", &token('u'), &[Role::Auditor]),
         ];
-        let staff = Staff::load(&members).unwrap();
+        let staff = Operators::load(&members).unwrap();
         let rights = |c: char| {
             let who = staff.identify(&shows(&token(c)), Timestamp::from_millis(0)).unwrap();
             [Right::Look, Right::Read, Right::Word, Right::Switch].map(|right| who.may(right))
@@ -425,10 +425,10 @@ mod tests {
             certificate: Some(of.prefixed()),
             ..member(dir.path(), "anna", &"a".repeat(43), &[Role::Viewer])
         };
-        let staff = Staff::load(&[token.clone(), anna.clone()]).unwrap();
+        let staff = Operators::load(&[token.clone(), anna.clone()]).unwrap();
         let shown = |thumbprint| {
             let certificate = ClientCertificate { thumbprint, not_after: at(10), spiffe: None };
-            Shown::Certificate(Arc::new(certificate))
+            ShownCredential::Certificate(Arc::new(certificate))
         };
         let who = staff.identify(&shown(of), at(10)).unwrap();
         assert_eq!(

@@ -13,8 +13,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::Office;
-use super::desk::{Desk, Hold};
+use super::OperatorApi;
+use super::desk::{Hold, OpenRuns};
 use super::view::words;
 use crate::crypto::signer::{Error as SignError, Signer};
 use crate::domain::digest::Digest;
@@ -85,7 +85,7 @@ impl Webhook {
 
     /// Tells every call that is held, each until the receiver has taken it or the call is not held any
     /// more. After a restart what is still held is told again, under the same id.
-    pub async fn run(self, office: Arc<Office>, stop: CancellationToken) {
+    pub async fn run(self, office: Arc<OperatorApi>, stop: CancellationToken) {
         let mut told: BTreeSet<Digest> = BTreeSet::new();
         let mut queue: VecDeque<Due> = VecDeque::new();
         loop {
@@ -113,7 +113,7 @@ impl Webhook {
     }
 
     /// Tries everything that is due; after the first failure the others wait for the next round.
-    async fn deliver(&self, office: &Office, queue: &mut VecDeque<Due>) {
+    async fn deliver(&self, office: &OperatorApi, queue: &mut VecDeque<Due>) {
         for _ in 0..queue.len() {
             let Some(due) = queue.front() else { return };
             if due.at > office.clock.monotonic() {
@@ -132,14 +132,14 @@ impl Webhook {
         }
     }
 
-    async fn tell(&self, office: &Office, notice: &Notice) -> Result<(), SendError> {
+    async fn tell(&self, office: &OperatorApi, notice: &Notice) -> Result<(), SendError> {
         self.send(office, &notice.digest, &notice.body).await
     }
 
     /// Tells one thing once: this JSON text, under this id.
     pub(super) async fn send(
         &self,
-        office: &Office,
+        office: &OperatorApi,
         id: &Digest,
         body: &str,
     ) -> Result<(), SendError> {
@@ -163,7 +163,7 @@ impl Webhook {
     }
 }
 
-impl Office {
+impl OperatorApi {
     /// What there is to tell of every held call.
     pub(super) async fn notices(&self, link: Option<&str>) -> Result<Vec<Notice>, Problem> {
         let desk = self.look().await?;
@@ -171,7 +171,7 @@ impl Office {
     }
 }
 
-fn all(desk: &Desk, link: Option<&str>) -> Vec<Notice> {
+fn all(desk: &OpenRuns, link: Option<&str>) -> Vec<Notice> {
     let runs = desk.chains().flat_map(|chain| chain.runs.values());
     runs.flat_map(|run| run.held.values()).filter_map(|hold| notice(hold, link)).collect()
 }

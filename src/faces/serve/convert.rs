@@ -9,7 +9,8 @@ use super::problem::Problem;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::enforce::{
-    Backend, Challenge, Observed, Opened, Opening, ParentClaim, Probe, Released, Report, ToolView,
+    Backend, Challenge, Observed, OpenedRun, Opening, ParentClaim, PostureReport, Probe, Released,
+    ToolView,
 };
 use crate::ledger::permit::Receipt;
 
@@ -63,7 +64,7 @@ fn backend(backend: Backend) -> pb::PostureBackend {
 }
 
 /// What a test of isolation found, if it is of a bearable size.
-pub(super) fn posture(request: pb::ReportPostureRequest) -> Result<Report, Box<Problem>> {
+pub(super) fn posture(request: pb::ReportPostureRequest) -> Result<PostureReport, Box<Problem>> {
     let pb::ReportPostureRequest { nonce, doctor, probes } = request;
     let probe = |probe: pb::PostureProbe| {
         let pb::PostureProbe { probe, target, outcome, detail } = probe;
@@ -73,7 +74,7 @@ pub(super) fn posture(request: pb::ReportPostureRequest) -> Result<Report, Box<P
     let probes: Option<Vec<_>> = probes.into_iter().map(probe).collect();
     match probes {
         Some(probes) if count <= PROBES_MAX && doctor.len() <= DOCTOR_BYTES_MAX => {
-            Ok(Report { nonce, doctor, probes })
+            Ok(PostureReport { nonce, doctor, probes })
         }
         Some(_) | None => {
             let message = "a report has at most 120 probes: names of 64 bytes, targets and details \
@@ -146,7 +147,7 @@ fn parent_of(request: &mut pb::OpenRunRequest) -> Result<Option<ParentClaim>, Bo
     }
 }
 
-pub(super) fn opened(opened: Opened) -> pb::OpenRunResponse {
+pub(super) fn opened(opened: OpenedRun) -> pb::OpenRunResponse {
     pb::OpenRunResponse {
         run_id: opened.run.to_string(),
         run_token: opened.token,

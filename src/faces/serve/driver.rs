@@ -11,9 +11,9 @@ use hyper_util::server::graceful::GracefulConnection;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::handover::{self, Waiting};
+use super::handover::{self, WaitingAnswer};
 use super::listener::{Listener, Stream};
-use super::places::{Entered, Origin, Places, STRANGERS, Standing};
+use super::places::{ConnectionSlot, Entered, Origin, Places, STRANGERS};
 use crate::identity::Peer;
 
 const HEADERS_BYTES_MAX: u32 = 16 * 1024;
@@ -110,7 +110,7 @@ async fn placed(
     places: &Arc<Places>,
     origin: Origin,
     shutdown: &CancellationToken,
-) -> Option<Standing> {
+) -> Option<ConnectionSlot> {
     loop {
         let until = match places.enter(origin) {
             Entered::Placed(standing) => return Some(standing),
@@ -125,7 +125,7 @@ async fn placed(
 }
 
 /// Answers a request in the name of its connection.
-async fn answered<F: Future>(standing: Option<Standing>, answer: F) -> F::Output {
+async fn answered<F: Future>(standing: Option<ConnectionSlot>, answer: F) -> F::Output {
     match standing {
         Some(standing) => standing.serve(answer).await,
         None => answer.await,
@@ -176,7 +176,7 @@ where
         .max_local_error_reset_streams(RESETS_MAX)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(20));
-    let waiting = Arc::<Waiting>::default();
+    let waiting = Arc::<WaitingAnswer>::default();
     let (of_connection, standing) = (Arc::clone(&waiting), stream.standing());
     let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
         let is_http2 = request.version() == http::Version::HTTP_2;

@@ -21,7 +21,7 @@ use tonic::service::Routes;
 use tower::ServiceExt as _;
 
 use super::body::Timely;
-use super::handover::Place;
+use super::handover::AnswerSlot;
 use super::mcp::Mcp;
 use super::problem::Problem;
 use super::{Faces, timeout};
@@ -34,7 +34,7 @@ const GATE: &str = "/wicketgate.v1.";
 /// How long a request's message may take to arrive.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(30);
 
-type Answer = http::Response<tonic::body::Body>;
+type EdgeResponse = http::Response<tonic::body::Body>;
 
 /// The one credential that a request shows, on every face; `None` if it shows none.
 pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, IdentityError> {
@@ -67,23 +67,23 @@ impl Edge {
     }
 
     /// The same for one connection of this peer; `closing` ends what would stay open for ever.
-    pub(super) fn at(&self, peer: Peer, closing: CancellationToken) -> Door {
-        Door { edge: self.clone(), peer, closing }
+    pub(super) fn at(&self, peer: Peer, closing: CancellationToken) -> ConnectionEdge {
+        ConnectionEdge { edge: self.clone(), peer, closing }
     }
 }
 
 /// One connection's side of the gate.
 #[derive(Clone)]
-pub(super) struct Door {
+pub(super) struct ConnectionEdge {
     edge: Edge,
     peer: Peer,
     closing: CancellationToken,
 }
 
-impl hyper::service::Service<http::Request<Incoming>> for Door {
-    type Response = Answer;
+impl hyper::service::Service<http::Request<Incoming>> for ConnectionEdge {
+    type Response = EdgeResponse;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<EdgeResponse, Infallible>> + Send>>;
 
     fn call(&self, mut request: http::Request<Incoming>) -> Self::Future {
         let door = self.clone();
@@ -103,7 +103,7 @@ impl hyper::service::Service<http::Request<Incoming>> for Door {
             }
             let ours = request.uri().path().starts_with(GATE);
             let place = match Arc::clone(&door.edge.room).try_acquire_owned() {
-                Ok(place) if ours => Some(Place::new(place)),
+                Ok(place) if ours => Some(AnswerSlot::new(place)),
                 Err(_) if ours => return Ok(door.refusal(&overloaded())),
                 Ok(_) | Err(_) => None,
             };
@@ -133,9 +133,9 @@ impl hyper::service::Service<http::Request<Incoming>> for Door {
     }
 }
 
-impl Door {
+impl ConnectionEdge {
     /// No face answers here.
-    fn unknown(&self) -> Answer {
+    fn unknown(&self) -> EdgeResponse {
         self.plain(&nowhere())
     }
 
@@ -145,7 +145,7 @@ impl Door {
         self.peer.certificate.as_ref().is_some_and(|shown| shown.not_after <= now)
     }
 
-    fn outlived(&self, grpc: bool) -> Answer {
+    fn outlived(&self, grpc: bool) -> EdgeResponse {
         let (code, message) =
             (Code::IdentityMissing, "the certificate of this connection has ended");
         let problem = Problem::new(code, "certificate.ended", message);
@@ -153,7 +153,7 @@ impl Door {
     }
 
     /// A refusal for whoever does not speak gRPC.
-    fn plain(&self, problem: &Problem) -> Answer {
+    fn plain(&self, problem: &Problem) -> EdgeResponse {
         self.edge.faces.reject(problem.code);
         problem.response().map(|body| {
             tonic::body::Body::new(http_body_util::Full::new(hyper::body::Bytes::from(body)))
@@ -175,13 +175,13 @@ impl Door {
         Ok(())
     }
 
-    fn refusal(&self, problem: &Problem) -> Answer {
+    fn refusal(&self, problem: &Problem) -> EdgeResponse {
         self.edge.faces.reject(problem.code);
         problem.status().into_http()
     }
 
     /// What tonic answered by itself about a message it could not read, in the contract's words.
-    fn reworded(&self, answer: Answer) -> Answer {
+    fn reworded(&self, answer: EdgeResponse) -> EdgeResponse {
         match misread(answer.headers(), "the message is larger than 4 MiB") {
             Some(problem) => self.refusal(&problem),
             None => answer,

@@ -32,9 +32,9 @@ pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 /// Where agents come in, and how many.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct AgentSettings {
     /// The Unix sockets and addresses to listen on; each is bound before any is served.
-    pub places: Vec<Place>,
+    pub places: Vec<Endpoint>,
     /// Connections of agents at the same time, on each listener. Whoever has shown no credential that is known
     /// has places of its own; one peer has three quarters of the places at most.
     pub connections_max: usize,
@@ -49,7 +49,7 @@ pub struct Settings {
     pub tls: Option<Tls>,
 }
 
-impl Default for Settings {
+impl Default for AgentSettings {
     fn default() -> Self {
         Self {
             places: Vec::new(),
@@ -64,7 +64,7 @@ impl Default for Settings {
 
 /// One place agents can connect to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum Endpoint {
     /// A Unix socket in the file system.
     Socket(std::path::PathBuf),
     /// A loopback address, or any over TLS; port 0 lets the system choose.
@@ -75,22 +75,22 @@ pub enum Place {
 #[derive(Debug)]
 pub struct Bound {
     listeners: Vec<Listener>,
-    settings: Settings,
+    settings: AgentSettings,
 }
 
 /// Binds every place, or none.
 ///
 /// # Errors
 /// What place cannot be listened on, and why.
-pub async fn bind(settings: Settings) -> Result<Bound, Error> {
+pub async fn bind(settings: AgentSettings) -> Result<Bound, Error> {
     let mut listeners = Vec::new();
     for place in &settings.places {
         listeners.push(match place {
-            Place::Socket(path) => listener::socket(path).await?,
-            Place::Tcp(addr) if addr.ip().is_loopback() || settings.tls.is_some() => {
+            Endpoint::Socket(path) => listener::socket(path).await?,
+            Endpoint::Tcp(addr) if addr.ip().is_loopback() || settings.tls.is_some() => {
                 listener::tcp(*addr).await?
             }
-            Place::Tcp(addr) => return Err(Error::NotLoopback(*addr)),
+            Endpoint::Tcp(addr) => return Err(Error::NotLoopback(*addr)),
         });
     }
     Ok(Bound { listeners, settings })
@@ -113,7 +113,7 @@ impl Bound {
         let (health, routes) = routes(&faces)?;
         // WHY: the reporter begins with "serving", which nobody has said yet.
         say(&health, &SERVICES, ServingStatus::NotServing).await;
-        let Settings { connections_max, requests_max, drain, hosts, tls, .. } = self.settings;
+        let AgentSettings { connections_max, requests_max, drain, hosts, tls, .. } = self.settings;
         let edge = Edge::new(routes, faces.clone(), hosts, requests_max);
         let limits = Limits::of(connections_max, drain);
         let mut doors = tokio::task::JoinSet::new();

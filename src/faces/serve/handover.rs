@@ -28,11 +28,11 @@ const LAST_BYTES: usize = 1024;
 /// A request's place among those that are answered. It is kept until the answer is taken: answers in memory
 /// are never more than places.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct AnswerSlot {
     _permit: Arc<OwnedSemaphorePermit>,
 }
 
-impl Place {
+impl AnswerSlot {
     pub(super) fn new(permit: OwnedSemaphorePermit) -> Self {
         Self { _permit: Arc::new(permit) }
     }
@@ -45,7 +45,7 @@ impl Place {
 
 /// The answers of one connection of which something waits to be taken, with the time since when.
 #[derive(Debug, Default)]
-pub(super) struct Waiting(Mutex<State>);
+pub(super) struct WaitingAnswer(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -53,7 +53,7 @@ struct State {
     answers: u64,
 }
 
-impl Waiting {
+impl WaitingAnswer {
     /// Returns when the client has taken nothing of an answer for too long: half as long again at most.
     pub(super) async fn stalled(&self) {
         let mut ticks = tokio::time::interval(STALLS_MAX / 2);
@@ -77,7 +77,7 @@ impl Waiting {
 /// One of these answers.
 #[derive(Debug)]
 struct Watched {
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitingAnswer>,
     answer: u64,
 }
 
@@ -98,26 +98,32 @@ impl Drop for Watched {
 }
 
 /// An answer as it is handed over: piece by piece where the wire does not show whether it is taken.
-pub(super) struct Handed<B> {
+pub(super) struct PiecewiseAnswer<B> {
     inner: B,
     /// What is left of a frame.
     rest: Bytes,
     begun: bool,
     watched: Option<Watched>,
-    _place: Option<Place>,
+    _place: Option<AnswerSlot>,
 }
 
 /// The answer on its way; `waiting` is its connection's, if that is one of HTTP/2.
 pub(super) fn handed<B>(
     mut answer: http::Response<B>,
-    waiting: Option<&Arc<Waiting>>,
-) -> http::Response<Handed<B>> {
+    waiting: Option<&Arc<WaitingAnswer>>,
+) -> http::Response<PiecewiseAnswer<B>> {
     let place = answer.extensions_mut().remove();
-    let watched = waiting.map(Waiting::begin);
-    answer.map(|inner| Handed { inner, rest: Bytes::new(), begun: false, watched, _place: place })
+    let watched = waiting.map(WaitingAnswer::begin);
+    answer.map(|inner| PiecewiseAnswer {
+        inner,
+        rest: Bytes::new(),
+        begun: false,
+        watched,
+        _place: place,
+    })
 }
 
-impl<B> Handed<B> {
+impl<B> PiecewiseAnswer<B> {
     /// The next piece of the frame at hand.
     fn piece(&mut self) -> Bytes {
         let before_last = self.rest.len().saturating_sub(LAST_BYTES);
@@ -126,7 +132,7 @@ impl<B> Handed<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Handed<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for PiecewiseAnswer<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -209,7 +215,7 @@ mod tests {
                 let answer = move |_: http::Request<Incoming>| {
                     let permit = Arc::clone(&places).try_acquire_owned().unwrap();
                     let mut answer = http::Response::new(made());
-                    Place::new(permit).keep(&mut answer);
+                    AnswerSlot::new(permit).keep(&mut answer);
                     async move {
                         // Strangers have seconds; these clients are agents.
                         crate::serve::places::proved();

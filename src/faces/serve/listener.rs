@@ -21,7 +21,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::Error;
 use super::framing::{Framing, HEAD_WITHIN};
-use super::places::{Origin, Standing};
+use super::places::{ConnectionSlot, Origin};
 use crate::identity::Peer;
 
 const BACKLOG: i32 = 1024;
@@ -227,7 +227,7 @@ pub struct Stream {
     /// What is left to give instead of the client's bytes, once those could be read in two ways.
     poison: Option<&'static [u8]>,
     /// Its place among the connections of its listener.
-    standing: Option<Standing>,
+    standing: Option<ConnectionSlot>,
 }
 
 #[derive(Debug)]
@@ -257,12 +257,12 @@ impl Stream {
     }
 
     /// The same connection in its place.
-    pub(super) fn placed(self, standing: Standing) -> Self {
+    pub(super) fn placed(self, standing: ConnectionSlot) -> Self {
         Self { standing: Some(standing), ..self }
     }
 
     /// Its place, if it has one.
-    pub(super) fn standing(&self) -> Option<Standing> {
+    pub(super) fn standing(&self) -> Option<ConnectionSlot> {
         self.standing.clone()
     }
 

@@ -31,7 +31,7 @@ use super::problem::Problem;
 use super::tls::Tls;
 use super::{Error, Readiness, edge, grpc, pb};
 use crate::domain::code::Code;
-use crate::operator::Office;
+use crate::operator::OperatorApi;
 use crate::operator::enrolment::Registrar;
 use crate::operator::http::guards;
 use crate::telemetry::metrics::Metrics;
@@ -40,7 +40,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 /// Where operators come in.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct OperatorSettings {
     /// The address.
     pub addr: SocketAddr,
     /// Names besides loopback ones and `addr` under which this machine may be asked.
@@ -55,7 +55,7 @@ pub struct Settings {
     pub patient: bool,
 }
 
-impl Default for Settings {
+impl Default for OperatorSettings {
     fn default() -> Self {
         let addr = SocketAddr::from(([127, 0, 0, 1], 7301));
         let (hosts, tls, socket) = (Vec::new(), None, None);
@@ -65,14 +65,14 @@ impl Default for Settings {
 
 /// What the operator's door shows.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct OperatorView {
     /// Whether the gate can do its work.
     pub readiness: watch::Receiver<Readiness>,
     /// What was counted.
     pub metrics: Arc<Metrics>,
 }
 
-impl View {
+impl OperatorView {
     fn now(&self) -> Readiness {
         // WHY: with nobody left to say so, the last "ready" is worth nothing.
         if self.readiness.has_changed().is_err() {
@@ -140,8 +140,8 @@ impl Running {
 /// # Errors
 /// The address cannot be bound, or the thread cannot be started.
 pub fn serve(
-    settings: Settings,
-    view: View,
+    settings: OperatorSettings,
+    view: OperatorView,
     shutdown: CancellationToken,
 ) -> Result<Running, Error> {
     serve_with(settings, view, None, shutdown)
@@ -152,12 +152,12 @@ pub fn serve(
 /// # Errors
 /// As [`serve`].
 pub fn serve_with(
-    settings: Settings,
-    view: View,
-    office: Option<Arc<Office>>,
+    settings: OperatorSettings,
+    view: OperatorView,
+    office: Option<Arc<OperatorApi>>,
     shutdown: CancellationToken,
 ) -> Result<Running, Error> {
-    let behind = office.map_or(Behind::Nobody, Behind::Office);
+    let behind = office.map_or(OperatorRoutes::Nobody, OperatorRoutes::Office);
     bind(settings, view, behind, shutdown)
 }
 
@@ -167,25 +167,25 @@ pub fn serve_with(
 /// # Errors
 /// As [`serve`].
 pub fn serve_enrolment(
-    settings: Settings,
-    view: View,
+    settings: OperatorSettings,
+    view: OperatorView,
     registrar: Arc<Registrar>,
     shutdown: CancellationToken,
 ) -> Result<Running, Error> {
-    bind(settings, view, Behind::Registrar(registrar), shutdown)
+    bind(settings, view, OperatorRoutes::Registrar(registrar), shutdown)
 }
 
 /// Who answers what is not open to everybody.
-enum Behind {
+enum OperatorRoutes {
     Nobody,
-    Office(Arc<Office>),
+    Office(Arc<OperatorApi>),
     Registrar(Arc<Registrar>),
 }
 
 fn bind(
-    settings: Settings,
-    view: View,
-    behind: Behind,
+    settings: OperatorSettings,
+    view: OperatorView,
+    behind: OperatorRoutes,
     shutdown: CancellationToken,
 ) -> Result<Running, Error> {
     let failed = |source| Error::Bind { place: settings.addr.to_string(), source };
@@ -200,7 +200,7 @@ fn bind(
     hindered.set(bound.as_ref().err().map(|error| taken(settings.addr, error)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Error::Thread)?;
-    let place = Place { bound, hindered: hindered.clone() };
+    let place = BoundAddress { bound, hindered: hindered.clone() };
     let thread = std::thread::Builder::new()
         .name("operator".into())
         .spawn(move || runtime.block_on(open(place, &settings, (view, behind), shutdown)))
@@ -209,7 +209,7 @@ fn bind(
 }
 
 /// The address, as far as it could be bound.
-struct Place {
+struct BoundAddress {
     bound: std::io::Result<TcpListener>,
     hindered: Hindered,
 }
@@ -224,7 +224,7 @@ fn taken(addr: SocketAddr, error: &std::io::Error) -> String {
     )
 }
 
-impl Place {
+impl BoundAddress {
     /// The listener, once the address is free; none if it was not before the end.
     async fn listener(self, addr: SocketAddr, end: &CancellationToken) -> Option<Listener> {
         let Self { mut bound, hindered } = self;
@@ -271,17 +271,17 @@ async fn own_socket(path: Option<&Path>) -> Option<Listener> {
 }
 
 async fn open(
-    place: Place,
-    settings: &Settings,
-    (view, behind): (View, Behind),
+    place: BoundAddress,
+    settings: &OperatorSettings,
+    (view, behind): (OperatorView, OperatorRoutes),
     shutdown: CancellationToken,
 ) {
     let limits = Limits::of(settings.connections_max, DRAIN);
     let (health, service) = tonic_health::server::health_reporter();
     let reporting = grpc::report(health, &SERVICES, view.readiness.clone(), shutdown.clone());
     let begun = match &behind {
-        Behind::Office(office) => Some(Arc::clone(office)),
-        Behind::Nobody | Behind::Registrar(_) => None,
+        OperatorRoutes::Office(office) => Some(Arc::clone(office)),
+        OperatorRoutes::Nobody | OperatorRoutes::Registrar(_) => None,
     };
     let router = router(view, behind, settings, service);
     let tls = settings.tls.clone();
@@ -327,7 +327,7 @@ const SERVICES: [&str; 3] =
     ["", pb::approvals_server::SERVICE_NAME, pb::control_server::SERVICE_NAME];
 
 /// The office over HTTP and gRPC, with health and reflection beside it.
-fn served(office: Arc<Office>, health: HealthServer<impl Health>) -> Router {
+fn served(office: Arc<OperatorApi>, health: HealthServer<impl Health>) -> Router {
     let [_, approvals, control] = SERVICES;
     let routes = crate::operator::grpc::router(&office)
         .merge(crate::operator::api::router(office))
@@ -344,9 +344,9 @@ fn served(office: Arc<Office>, health: HealthServer<impl Health>) -> Router {
 }
 
 fn router(
-    view: View,
-    behind: Behind,
-    settings: &Settings,
+    view: OperatorView,
+    behind: OperatorRoutes,
+    settings: &OperatorSettings,
     health: HealthServer<impl Health>,
 ) -> Router {
     let hosts = settings.hosts.iter().cloned().collect();
@@ -355,11 +355,11 @@ fn router(
     let open = open.route("/startupz", get(startupz));
     let metrics = Router::new().route("/metrics", get(metrics));
     let all = match behind {
-        Behind::Nobody => open.merge(metrics).with_state(view),
-        Behind::Office(office) => {
+        OperatorRoutes::Nobody => open.merge(metrics).with_state(view),
+        OperatorRoutes::Office(office) => {
             open.merge(metrics).with_state(view).merge(served(office, health))
         }
-        Behind::Registrar(registrar) => {
+        OperatorRoutes::Registrar(registrar) => {
             open.with_state(view).merge(crate::operator::http::enrolment(registrar))
         }
     };
@@ -443,13 +443,13 @@ async fn livez() -> Response {
 }
 
 /// Whether agents can be let at the gate; a store that is away keeps nobody waiting.
-async fn startupz(State(view): State<View>, headers: HeaderMap) -> Response {
+async fn startupz(State(view): State<OperatorView>, headers: HeaderMap) -> Response {
     let now = view.now();
     let reasons = if now.started { Vec::new() } else { now.reasons };
     told(&headers, ("started", now.started), (&reasons, &[]))
 }
 
-async fn readyz(State(view): State<View>, headers: HeaderMap) -> Response {
+async fn readyz(State(view): State<OperatorView>, headers: HeaderMap) -> Response {
     let Readiness { ready, reasons, notes, .. } = view.now();
     told(&headers, ("ready", ready), (&reasons, &notes))
 }
@@ -472,7 +472,7 @@ fn told(
     typed(status, "application/json", body.to_string())
 }
 
-async fn metrics(State(view): State<View>) -> Response {
+async fn metrics(State(view): State<OperatorView>) -> Response {
     view.metrics.ready(view.now().ready);
     match view.metrics.text() {
         Ok(text) => typed(

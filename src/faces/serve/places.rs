@@ -28,13 +28,13 @@ const TELL: Duration = Duration::from_secs(10);
 
 tokio::task_local! {
     /// The connection whose request is being answered.
-    static HERE: Standing;
+    static HERE: ConnectionSlot;
 }
 
 /// The request that is being answered showed a credential that is known.
 pub(crate) fn proved() {
     // Without a connection (a request that was made in a test, or by the hub itself) there is nothing to keep.
-    let _ = HERE.try_with(Standing::prove);
+    let _ = HERE.try_with(ConnectionSlot::prove);
 }
 
 /// Who is at the other end, as far as the kernel says.
@@ -74,14 +74,14 @@ pub(super) struct Places {
 #[derive(Debug, Default)]
 struct Inner {
     next: u64,
-    strangers: BTreeMap<u64, Stranger>,
+    strangers: BTreeMap<u64, UnknownPeer>,
     proven: BTreeMap<u64, Origin>,
     /// When it was said that there are too many.
     told: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Stranger {
+struct UnknownPeer {
     origin: Origin,
     since: Instant,
     active: Instant,
@@ -94,7 +94,7 @@ struct Stranger {
 #[derive(Debug)]
 pub(super) enum Entered {
     /// A place.
-    Placed(Standing),
+    Placed(ConnectionSlot),
     /// Nobody can go yet: at this time somebody can.
     Full(Instant),
 }
@@ -120,7 +120,7 @@ impl Places {
         }
         let (id, close) = (inner.next, CancellationToken::new());
         inner.next = inner.next.saturating_add(1);
-        let stranger = Stranger {
+        let stranger = UnknownPeer {
             origin,
             since: now,
             active: now,
@@ -130,7 +130,7 @@ impl Places {
         };
         inner.strangers.insert(id, stranger);
         drop(inner);
-        Entered::Placed(Standing(Arc::new(Held { id, places: Arc::clone(self), close })))
+        Entered::Placed(ConnectionSlot(Arc::new(Held { id, places: Arc::clone(self), close })))
     }
 
     /// The most proven connections of one origin: nobody has all of them.
@@ -175,7 +175,7 @@ impl Inner {
 
 /// The place of one connection, for as long as it is held by any part of it.
 #[derive(Clone, Debug)]
-pub(super) struct Standing(Arc<Held>);
+pub(super) struct ConnectionSlot(Arc<Held>);
 
 #[derive(Debug)]
 struct Held {
@@ -194,7 +194,7 @@ impl Drop for Held {
 
 /// A request of a connection is being answered.
 #[derive(Debug)]
-pub(super) struct Serving(Standing);
+pub(super) struct Serving(ConnectionSlot);
 
 impl Drop for Serving {
     fn drop(&mut self) {
@@ -205,8 +205,8 @@ impl Drop for Serving {
     }
 }
 
-impl Standing {
-    fn change(&self, change: impl FnOnce(&mut Stranger)) {
+impl ConnectionSlot {
+    fn change(&self, change: impl FnOnce(&mut UnknownPeer)) {
         self.0.places.inner.lock().strangers.get_mut(&self.0.id).map(change);
     }
 
@@ -264,14 +264,14 @@ mod tests {
 
     use super::*;
 
-    fn placed(places: &Arc<Places>, origin: Origin) -> Standing {
+    fn placed(places: &Arc<Places>, origin: Origin) -> ConnectionSlot {
         match places.enter(origin) {
             Entered::Placed(standing) => standing,
             Entered::Full(at) => panic!("full until {at:?}"),
         }
     }
 
-    fn is_closed(standing: &Standing) -> bool {
+    fn is_closed(standing: &ConnectionSlot) -> bool {
         standing.0.close.is_cancelled()
     }
 
@@ -292,7 +292,7 @@ mod tests {
         let places = Places::new(4, 4);
         let all = [placed(&places, A), placed(&places, A), placed(&places, B), placed(&places, B)];
         let [served, idle, other, silent] = &all;
-        [served, idle, other].into_iter().for_each(Standing::spoke);
+        [served, idle, other].into_iter().for_each(ConnectionSlot::spoke);
         let mut serving = Box::pin(served.clone().serve(std::future::pending::<()>()));
         assert!(futures_util::poll!(&mut serving).is_pending());
         tokio::time::advance(GRACE).await;
@@ -330,7 +330,7 @@ mod tests {
         let many = |origin: Origin| {
             let places = Places::new(8, 16);
             let all: Vec<_> = (0..12).map(|_| placed(&places, origin)).collect();
-            all.iter().for_each(Standing::prove);
+            all.iter().for_each(ConnectionSlot::prove);
             let proven = places.inner.lock().proven.len();
             drop(all);
             let inner = places.inner.lock();

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use webpki::EndEntityCert;
 
 use super::listener::Stream;
-use crate::crypto::files::Seen;
+use crate::crypto::files::FileMarks;
 use crate::domain::time::Timestamp;
 use crate::identity::certificate::{ClientCertificate, not_after};
 use crate::tool::net::identity::{Identity, Wrong, authorities};
@@ -56,12 +56,12 @@ impl Files {
 /// TLS 1.2 and 1.3 for HTTP/2 and HTTP/1.1 with one certificate, and the authorities of its clients'. Clones are
 /// the same listener's.
 #[derive(Clone)]
-pub struct Tls(Arc<Shared>);
+pub struct Tls(Arc<SharedTls>);
 
-struct Shared {
+struct SharedTls {
     files: Files,
     live: ArcSwap<Live>,
-    standing: Mutex<Standing>,
+    standing: Mutex<TlsStatus>,
 }
 
 /// What the files said when they were last good.
@@ -73,15 +73,15 @@ struct Live {
 
 /// What the last look at the files found.
 #[derive(Default)]
-struct Standing {
-    seen: Seen,
-    refused: Option<Refused>,
+struct TlsStatus {
+    seen: FileMarks,
+    refused: Option<TlsRefusal>,
 }
 
 /// A file that was refused, after its field in the configuration.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{}: {}", .0.field, .0.why)]
-pub struct Refused(Wrong);
+pub struct TlsRefusal(Wrong);
 
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -97,25 +97,25 @@ impl Tls {
     /// The file that cannot be used, and why.
     pub fn load(files: Files) -> Result<Self, Wrong> {
         // Marked before they are read: what changes in between counts.
-        let seen = Seen::of(files.all());
+        let seen = FileMarks::of(files.all());
         let live = ArcSwap::from_pointee(Live::read(&files)?);
-        let standing = Mutex::new(Standing { seen, refused: None });
-        Ok(Self(Arc::new(Shared { files, live, standing })))
+        let standing = Mutex::new(TlsStatus { seen, refused: None });
+        Ok(Self(Arc::new(SharedTls { files, live, standing })))
     }
 
     /// Reads the files again if they are others than before, or if they were refused the last time. What cannot
     /// be used is refused, and the old stays in force. `None`: nothing is new.
     #[must_use]
-    pub fn look(&self) -> Option<Result<(), Refused>> {
+    pub fn look(&self) -> Option<Result<(), TlsRefusal>> {
         let mut standing = self.0.standing.lock();
         let again = standing.refused.is_some();
         if !again && !standing.seen.changed() {
             return None;
         }
-        standing.seen = Seen::of(self.0.files.all());
+        standing.seen = FileMarks::of(self.0.files.all());
         let read = Live::read(&self.0.files);
         let refused = read.map(|live| self.0.live.store(Arc::new(live))).err();
-        let refused = refused.map(Refused);
+        let refused = refused.map(TlsRefusal);
         // What is refused again for the same reason was said.
         let new = refused.is_none() || refused != standing.refused;
         let news = new.then(|| refused.clone().map_or(Ok(()), Err));
@@ -125,7 +125,7 @@ impl Tls {
 
     /// Why the files as they are now were refused.
     #[must_use]
-    pub fn refused(&self) -> Option<Refused> {
+    pub fn refused(&self) -> Option<TlsRefusal> {
         self.0.standing.lock().refused.clone()
     }
 

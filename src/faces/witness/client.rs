@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use http::{Method, StatusCode};
 
 use super::protocol::{PROOF_MAX, SIZE, Submission, checkpoint_path};
-use super::{Answer, Remote, RemoteError};
+use super::{Remote, RemoteError, WitnessResponse};
 use crate::clock::Clock;
 use crate::crypto::note::{self, Algorithm, Checkpoint, SignatureLine, VerifierKey};
 use crate::domain::digest::Digest;
@@ -172,14 +172,14 @@ impl std::fmt::Debug for Head<'_> {
 
 /// A witness at an address.
 #[derive(Debug)]
-pub struct Witness {
+pub struct WitnessClient {
     remote: Remote,
     key: VerifierKey,
     /// Seconds its clock may differ from ours.
     skew: u64,
 }
 
-impl Witness {
+impl WitnessClient {
     /// A witness at this URL (its submission prefix), known by this key. `ca`: PEM authorities for
     /// `https` instead of the public ones. `skew`: seconds its clock may differ from ours.
     ///
@@ -296,7 +296,7 @@ impl Witness {
         Ok(proof)
     }
 
-    async fn post(&self, submission: &Submission<'_>) -> Result<Answer, Error> {
+    async fn post(&self, submission: &Submission<'_>) -> Result<WitnessResponse, Error> {
         let body = submission.to_text().into_bytes();
         let kind = Some("text/plain; charset=utf-8");
         let asked = self.remote.ask(Method::POST, "/add-checkpoint", kind, body, ANSWER_BYTES_MAX);
@@ -352,7 +352,7 @@ impl Witness {
         Error::Unreachable { name: self.key.name.clone(), why: why.to_string() }
     }
 
-    fn refused(&self, answer: &Answer) -> Error {
+    fn refused(&self, answer: &WitnessResponse) -> Error {
         let words = String::from_utf8_lossy(&answer.body);
         let words = words.chars().map(|c| if c.is_control() { ' ' } else { c });
         let words: String = words.take(WORDS_MAX).collect();
@@ -368,7 +368,7 @@ struct Fault {
 }
 
 /// The size in an answer 409, in the one form the protocol has.
-fn known_size(answer: &Answer) -> Option<Seq> {
+fn known_size(answer: &WitnessResponse) -> Option<Seq> {
     let kind = answer.kind.split(';').next().unwrap_or_default().trim();
     let text = std::str::from_utf8(&answer.body).ok()?;
     note::decimal(text.strip_suffix('\n')?).filter(|_| kind.eq_ignore_ascii_case(SIZE))

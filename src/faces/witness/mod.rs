@@ -27,7 +27,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
 /// An answer: its status, its media type, its bytes.
 #[derive(Debug)]
-pub struct Answer {
+pub struct WitnessResponse {
     /// Its status.
     pub status: http::StatusCode,
     kind: String,
@@ -115,7 +115,7 @@ impl Remote {
         kind: Option<&'static str>,
         body: Vec<u8>,
         bytes_max: usize,
-    ) -> Result<Answer, RemoteError> {
+    ) -> Result<WitnessResponse, RemoteError> {
         let mut request = http::Request::builder().method(method);
         if let Some(kind) = kind {
             request = request.header(http::header::CONTENT_TYPE, kind);
@@ -133,7 +133,7 @@ impl Remote {
         path: &str,
         body: Vec<u8>,
         bytes_max: usize,
-    ) -> Result<Answer, RemoteError> {
+    ) -> Result<WitnessResponse, RemoteError> {
         let exchange = async {
             let response = self.begin(request, path, body).await?;
             let (head, body) = response.into_parts();
@@ -141,7 +141,7 @@ impl Remote {
             let body = body.map_err(RemoteError::Answer)?.to_bytes();
             let kind = head.headers.get(http::header::CONTENT_TYPE);
             let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
-            Ok(Answer { status: head.status, kind, body })
+            Ok(WitnessResponse { status: head.status, kind, body })
         };
         tokio::time::timeout(ANSWER_WITHIN, exchange).await.unwrap_or(Err(RemoteError::Late))
     }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::client::{Consistency, Head, ProofError, Witness};
+use super::client::{Consistency, Head, ProofError, WitnessClient};
 use super::tsa::Tsa;
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::crypto::note::{Checkpoint, VerifierKey};
@@ -10,7 +10,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
 use crate::ledger::PortError;
-use crate::ledger::fleet::port::{self, Cosigned, Refused, Shown};
+use crate::ledger::fleet::port::{self, CosignRefusal, Cosigned, ShownHead};
 use crate::ledger::proofs::Prover;
 
 #[async_trait]
@@ -21,16 +21,17 @@ impl Consistency for Prover<'_> {
 }
 
 #[async_trait]
-impl port::Witness for Witness {
+impl port::Witness for WitnessClient {
     fn key(&self) -> &VerifierKey {
         Self::key(self)
     }
 
-    async fn cosign(&self, shown: &Shown<'_>) -> Result<Cosigned, Refused> {
-        let Shown { note, log, old, proofs } = *shown;
+    async fn cosign(&self, shown: &ShownHead<'_>) -> Result<Cosigned, CosignRefusal> {
+        let ShownHead { note, log, old, proofs } = *shown;
         let head = Head { note, log, old, proofs };
         let cosigned = self.submit(&head, &SystemClock::new()).await;
-        let cosigned = cosigned.map_err(|e| Refused { fatal: e.is_fatal(), why: e.to_string() })?;
+        let cosigned =
+            cosigned.map_err(|e| CosignRefusal { fatal: e.is_fatal(), why: e.to_string() })?;
         let millis = i64::try_from(cosigned.time).unwrap_or(i64::MAX).saturating_mul(1000);
         Ok(Cosigned { time: Timestamp::from_millis(millis), line: cosigned.line })
     }
@@ -43,9 +44,13 @@ impl port::Witness for Witness {
 
 #[async_trait]
 impl port::TimeStamp for Tsa {
-    async fn stamp(&self, head: &Checkpoint) -> Result<port::Stamp, PortError> {
+    async fn stamp(&self, head: &Checkpoint) -> Result<port::VerifiedStamp, PortError> {
         let stamped = Self::stamp(self, head, &SystemClock::new(), &SystemEntropy).await?;
         let (time, name) = (stamped.stamp.millis, stamped.stamp.authority);
-        Ok(port::Stamp { time: Timestamp::from_millis(time), token: stamped.response, name })
+        Ok(port::VerifiedStamp {
+            time: Timestamp::from_millis(time),
+            token: stamped.response,
+            name,
+        })
     }
 }

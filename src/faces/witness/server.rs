@@ -39,7 +39,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// What a witness works with.
-pub struct Witness {
+pub struct WitnessServer {
     /// Its name.
     pub name: String,
     /// Its key.
@@ -50,14 +50,14 @@ pub struct Witness {
     pub clock: Arc<dyn Clock>,
 }
 
-impl std::fmt::Debug for Witness {
+impl std::fmt::Debug for WitnessServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Witness").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
 /// Serves until `shutdown`, then lets requests under way end, five seconds at most.
-pub async fn serve(witness: Witness, listener: Listener, shutdown: CancellationToken) {
+pub async fn serve(witness: WitnessServer, listener: Listener, shutdown: CancellationToken) {
     let router = Router::new()
         .route("/add-checkpoint", post(add_checkpoint))
         .route("/{hash}/checkpoint", get(newest))
@@ -83,7 +83,7 @@ enum Verdict {
     Conflict(Seq),
 }
 
-async fn add_checkpoint(State(witness): State<Arc<Witness>>, body: Body) -> Response {
+async fn add_checkpoint(State(witness): State<Arc<WitnessServer>>, body: Body) -> Response {
     let body = match read(body).await {
         Ok(body) => body,
         Err((status, why)) => return told(status, why),
@@ -118,7 +118,7 @@ async fn read(body: Body) -> Result<String, (StatusCode, &'static str)> {
         .map_err(|_| (StatusCode::BAD_REQUEST, "the submission is not UTF-8"))
 }
 
-impl Witness {
+impl WitnessServer {
     /// Its public key by name.
     fn vkey(&self) -> VerifierKey {
         VerifierKey::witness(&self.name, self.key.public())
@@ -212,7 +212,7 @@ fn extends(
     if holds { Ok(()) } else { Err(unproven) }
 }
 
-async fn newest(State(witness): State<Arc<Witness>>, Path(hash): Path<String>) -> Response {
+async fn newest(State(witness): State<Arc<WitnessServer>>, Path(hash): Path<String>) -> Response {
     let hash = Digest::parse(&hash).filter(|parsed| parsed.hex() == hash);
     // WHY: a head that is being written is waited for.
     let found =
@@ -227,7 +227,7 @@ async fn livez() -> Response {
     told(StatusCode::OK, "ok")
 }
 
-async fn readyz(State(witness): State<Arc<Witness>>) -> Response {
+async fn readyz(State(witness): State<Arc<WitnessServer>>) -> Response {
     if witness.store.is_whole() {
         told(StatusCode::OK, "ready")
     } else {

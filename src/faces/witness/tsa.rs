@@ -5,7 +5,7 @@ use http::{Method, StatusCode};
 use super::Remote;
 use crate::clock::{Clock, Entropy, random16};
 use crate::crypto::note::Checkpoint;
-use crate::crypto::tsp::{self, Asked, RESPONSE_BYTES_MAX, Stamp};
+use crate::crypto::tsp::{self, ExpectedResponse, RESPONSE_BYTES_MAX, Stamp};
 use crate::domain::digest::Digest;
 
 /// Why there is no stamp. None of these is a reason to stop writing.
@@ -93,7 +93,7 @@ impl Tsa {
             return Err(Error::Refused { status: answer.status.as_u16(), kind });
         }
         let response = answer.body.to_vec();
-        let asked = Asked { imprint: &imprint, nonce: Some(&nonce) };
+        let asked = ExpectedResponse { imprint: &imprint, nonce: Some(&nonce) };
         let stamp = tsp::verify(&response, asked, &self.authorities)?;
         let apart = stamp.millis.saturating_sub(clock.now().millis());
         let allowed = self.skew_millis.saturating_add(stamp.accuracy_millis);

@@ -3,8 +3,8 @@
 //! The list carries; it decides nothing. Every gate checks each of these rows for itself, and what it made of a
 //! row is its report.
 
-use super::{Order, Report, Row};
-use crate::approval::amendment::{Pending, Statement};
+use super::{Order, OrderReport, Row};
+use crate::approval::amendment::{AmendmentStatement, Pending};
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
@@ -77,14 +77,14 @@ impl Proposal {
     #[must_use]
     pub fn spoken_of(&self, row: &Row) -> bool {
         let Some(Order::Publish { bundle, statement, .. }) = &row.order else { return false };
-        let said = Statement::parse(statement.as_bytes());
+        let said = AmendmentStatement::parse(statement.as_bytes());
         *bundle == self.bundle && said.is_ok_and(|said| said.nonce == self.nonce)
     }
 }
 
 /// Whether a gate obeyed what it reports about.
 #[must_use]
-pub fn obeyed(report: &Report) -> bool {
+pub fn obeyed(report: &OrderReport) -> bool {
     report.done.get("error").is_none()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Orders, Presence, Report};
+use super::{OrderReport, Orders, Presence};
 use crate::domain::json::Json;
 use crate::ledger::store::StoreError;
 
@@ -16,9 +16,9 @@ pub const ENDED: &str = "ended";
 
 /// What is known about an order when the time to wait for it is over.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Answer {
+pub struct OrderProgress {
     /// What gates did, by origin.
-    pub reports: Vec<Report>,
+    pub reports: Vec<OrderReport>,
     /// Gates that showed themselves, did not end in order, and have not reported: whether they still
     /// run calls is not known.
     pub unreachable: Vec<Presence>,
@@ -30,7 +30,11 @@ pub struct Answer {
 ///
 /// # Errors
 /// The list cannot be read: nothing is known.
-pub async fn wait(orders: &dyn Orders, seq: u64, most: Duration) -> Result<Answer, StoreError> {
+pub async fn wait(
+    orders: &dyn Orders,
+    seq: u64,
+    most: Duration,
+) -> Result<OrderProgress, StoreError> {
     let patience = Patience::of(most);
     loop {
         // WHY: in this order: a gate that shows that it has obeyed has reported before.
@@ -44,7 +48,7 @@ pub async fn wait(orders: &dyn Orders, seq: u64, most: Duration) -> Result<Answe
         });
         let unreachable: Vec<Presence> = silent.collect();
         if unreachable.is_empty() || patience.is_over() {
-            return Ok(Answer { reports, unreachable });
+            return Ok(OrderProgress { reports, unreachable });
         }
         patience.pause().await;
     }

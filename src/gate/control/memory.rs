@@ -6,26 +6,31 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use super::wire::Columns;
-use super::{Given, Order, Orders, Presence, Report, Row};
+use super::{Order, OrderOrigin, OrderReport, Orders, Presence, Row};
 use crate::domain::time::Timestamp;
 use crate::ledger::store::StoreError;
 
 /// A list that ends with the process.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct MemoryControl {
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     rows: Vec<Row>,
-    reports: BTreeMap<(u64, String), Report>,
+    reports: BTreeMap<(u64, String), OrderReport>,
     shown: BTreeMap<String, Presence>,
 }
 
 #[async_trait]
-impl Orders for Memory {
-    async fn put(&self, at: Timestamp, given: &Given, order: &Order) -> Result<u64, StoreError> {
+impl Orders for MemoryControl {
+    async fn put(
+        &self,
+        at: Timestamp,
+        given: &OrderOrigin,
+        order: &Order,
+    ) -> Result<u64, StoreError> {
         let mut inner = self.inner.lock();
         let seq = u64::try_from(inner.rows.len()).unwrap_or(u64::MAX).saturating_add(1);
         let row = Columns::of(at, given, order).numbered(seq).read()?;
@@ -38,13 +43,13 @@ impl Orders for Memory {
         Ok(inner.rows.iter().filter(|row| row.seq > seq).take(most).cloned().collect())
     }
 
-    async fn report(&self, report: &Report) -> Result<(), StoreError> {
+    async fn report(&self, report: &OrderReport) -> Result<(), StoreError> {
         let key = (report.seq, report.origin.clone());
         self.inner.lock().reports.insert(key, report.clone());
         Ok(())
     }
 
-    async fn reports(&self, seq: u64) -> Result<Vec<Report>, StoreError> {
+    async fn reports(&self, seq: u64) -> Result<Vec<OrderReport>, StoreError> {
         let inner = self.inner.lock();
         Ok(inner.reports.values().filter(|report| report.seq == seq).cloned().collect())
     }

@@ -7,8 +7,8 @@
 
 use async_trait::async_trait;
 
-use crate::approval::break_glass::Signed;
-use crate::approval::{Signed as Word, is_nonce};
+use crate::approval::break_glass::SignedBreakGlass;
+use crate::approval::{SignedApproval as Word, is_nonce};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
@@ -179,7 +179,7 @@ pub enum Order {
         signature: String,
     },
     /// For a short time calls need no approver: a signed statement, to be checked by every gate.
-    BreakGlass(Signed),
+    BreakGlass(SignedBreakGlass),
     /// Ends what the statement with this nonce opened.
     CloseGlass {
         /// The nonce of the statement: 32 hex digits.
@@ -363,7 +363,7 @@ impl Order {
 
 /// Who gave an order, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Given {
+pub struct OrderOrigin {
     /// The operator.
     pub subject: String,
     /// What the operator may do, sorted.
@@ -384,7 +384,7 @@ pub struct Row {
     /// When it was put there.
     pub at: Timestamp,
     /// By whom.
-    pub given: Given,
+    pub given: OrderOrigin,
     /// The order; `None` if this build cannot read it.
     pub order: Option<Order>,
     /// SHA-256 of everything the row says, its number included: what a signed order speaks after.
@@ -393,7 +393,7 @@ pub struct Row {
 
 /// What one gate did about one row.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Report {
+pub struct OrderReport {
     /// The row.
     pub seq: u64,
     /// The gate: origin of its chain.
@@ -429,7 +429,12 @@ pub trait Orders: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// The store's.
-    async fn put(&self, at: Timestamp, given: &Given, order: &Order) -> Result<u64, StoreError>;
+    async fn put(
+        &self,
+        at: Timestamp,
+        given: &OrderOrigin,
+        order: &Order,
+    ) -> Result<u64, StoreError>;
 
     /// At most `most` rows above `seq`, ascending. A row that is returned has no unseen row below it,
     /// now or later.
@@ -459,13 +464,13 @@ pub trait Orders: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// The store's.
-    async fn report(&self, report: &Report) -> Result<(), StoreError>;
+    async fn report(&self, report: &OrderReport) -> Result<(), StoreError>;
 
     /// Every report about a row, by origin.
     ///
     /// # Errors
     /// The store's.
-    async fn reports(&self, seq: u64) -> Result<Vec<Report>, StoreError>;
+    async fn reports(&self, seq: u64) -> Result<Vec<OrderReport>, StoreError>;
 
     /// Shows that a gate is there.
     ///
@@ -518,7 +523,7 @@ mod tests {
             signature: "-".into(),
         });
         let (statement, signatures) = ("{}".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
-        orders.push(Order::BreakGlass(Signed { statement, signatures }));
+        orders.push(Order::BreakGlass(SignedBreakGlass { statement, signatures }));
         orders.push(Order::CloseGlass { nonce: "0".repeat(32) });
         orders.push(Order::ReviewGlass { nonce: "0".repeat(32) });
         let (bundle, base) = (Digest::of(&[b"new"]), Digest::of(&[b"old"]));

@@ -9,35 +9,35 @@ use async_trait::async_trait;
 use tokio_postgres::Row as Stored;
 
 use super::wire::{self, Columns};
-use super::{Given, Order, Orders, Presence, Report, Row};
+use super::{Order, OrderOrigin, OrderReport, Orders, Presence, Row};
 use crate::domain::canonical;
 use crate::domain::time::Timestamp;
 use crate::ledger::postgres::Options;
-use crate::ledger::postgres::lane::{Lane, Purpose};
+use crate::ledger::postgres::lane::{PostgresLane, Purpose};
 use crate::ledger::postgres::rows::{get, number};
 use crate::ledger::postgres::values::Values;
 use crate::ledger::postgres::writer;
 use crate::ledger::store::{LeaseKey, StoreError};
 
 /// The list of the tenant of one login.
-pub struct Postgres {
-    lane: Lane,
+pub struct PostgresControl {
+    lane: PostgresLane,
     key: OnceLock<LeaseKey>,
 }
 
-impl std::fmt::Debug for Postgres {
+impl std::fmt::Debug for PostgresControl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Postgres")
     }
 }
 
-impl Postgres {
+impl PostgresControl {
     /// Reads the address; connects when there is something to do.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the address cannot be understood.
     pub fn lazy(url: &str, options: Options) -> Result<Self, StoreError> {
-        Ok(Self { lane: Lane::to(url, options)?, key: OnceLock::new() })
+        Ok(Self { lane: PostgresLane::to(url, options)?, key: OnceLock::new() })
     }
 
     /// As [`Self::lazy`], then connects and checks that the schema is the one this build knows.
@@ -81,8 +81,8 @@ fn columns(row: &Stored) -> Result<Row, StoreError> {
     columns.read()
 }
 
-fn report(row: &Stored) -> Result<Report, StoreError> {
-    Ok(Report {
+fn report(row: &Stored) -> Result<OrderReport, StoreError> {
+    Ok(OrderReport {
         seq: number(row, "seq")?,
         origin: get(row, "origin")?,
         at: Timestamp::from_millis(get(row, "at")?),
@@ -101,8 +101,13 @@ fn presence(row: &Stored) -> Result<Presence, StoreError> {
 }
 
 #[async_trait]
-impl Orders for Postgres {
-    async fn put(&self, at: Timestamp, given: &Given, order: &Order) -> Result<u64, StoreError> {
+impl Orders for PostgresControl {
+    async fn put(
+        &self,
+        at: Timestamp,
+        given: &OrderOrigin,
+        order: &Order,
+    ) -> Result<u64, StoreError> {
         let new = Columns::of(at, given, order);
         let values = Values::new()
             .integer(new.at)
@@ -125,7 +130,7 @@ impl Orders for Postgres {
         found.iter().map(columns).collect()
     }
 
-    async fn report(&self, report: &Report) -> Result<(), StoreError> {
+    async fn report(&self, report: &OrderReport) -> Result<(), StoreError> {
         let done = canonical::text(&report.done);
         let values = self
             .of_lease()?
@@ -137,7 +142,7 @@ impl Orders for Postgres {
         self.lane.run(sql, &values, Purpose::Write).await.map(drop)
     }
 
-    async fn reports(&self, seq: u64) -> Result<Vec<Report>, StoreError> {
+    async fn reports(&self, seq: u64) -> Result<Vec<OrderReport>, StoreError> {
         let sql = "SELECT * FROM ledger.control_reports($1)";
         self.read(sql, Values::new().number(seq)).await?.iter().map(report).collect()
     }

@@ -10,25 +10,25 @@ use sqlx::sqlite::SqliteRow;
 use tokio::sync::Notify;
 
 use super::wire::{self, Columns};
-use super::{Given, Order, Orders, Presence, Report, Row};
+use super::{Order, OrderOrigin, OrderReport, Orders, Presence, Row};
 use crate::domain::canonical;
 use crate::domain::time::Timestamp;
 use crate::ledger::sqlite::rows::{get, signed, unsigned};
 use crate::ledger::sqlite::steps::{begin, finish, run};
-use crate::ledger::sqlite::{Lane, before_commit, bounded, options};
+use crate::ledger::sqlite::{SqliteLane, before_commit, bounded, options};
 use crate::ledger::store::StoreError;
 
 /// How long an order waits for the ledger's writer to let go of the file.
 const BUSY: Duration = Duration::from_secs(4);
 
 /// The list of one machine.
-pub struct Sqlite {
-    lane: Lane,
+pub struct SqliteControl {
+    lane: SqliteLane,
     /// Told of every row that was put.
     put: Arc<Notify>,
 }
 
-impl std::fmt::Debug for Sqlite {
+impl std::fmt::Debug for SqliteControl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Sqlite")
     }
@@ -45,14 +45,14 @@ macro_rules! call {
     }};
 }
 
-impl Sqlite {
+impl SqliteControl {
     /// Opens the list in this ledger's file, which [`crate::ledger::sqlite::Sqlite`] has made.
     ///
     /// # Errors
     /// It is not there, or of another schema.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let options = options(path).create_if_missing(false).busy_timeout(BUSY);
-        let list = Self { lane: Lane::writing(options), put: Arc::default() };
+        let list = Self { lane: SqliteLane::writing(options), put: Arc::default() };
         list.lane.check_version().await?;
         Ok(list)
     }
@@ -82,8 +82,8 @@ fn columns(row: &SqliteRow) -> Result<Row, StoreError> {
     columns.read()
 }
 
-fn report(row: &SqliteRow) -> Result<Report, StoreError> {
-    Ok(Report {
+fn report(row: &SqliteRow) -> Result<OrderReport, StoreError> {
+    Ok(OrderReport {
         seq: unsigned(get(row, "seq")?)?,
         origin: get(row, "origin")?,
         at: Timestamp::from_millis(get(row, "at")?),
@@ -102,8 +102,13 @@ fn presence(row: &SqliteRow) -> Result<Presence, StoreError> {
 }
 
 #[async_trait]
-impl Orders for Sqlite {
-    async fn put(&self, at: Timestamp, given: &Given, order: &Order) -> Result<u64, StoreError> {
+impl Orders for SqliteControl {
+    async fn put(
+        &self,
+        at: Timestamp,
+        given: &OrderOrigin,
+        order: &Order,
+    ) -> Result<u64, StoreError> {
         let new = Columns::of(at, given, order);
         let put = call!(self, conn => async {
             begin(conn).await?;
@@ -144,7 +149,7 @@ impl Orders for Sqlite {
         found.iter().map(columns).collect()
     }
 
-    async fn report(&self, report: &Report) -> Result<(), StoreError> {
+    async fn report(&self, report: &OrderReport) -> Result<(), StoreError> {
         call!(self, conn => async {
             let put = query(
                 "INSERT INTO control_report VALUES (?, ?, ?, ?)
@@ -160,7 +165,7 @@ impl Orders for Sqlite {
         })
     }
 
-    async fn reports(&self, seq: u64) -> Result<Vec<Report>, StoreError> {
+    async fn reports(&self, seq: u64) -> Result<Vec<OrderReport>, StoreError> {
         let found = call!(self, conn => async {
             query("SELECT * FROM control_report WHERE seq = ? ORDER BY origin")
                 .bind(signed(seq)?)

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Action, Order, Orders, Row, Target};
-use crate::approval::order::{Word, check};
-use crate::approval::{Approvers, Signed};
+use crate::approval::order::{OrderKind, check};
+use crate::approval::{Approvers, SignedApproval};
 use crate::domain::time::Timestamp;
 use crate::ledger::store::StoreError;
 
@@ -54,9 +54,14 @@ impl Stopped {
     }
 
     /// What was taken back for a time only stays stopped here.
-    fn take_back(&mut self, signed: &Signed, (tenant, list): (&str, &Approvers), at: Timestamp) {
+    fn take_back(
+        &mut self,
+        signed: &SignedApproval,
+        (tenant, list): (&str, &Approvers),
+        at: Timestamp,
+    ) {
         let list = list.clone().without(self.0.keys().cloned());
-        let Ok(order) = check(&list, (tenant, &[Word::Reinstate]), signed, at) else { return };
+        let Ok(order) = check(&list, (tenant, &[OrderKind::Reinstate]), signed, at) else { return };
         let said = order.statement();
         let seen = self.0.get(&said.name).is_some_and(|seq| *seq <= said.previous.seq);
         if said.target == "key" && said.expires.is_none() && seen {

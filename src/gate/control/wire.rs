@@ -1,6 +1,6 @@
 //! Rows of the list between what the port says and what a database keeps.
 
-use super::{Given, Order, Row};
+use super::{Order, OrderOrigin, Row};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
@@ -23,7 +23,7 @@ pub(super) struct Columns {
 
 impl Columns {
     /// An order on its way to the database; the number is the database's.
-    pub fn of(at: Timestamp, given: &Given, order: &Order) -> Self {
+    pub fn of(at: Timestamp, given: &OrderOrigin, order: &Order) -> Self {
         let roles: Vec<Json> = given.roles.iter().map(|role| Json::from(role.as_str())).collect();
         Self {
             seq: 0,
@@ -77,7 +77,7 @@ impl Columns {
         Ok(Row {
             seq: self.seq,
             at: Timestamp::from_millis(self.at),
-            given: Given {
+            given: OrderOrigin {
                 subject: self.subject,
                 roles,
                 auth: self.auth,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Road;
-use super::run::{Run, State};
+use super::run::{Run, RunState};
 use crate::domain::call::ToolCall;
 use crate::domain::digest::Digest;
 use crate::domain::id::CallId;
@@ -16,14 +16,14 @@ const IDS_MAX: usize = 4096;
 
 /// The calls of one run that another id may be, and the ids that are.
 #[derive(Debug, Default)]
-pub(super) struct Again {
+pub(super) struct RepeatWindow {
     /// By tool and arguments, and when they were asked for; monotonic.
     recent: BTreeMap<Digest, (CallId, Duration)>,
     /// What an id that was answered as another is from then on.
     ids: BTreeMap<CallId, CallId>,
 }
 
-impl Again {
+impl RepeatWindow {
     /// A call that begins, and may be asked for under other ids.
     pub fn note(&mut self, fingerprint: Digest, call: &CallId, now: Duration) {
         self.recent.insert(fingerprint, (call.clone(), now));
@@ -53,7 +53,7 @@ impl Again {
     }
 }
 
-impl State {
+impl RunState {
     /// The call that is asked for under this id: another one, if this is that one again.
     pub fn first(
         &mut self,
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn another_id_is_the_first_call_within_the_window_and_stays_it() {
-        let (mut again, like) = (Again::default(), Digest::of(&[b"work.do {}"]));
+        let (mut again, like) = (RepeatWindow::default(), Digest::of(&[b"work.do {}"]));
         let at = Duration::from_secs;
         again.note(like, &id("a"), at(10));
         assert_eq!(again.first(&id("b"), (like, Some(WINDOW)), at(14)), Some(id("a")));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn no_run_remembers_more_than_its_share_of_ids() {
-        let (mut again, like) = (Again::default(), Digest::of(&[b"work.do {}"]));
+        let (mut again, like) = (RepeatWindow::default(), Digest::of(&[b"work.do {}"]));
         again.note(like, &id("a"), Duration::ZERO);
         for n in 0..IDS_MAX {
             let asked = (like, Some(WINDOW));

@@ -7,12 +7,12 @@ use super::in_force::{Policy, Rules};
 use super::run::Run;
 use super::{Road, tools};
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::identity::Caller;
 use crate::identity::callers::Callers;
 use crate::identity::manifest::Manifest;
 use crate::ledger;
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::tool::toolbox::Toolbox;
 
 /// The agents that are configured.
@@ -24,7 +24,7 @@ pub struct Agents {
 
 /// A state that was checked as a whole, to be put in force as a whole.
 #[derive(Debug)]
-pub struct Change {
+pub struct AgentsUpdate {
     /// The policy bundle. `None`: the one in force stays.
     pub policy: Option<Policy>,
     /// The tools.
@@ -59,7 +59,7 @@ impl Agents {
     /// What the configuration has against a call of an open run: its agent, one above it or the credential it
     /// was opened with is configured no more. A manifest that was replaced by another of the same agent goes on
     /// for the runs that were bound to it.
-    pub(super) fn against(&self, run: &Run) -> Option<Reason> {
+    pub(super) fn against(&self, run: &Run) -> Option<LayerReason> {
         let callers = self.callers.as_ref()?;
         let mut lineage = std::iter::once(run).chain(run.above());
         let gone = lineage
@@ -98,13 +98,14 @@ impl Road {
     /// # Errors
     /// The ledger's, for the first entry: then the old state stays in force, except after `Unknown`. Entries
     /// after the first are waited for, for as long as it takes; calls wait meanwhile.
-    pub async fn change(&self, change: Change) -> Result<usize, ledger::Error> {
-        let Change { policy, toolbox, agents } = change;
+    pub async fn change(&self, change: AgentsUpdate) -> Result<usize, ledger::Error> {
+        let AgentsUpdate { policy, toolbox, agents } = change;
         let order = self.in_force.replacing().await;
         let old = self.in_force.now();
         let judged_by = old.policy.as_ref().map(|policy| policy.engine.digest());
         let next = policy.as_ref().filter(|next| judged_by != Some(next.engine.digest()));
-        let mut entries: Vec<Written> = next.map(|next| next.activated(None)).into_iter().collect();
+        let mut entries: Vec<DraftWithPayloads> =
+            next.map(|next| next.activated(None)).into_iter().collect();
         let tools = tools::changed(&old.toolbox, &toolbox);
         let shown = tools.is_some();
         entries.extend(tools);
@@ -150,7 +151,7 @@ impl Road {
     }
 }
 
-fn reason(detail: &str, message: String) -> Reason {
+fn reason(detail: &str, message: String) -> LayerReason {
     let (detail, rule) = (detail.to_owned(), "agents".to_owned());
-    Reason { code: Code::PolicyDenied, detail, message, rule }
+    LayerReason { code: Code::PolicyDenied, detail, message, rule }
 }

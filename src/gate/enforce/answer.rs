@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::prologue::Line;
+use super::prologue::RecordedAnswer;
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::id::CallId;
 use crate::domain::outcome::{FailureClass, Outcome, SIMULATED};
 use crate::domain::time::Timestamp;
@@ -73,7 +73,7 @@ pub struct Fault {
     /// The call, once it has an id.
     pub call: Option<CallId>,
     /// Every reason of a recorded denial or hold.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<LayerReason>,
     /// Until when a held call waits.
     pub expires: Option<Timestamp>,
     /// When trying again makes sense.
@@ -84,8 +84,8 @@ pub struct Fault {
 
 /// When all of these limits may have room again, if they have it by themselves. What is used up for good
 /// has none.
-fn free_again(reasons: &[Reason]) -> Option<Duration> {
-    let wait = |reason: &Reason| match reason.detail.as_str() {
+fn free_again(reasons: &[LayerReason]) -> Option<Duration> {
+    let wait = |reason: &LayerReason| match reason.detail.as_str() {
         // The oldest call of the minute is at most a minute old.
         "limit.calls_per_minute" => Some(Duration::from_secs(60)),
         "limit.concurrency" => Some(Duration::from_secs(1)),
@@ -130,7 +130,7 @@ impl Fault {
         self
     }
 
-    fn because(code: Code, reasons: &[Reason]) -> Self {
+    fn because(code: Code, reasons: &[LayerReason]) -> Self {
         let first = reasons.first();
         let message = first.map_or_else(|| code.as_str().to_owned(), |r| r.message.clone());
         let mut fault = Self::new(code, message);
@@ -199,7 +199,7 @@ impl From<&Refusal> for Fault {
     }
 }
 
-fn denied(call: &CallId, reasons: &[Reason], receipt: &Receipt) -> Fault {
+fn denied(call: &CallId, reasons: &[LayerReason], receipt: &Receipt) -> Fault {
     // WHY: a denial that is recorded for the reason of a held call must not read as if it waited.
     let code = reasons.first().map(|reason| reason.code).filter(|code| code.denies());
     Fault::because(code.unwrap_or(Code::PolicyDenied), reasons).about(call).at(receipt)
@@ -211,7 +211,7 @@ impl From<&Held> for Fault {
     }
 }
 
-fn waiting(call: &CallId, reasons: &[Reason], expires: Timestamp, receipt: &Receipt) -> Fault {
+fn waiting(call: &CallId, reasons: &[LayerReason], expires: Timestamp, receipt: &Receipt) -> Fault {
     let mut fault = Fault::because(Code::CallHeld, reasons).about(call).at(receipt);
     fault.message = format!("held for approval until {expires}: {}", fault.message);
     fault.expires = Some(expires);
@@ -262,10 +262,10 @@ fn of_outcome(call: CallId, outcome: Outcome, receipt: Receipt) -> Answer {
 /// The answer that a recording gives to a call of a run that goes on from it; `opening`: that of the run,
 /// which names the recording.
 #[must_use = "a recorded answer is the answer to a call"]
-pub fn of_recorded(call: &CallId, line: Line, opening: &Receipt) -> Answer {
+pub fn of_recorded(call: &CallId, line: RecordedAnswer, opening: &Receipt) -> Answer {
     match line {
-        Line::Ended(outcome) => of_outcome(call.clone(), outcome, opening.clone()),
-        Line::Denied(reasons) => Err(denied(call, &reasons, opening)),
+        RecordedAnswer::Ended(outcome) => of_outcome(call.clone(), outcome, opening.clone()),
+        RecordedAnswer::Denied(reasons) => Err(denied(call, &reasons, opening)),
     }
 }
 
@@ -327,13 +327,14 @@ mod tests {
         let (mut own, mut others) = (0, 0);
         for code in Code::ALL {
             let (detail, message, rule) = ("d".to_owned(), "m".to_owned(), "r".to_owned());
-            let reasons = [Reason { code: *code, detail, message, rule }];
+            let reasons = [LayerReason { code: *code, detail, message, rule }];
             let told = denied(&call, &reasons, &receipt);
             // A denial never reads as something that waits, ran, or may be asked again.
             let expected = if code.denies() { *code } else { Code::PolicyDenied };
             assert_eq!((told.code, told.detail.as_str()), (expected, "d"), "{code}");
             assert_eq!(told.reasons, reasons, "{code}");
-            let by_recording = of_recorded(&call, Line::Denied(reasons.to_vec()), &receipt);
+            let by_recording =
+                of_recorded(&call, RecordedAnswer::Denied(reasons.to_vec()), &receipt);
             assert_eq!(by_recording.unwrap_err().code, expected, "{code}");
             if code.denies() { own += 1 } else { others += 1 }
         }

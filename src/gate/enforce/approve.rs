@@ -10,20 +10,20 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 use super::answer::{Answer, Fault};
-use super::run::{New, Place, Run};
+use super::run::{CallStage, New, Run};
 use super::undecided::Undecided;
-use super::{Held, Ready, Road, Trip, call_span};
+use super::{AdmittedCall, ResumedHold, Road, Trip, call_span};
 use crate::approval::proposal::Proposer;
-use crate::approval::{Approval, Signed, Word};
-use crate::domain::call::{Asking, ToolCall};
+use crate::approval::{Approval, SignedApproval, Verdict};
+use crate::domain::call::{CallOrigin, ToolCall};
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::judge::Resumed;
-use crate::ledger::hold::Hold;
+use crate::ledger::hold::HeldCall;
 use crate::ledger::{self, drafts};
 use crate::limits::Went;
 use crate::tool::Cancel;
@@ -44,7 +44,7 @@ pub struct Parties {
 
 /// What an approver says, as it was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Said<'a> {
+pub struct ApproverStatement<'a> {
     /// The statement.
     pub statement: &'a str,
     /// The SSHSIG over it, armored.
@@ -55,7 +55,7 @@ pub struct Said<'a> {
 
 /// Why an approver's word does not count.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refused {
+pub struct ApprovalRefusal {
     /// `approval.signature`, `approval.expired`, …
     pub detail: String,
     /// For a person.
@@ -63,7 +63,7 @@ pub struct Refused {
 }
 
 /// What a port goes by gets on the books; an error if it cannot.
-pub type Readying<'a> = Pin<Box<dyn Future<Output = Result<(), Refused>> + Send + 'a>>;
+pub type Readying<'a> = Pin<Box<dyn Future<Output = Result<(), ApprovalRefusal>> + Send + 'a>>;
 
 /// The port to whoever knows the approvers: decides whether this word about this hold counts, and whose
 /// it is. Total and without effect.
@@ -77,7 +77,12 @@ pub trait Checker: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// It does not count.
-    fn check(&self, hold: &Hold, parties: &Parties, said: &Said<'_>) -> Result<Counts, Refused>;
+    fn check(
+        &self,
+        hold: &HeldCall,
+        parties: &Parties,
+        said: &ApproverStatement<'_>,
+    ) -> Result<CountedApproval, ApprovalRefusal>;
 
     /// Checks a proposal to ask the held call again with these arguments (canonical), and says whose it is.
     ///
@@ -85,20 +90,20 @@ pub trait Checker: Send + Sync + std::fmt::Debug {
     /// It is none.
     fn propose(
         &self,
-        hold: &Hold,
+        hold: &HeldCall,
         parties: &Parties,
-        said: &Said<'_>,
+        said: &ApproverStatement<'_>,
         arguments: &[u8],
-    ) -> Result<Proposer, Refused>;
+    ) -> Result<Proposer, ApprovalRefusal>;
 }
 
 /// An approver's word that counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Counts {
+pub struct CountedApproval {
     /// Whose.
     pub approval: Approval,
     /// Which.
-    pub word: Word,
+    pub word: Verdict,
     /// SHA-256 of the list of approvers that says so.
     pub signers: Option<Digest>,
     /// The signature in its one spelling, as it goes on the books.
@@ -107,19 +112,19 @@ pub struct Counts {
 
 /// What became of an approver's word.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Heard {
+pub enum CallParties {
     /// The word counts, and this is where the call is now: `authorized`, `denied`, `held` (more people
     /// have to approve), `cancelled` or `unsure` (the ledger could not say in time).
     Counted(&'static str),
     /// It does not count, and nothing changed.
-    Refused(Refused),
+    Refused(ApprovalRefusal),
     /// The call is not held here, or not any more.
     NotHeld,
     /// The books cannot be read or written now; it may be said again.
     Unavailable(String),
 }
 
-impl Heard {
+impl CallParties {
     /// For a report.
     #[must_use]
     pub fn to_json(&self) -> Json {
@@ -149,9 +154,9 @@ impl Road {
         run: &RunId,
         call: &CallId,
         (statement, signature): (&str, &str),
-    ) -> Option<Heard> {
+    ) -> Option<CallParties> {
         let run = self.runs.of_id(run)?;
-        let said = Said { statement, signature, now: self.clock.now() };
+        let said = ApproverStatement { statement, signature, now: self.clock.now() };
         // One word at a time for one run: two for the same hold must see each other.
         let _turn = run.words.lock().await;
         Some(self.heard(&run, call, &said).await.unwrap_or_else(|heard| heard))
@@ -161,38 +166,44 @@ impl Road {
         self: &Arc<Self>,
         run: &Arc<Run>,
         call: &CallId,
-        said: &Said<'_>,
-    ) -> Result<Heard, Heard> {
-        let hold = self.holds.find(run, call).await?.ok_or(Heard::NotHeld)?;
+        said: &ApproverStatement<'_>,
+    ) -> Result<CallParties, CallParties> {
+        let hold = self.holds.find(run, call).await?.ok_or(CallParties::NotHeld)?;
         if hold.refused.is_some() {
-            return Err(Heard::NotHeld);
+            return Err(CallParties::NotHeld);
         }
-        let checker = self.holds.checker().map_err(Heard::Refused)?;
-        checker.ready().await.map_err(|why| Heard::Unavailable(why.message))?;
-        let counts = checker.check(&hold, &parties(run), said).map_err(Heard::Refused)?;
-        let Counts { approval, word, signers, signature } = counts;
+        let checker = self.holds.checker().map_err(CallParties::Refused)?;
+        checker.ready().await.map_err(|why| CallParties::Unavailable(why.message))?;
+        let counts = checker.check(&hold, &parties(run), said).map_err(CallParties::Refused)?;
+        let CountedApproval { approval, word, signers, signature } = counts;
         let again = hold.granted.iter().any(|granted| granted.subject == approval.subject);
-        if again && word == Word::Approve {
+        if again && word == Verdict::Approve {
             let message = format!("`{}` has approved this call already", approval.subject);
-            return Err(Heard::Refused(Refused { detail: "approval.repeated".into(), message }));
+            return Err(CallParties::Refused(ApprovalRefusal {
+                detail: "approval.repeated".into(),
+                message,
+            }));
         }
         // WHY: here, for whatever checks signatures: who wrote the arguments is never the second person.
         let own = hold.asked_by.as_ref().is_some_and(|by| by.is(&approval.subject));
-        if own && word == Word::Approve {
+        if own && word == Verdict::Approve {
             let message = format!("`{}` changed the arguments of this call", approval.subject);
-            return Err(Heard::Refused(Refused { detail: "approval.self".into(), message }));
+            return Err(CallParties::Refused(ApprovalRefusal {
+                detail: "approval.self".into(),
+                message,
+            }));
         }
-        let signed = Signed { statement: said.statement.to_owned(), signature };
+        let signed = SignedApproval { statement: said.statement.to_owned(), signature };
         let written = drafts::word(&*self.entropy, &hold, (&approval, word, signers), &signed);
         match self.ledger.owe(written).await {
             Ok(_) => {}
             // It ended in the same moment.
             Err(ledger::Error::CallTaken | ledger::Error::RunNotOpen) => {
-                return Err(Heard::NotHeld);
+                return Err(CallParties::NotHeld);
             }
-            Err(error) => return Err(Heard::Unavailable(error.to_string())),
+            Err(error) => return Err(CallParties::Unavailable(error.to_string())),
         }
-        Ok(Heard::Counted(match self.weigh(run, call).await {
+        Ok(CallParties::Counted(match self.weigh(run, call).await {
             Ok(Some(told)) => told.await.unwrap_or("unsure"),
             Ok(None) => "cancelled",
             // The word is on the books, and counts as soon as they can be read.
@@ -212,7 +223,7 @@ impl Road {
         self: &Arc<Self>,
         run: &Arc<Run>,
         call: &CallId,
-    ) -> Result<Option<oneshot::Receiver<&'static str>>, Heard> {
+    ) -> Result<Option<oneshot::Receiver<&'static str>>, CallParties> {
         let Some(hold) = self.holds.find(run, call).await? else { return Ok(None) };
         Ok(self.weighed(run, hold).await)
     }
@@ -220,9 +231,9 @@ impl Road {
     async fn weighed(
         self: &Arc<Self>,
         run: &Arc<Run>,
-        hold: Hold,
+        hold: HeldCall,
     ) -> Option<oneshot::Receiver<&'static str>> {
-        let asking = Asking {
+        let asking = CallOrigin {
             run: hold.run,
             id: hold.call.clone(),
             after: hold.after,
@@ -253,10 +264,11 @@ impl Road {
             effect: hold.effect,
             approvals: hold.granted,
         };
-        let (run, resumed) = (Arc::clone(run), Some(Held { resumed, ends: hold.expires, tell }));
+        let (run, resumed) =
+            (Arc::clone(run), Some(ResumedHold { resumed, ends: hold.expires, tell }));
         let asked_by = hold.asked_by.map(Arc::new);
         let trip = Trip { run, call, refusals, facts, cancel, span, resumed, asked_by };
-        self.set_out(Ready { trip, sender, slot, turn });
+        self.set_out(AdmittedCall { trip, sender, slot, turn });
         Some(told)
     }
 
@@ -274,7 +286,7 @@ impl Road {
     }
 
     /// Judges it when nobody's word about a call of this run is being heard.
-    async fn in_turn(self: &Arc<Self>, run: &Arc<Run>, call: &CallId) -> Result<(), Heard> {
+    async fn in_turn(self: &Arc<Self>, run: &Arc<Run>, call: &CallId) -> Result<(), CallParties> {
         let _turn = run.words.lock().await;
         self.weigh(run, call).await.map(drop)
     }
@@ -288,13 +300,13 @@ impl Road {
         caller: &watch::Sender<Option<Answer>>,
     ) {
         let (place, over) = match why {
-            Undecided::Ledger(ledger::Error::Unknown) => (Place::Doubted, true),
+            Undecided::Ledger(ledger::Error::Unknown) => (CallStage::Doubted, true),
             // The hold ended otherwise in the same moment.
-            Undecided::Ledger(ledger::Error::CallTaken) => (Place::Booked, true),
+            Undecided::Ledger(ledger::Error::CallTaken) => (CallStage::Booked, true),
             Undecided::Ledger(_)
             | Undecided::Gate(_)
             | Undecided::Cancelled
-            | Undecided::StillHeld => (Place::Held, false),
+            | Undecided::StillHeld => (CallStage::Held, false),
         };
         run.left(id, place, Went::NotRun);
         // WHY: asked once it is held again: from here on whoever cancels finds it among the held ones.
@@ -372,8 +384,8 @@ pub(super) fn parties(run: &Run) -> Parties {
     Parties { agent, owner, manifest: run.agent.manifest }
 }
 
-fn refused_by(approval: &Approval) -> Reason {
-    Reason {
+fn refused_by(approval: &Approval) -> LayerReason {
+    LayerReason {
         code: Code::PolicyDenied,
         detail: "approval.refused".into(),
         message: format!("`{}` refused the call", approval.subject),

@@ -4,7 +4,7 @@ use super::answer::Fault;
 use super::run::Run;
 use super::{CallRequest, Road};
 use crate::clock::random16;
-use crate::domain::call::{Asking, ToolCall};
+use crate::domain::call::{CallOrigin, ToolCall};
 use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::id::CallId;
@@ -27,7 +27,7 @@ impl Road {
         };
         let id =
             id.ok_or_else(|| malformed("call.id", "a call id is [A-Za-z0-9_.-]{1,64}".to_owned()))?;
-        let asking = Asking {
+        let asking = CallOrigin {
             run: *run.id(),
             id,
             after: run.released.load(std::sync::atomic::Ordering::Acquire),

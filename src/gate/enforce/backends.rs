@@ -35,22 +35,22 @@ impl Backend {
 }
 
 /// Hosts and ports.
-type Places = BTreeSet<(String, u16)>;
+type HostPorts = BTreeSet<(String, u16)>;
 
 /// What was found last, when, and of which places.
 #[derive(Debug, Default)]
-pub(super) struct Found(Mutex<Option<Last>>);
+pub(super) struct LastProbe(Mutex<Option<Last>>);
 
 #[derive(Clone, Debug)]
 struct Last {
     at: Duration,
-    of: Places,
+    of: HostPorts,
     found: Vec<Backend>,
 }
 
-impl Found {
+impl LastProbe {
     /// These places, looked at now or not long ago.
-    pub(super) async fn look(&self, now: Duration, places: Places) -> Vec<Backend> {
+    pub(super) async fn look(&self, now: Duration, places: HostPorts) -> Vec<Backend> {
         let known = self.0.lock().clone();
         if let Some(Last { at, of, found }) = known
             && of == places
@@ -86,7 +86,7 @@ mod tests {
     async fn a_place_is_reached_if_somebody_answers_there_and_is_not_asked_again_at_once() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let found = Found::default();
+        let found = LastProbe::default();
         let there = found.look(Duration::ZERO, one("127.0.0.1", address.port())).await;
         assert_eq!(there[0].target(), address.to_string());
         assert!(there[0].reached);

@@ -5,7 +5,7 @@
 use tokio::sync::watch;
 
 use super::answer::{self, Answer};
-use super::run::{Place, Run};
+use super::run::{CallStage, Run};
 use super::{Road, Went};
 use crate::ledger::permit::Finished;
 
@@ -37,7 +37,7 @@ impl Road {
         caller.send_replace(Some(answer));
         // Where the writer ends first, the next one closes the call.
         drop(promised.kept().await);
-        run.booked(&id, Place::Booked);
+        run.booked(&id, CallStage::Booked);
         None
     }
 }

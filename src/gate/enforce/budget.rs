@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 use super::answer::{Answer, Fault};
 use super::callers::Callers;
 use super::rejected::Rejected;
-use super::run::{Run, State};
+use super::run::{Run, RunState};
 use super::tasks::Tasks;
 use super::undecided::Undecided;
 use super::{Parts, Road, Trip};
@@ -20,13 +20,13 @@ use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::outcome::{Ended, Observed, Outcome};
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::ledger::{self, Ledger};
 use crate::limits::bucket::Rate;
 use crate::limits::pool::{Pool, Pools};
-use crate::limits::quota::{self, Quota, Refused, Reserved, Wanted};
+use crate::limits::quota::{self, Quota, QuotaRefusal, Reserved, Wanted};
 use crate::limits::shares;
-use crate::limits::{Spend, Spent, Went};
+use crate::limits::{BudgetShare, Spend, Went};
 use crate::policy::input;
 use crate::record::Draft;
 use crate::record::control::{ControlApplied, TargetKind};
@@ -133,7 +133,7 @@ impl Budget {
 #[derive(Debug)]
 pub(super) struct Spending {
     run: Arc<Run>,
-    spent: Spent,
+    spent: BudgetShare,
     started: bool,
     reserved: Option<Reserved>,
 }
@@ -163,11 +163,11 @@ impl Spending {
         } else if let Some(usage) = &observed.usage {
             let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
             let cost = usage.cost_micro_usd.unwrap_or(self.spent.cost);
-            self.took(Spent { tokens, cost });
+            self.took(BudgetShare { tokens, cost });
         }
     }
 
-    fn took(&mut self, taken: Spent) {
+    fn took(&mut self, taken: BudgetShare) {
         self.run.unspend(self.spent.rest(taken));
         // What a provider counts beyond what was possible is used all the same.
         self.run.overspend(taken.rest(self.spent));
@@ -205,7 +205,7 @@ impl InTurn {
 }
 
 /// Takes the next place in the run's row; `state` is the run's, locked since the call was counted.
-pub(super) fn line_up(state: &mut State) -> InTurn {
+pub(super) fn line_up(state: &mut RunState) -> InTurn {
     let (after, next) = oneshot::channel();
     InTurn { before: state.last_in_line.replace(next), after }
 }
@@ -221,7 +221,7 @@ pub(super) fn not_suspended(run: &Run, own: bool) -> Result<(), Fault> {
 }
 
 /// Refuses a call of a run that is suspended, or of an ordered run whose row is full.
-pub(super) fn may_enter(run: &Run, state: &State, call: &CallId) -> Result<(), Fault> {
+pub(super) fn may_enter(run: &Run, state: &RunState, call: &CallId) -> Result<(), Fault> {
     not_suspended(run, state.suspended).map_err(|fault| fault.about(call))?;
     if run.ordered && state.in_flight >= WAITING_MAX {
         return Err(in_row("too many calls of the run wait for their turn").about(call));
@@ -257,7 +257,7 @@ impl Budget {
     ) -> Result<Spending, ledger::Error> {
         let mut spending = Spending {
             run: Arc::clone(&trip.run),
-            spent: Spent::default(),
+            spent: BudgetShare::default(),
             started: false,
             reserved: None,
         };
@@ -290,8 +290,8 @@ impl Budget {
                 trip.facts.pools = left.into_iter().flatten().map(told).collect();
                 spending.reserved = reserved;
             }
-            Err(Refused::Over(reasons)) => trip.refusals.extend(reasons),
-            Err(Refused::Unanswered(why)) => {
+            Err(QuotaRefusal::Over(reasons)) => trip.refusals.extend(reasons),
+            Err(QuotaRefusal::Unanswered(why)) => {
                 self.metrics.pool_unanswered();
                 return Err(ledger::Error::Unavailable(why));
             }
@@ -299,13 +299,15 @@ impl Budget {
         Ok(spending)
     }
 
-    async fn of_pools(&self, wanted: &Wanted<'_>) -> Result<Option<Reserved>, Refused> {
+    async fn of_pools(&self, wanted: &Wanted<'_>) -> Result<Option<Reserved>, QuotaRefusal> {
         if let Some(quota) = &self.quota {
             return quota.reserve(wanted).await.map(Some);
         }
         let covers = |pool: &Pool| pool.covers(wanted.agent, wanted.labels, wanted.tool);
         if self.bounds.pools.iter().any(covers) {
-            return Err(Refused::Unanswered("pools are configured and kept nowhere".to_owned()));
+            return Err(QuotaRefusal::Unanswered(
+                "pools are configured and kept nowhere".to_owned(),
+            ));
         }
         Ok(None)
     }
@@ -374,7 +376,7 @@ impl Road {
     pub(super) async fn walk_in_turn(
         self: &Arc<Self>,
         trip: Trip,
-        (slot, turn): (shares::Place, Option<InTurn>),
+        (slot, turn): (shares::ShareSlot, Option<InTurn>),
         caller: &watch::Sender<Option<Answer>>,
     ) {
         // `_after` lives until the end: whoever comes next waits for it.
@@ -420,16 +422,16 @@ impl Road {
     }
 }
 
-fn told(left: quota::Left) -> input::Left {
-    let quota::Left { name, unit, left_permille, size } = left;
-    input::Left { name, unit: unit.to_owned(), left_permille, size }
+fn told(left: quota::PoolRemainder) -> input::PoolInput {
+    let quota::PoolRemainder { name, unit, left_permille, size } = left;
+    input::PoolInput { name, unit: unit.to_owned(), left_permille, size }
 }
 
 /// The run of a suspension is named and not entered: a run's own entries are its calls. Where one tool of
 /// it is suspended, `<run>/<tool>`.
-fn suspended(name: &str) -> Written {
+fn suspended(name: &str) -> DraftWithPayloads {
     let about = (TargetKind::Run, name);
-    Written::bare(Draft::of(ControlApplied::idle(0, Action::Suspend.into(), about)))
+    DraftWithPayloads::bare(Draft::of(ControlApplied::idle(0, Action::Suspend.into(), about)))
 }
 
 /// How a call went, for the budget. An MCP tool tells that it failed inside a result that arrived.

@@ -12,7 +12,7 @@ use super::answer::Fault;
 use super::budget::Budget;
 use super::run::Run;
 use crate::control::Target;
-use crate::domain::call::{Auth, ToolCall};
+use crate::domain::call::{CallerAuth, ToolCall};
 use crate::domain::code::Code;
 use crate::domain::decision::Alarm;
 use crate::domain::id::{CallId, ToolName};
@@ -21,16 +21,16 @@ use crate::limits::bucket::Bucket;
 use crate::limits::window::Window;
 
 /// One caller: agent, way of proof, uid, token and who holds the certificate.
-type Key = (String, String, Option<u32>, Option<String>, Option<String>);
+type CallerKey = (String, String, Option<u32>, Option<String>, Option<String>);
 
-fn key(agent: &str, auth: &Auth) -> Key {
+fn key(agent: &str, auth: &CallerAuth) -> CallerKey {
     let (method, uid, token, holder) = auth.identity();
     let [token, holder] = [token, holder].map(|text| text.map(str::to_owned));
     (agent.to_owned(), method.to_owned(), uid, token, holder)
 }
 
 #[derive(Debug)]
-struct Known {
+struct CallerState {
     bucket: Bucket,
     /// Its calls; shared with the usage of each of its runs.
     calls: Arc<Mutex<Window>>,
@@ -39,7 +39,7 @@ struct Known {
     suspended: Option<Duration>,
 }
 
-impl Default for Known {
+impl Default for CallerState {
     fn default() -> Self {
         Self {
             bucket: Bucket::full(),
@@ -53,16 +53,16 @@ impl Default for Known {
 /// Every caller that asked for something in this life of the gate. Callers are configured, so there are few.
 #[derive(Debug, Default)]
 pub(super) struct Callers {
-    known: Mutex<BTreeMap<Key, Known>>,
+    known: Mutex<BTreeMap<CallerKey, CallerState>>,
 }
 
 impl Callers {
-    fn of<T>(&self, agent: &str, auth: &Auth, what: impl FnOnce(&mut Known) -> T) -> T {
+    fn of<T>(&self, agent: &str, auth: &CallerAuth, what: impl FnOnce(&mut CallerState) -> T) -> T {
         what(self.known.lock().entry(key(agent, auth)).or_default())
     }
 
     /// The calls of this caller, whichever of its runs they are of.
-    pub fn calls(&self, agent: &str, auth: &Auth) -> Arc<Mutex<Window>> {
+    pub fn calls(&self, agent: &str, auth: &CallerAuth) -> Arc<Mutex<Window>> {
         self.of(agent, auth, |known| Arc::clone(&known.calls))
     }
 
@@ -82,16 +82,16 @@ impl Callers {
     }
 
     /// How much longer it may begin nothing.
-    fn suspended(&self, agent: &str, auth: &Auth, now: Duration) -> Option<Duration> {
+    fn suspended(&self, agent: &str, auth: &CallerAuth, now: Duration) -> Option<Duration> {
         let until = self.of(agent, auth, |known| known.suspended)?;
         until.checked_sub(now).filter(|left| !left.is_zero())
     }
 
     /// Lets those of this agent begin again, or this one.
-    fn reinstate(&self, agent: &str, auth: Option<&Auth>) {
+    fn reinstate(&self, agent: &str, auth: Option<&CallerAuth>) {
         let one = auth.map(|auth| key(agent, auth));
         let mut known = self.known.lock();
-        let mine = |of: &Key| one.as_ref().map_or(of.0 == agent, |one| of == one);
+        let mine = |of: &CallerKey| one.as_ref().map_or(of.0 == agent, |one| of == one);
         known.iter_mut().filter(|(of, _)| mine(of)).for_each(|(_, known)| known.suspended = None);
     }
 }
@@ -105,7 +105,7 @@ fn resting(left: Duration) -> Fault {
 
 impl Budget {
     /// Lets the caller ask, or tells it when it may.
-    pub(super) fn pace(&self, agent: &str, auth: &Auth) -> Result<(), Fault> {
+    pub(super) fn pace(&self, agent: &str, auth: &CallerAuth) -> Result<(), Fault> {
         let Some(rate) = self.bounds.rate else { return Ok(()) };
         let now = self.clock.monotonic();
         let taken = self.callers.of(agent, auth, |known| known.bucket.take(rate, now));
@@ -118,7 +118,7 @@ impl Budget {
     }
 
     /// Refuses a new run of a caller that is suspended, or whose calls were denied too often just now.
-    pub(super) fn may_begin(&self, agent: &str, auth: &Auth) -> Result<(), Fault> {
+    pub(super) fn may_begin(&self, agent: &str, auth: &CallerAuth) -> Result<(), Fault> {
         let now = self.clock.monotonic();
         if let Some(left) = self.callers.suspended(agent, auth, now) {
             return Err(resting(left));

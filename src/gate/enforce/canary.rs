@@ -14,11 +14,11 @@ use parking_lot::Mutex;
 use super::answer::{Answer, Fault};
 use super::implicit::Thread;
 use super::{CallRequest, Opening, Road};
-use crate::domain::call::Auth;
+use crate::domain::call::CallerAuth;
 use crate::domain::code::Code;
 use crate::identity::Caller;
 use crate::identity::manifest::{Manifest, Mode};
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::record::Draft;
 use crate::record::chain::{EnforcementTested, TestProbe};
 
@@ -46,10 +46,10 @@ pub enum Canary {
 
 /// What the gate knows of its own enforcement.
 #[derive(Debug)]
-pub(super) struct Trust(Mutex<Standing>);
+pub(super) struct CanaryTrust(Mutex<CanaryState>);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Standing {
+enum CanaryState {
     /// Nothing speaks against it.
     Good,
     /// The first canary is still to come.
@@ -58,24 +58,26 @@ enum Standing {
     Failing(String),
 }
 
-impl Trust {
+impl CanaryTrust {
     /// `awaited`: the gate is not ready until its first canary passed. Calls are not refused for that alone.
     pub fn new(awaited: bool) -> Self {
-        Self(Mutex::new(if awaited { Standing::Untested } else { Standing::Good }))
+        Self(Mutex::new(if awaited { CanaryState::Untested } else { CanaryState::Good }))
     }
 
     /// Why the last canary failed, if it did.
     pub fn failing(&self) -> Option<String> {
-        let Standing::Failing(why) = &*self.0.lock() else { return None };
+        let CanaryState::Failing(why) = &*self.0.lock() else { return None };
         Some(why.clone())
     }
 
     /// What keeps the gate from being ready, because of its own test.
     pub fn reasons(&self) -> Vec<String> {
         match &*self.0.lock() {
-            Standing::Good => Vec::new(),
-            Standing::Untested => vec!["self-test: the first canary has not passed yet".to_owned()],
-            Standing::Failing(why) => vec![format!("self-test: {why}: no call is taken")],
+            CanaryState::Good => Vec::new(),
+            CanaryState::Untested => {
+                vec!["self-test: the first canary has not passed yet".to_owned()]
+            }
+            CanaryState::Failing(why) => vec![format!("self-test: {why}: no call is taken")],
         }
     }
 
@@ -83,12 +85,12 @@ impl Trust {
     fn note(&self, outcome: &Canary, judged: bool) {
         let mut standing = self.0.lock();
         match outcome {
-            Canary::Passed => *standing = Standing::Good,
-            Canary::Failed(why) => *standing = Standing::Failing(why.clone()),
+            Canary::Passed => *standing = CanaryState::Good,
+            Canary::Failed(why) => *standing = CanaryState::Failing(why.clone()),
             // Without a policy nothing is ready, and the test is still to come. Else a gate nobody can
             // open a run at has nothing to prove; a failure stands until a canary passed.
-            Canary::NotTried(_) if judged && *standing == Standing::Untested => {
-                *standing = Standing::Good;
+            Canary::NotTried(_) if judged && *standing == CanaryState::Untested => {
+                *standing = CanaryState::Good;
             }
             Canary::NotTried(_) => {}
         }
@@ -129,7 +131,7 @@ impl Road {
         let Some(manifest) = manifests.iter().find(open) else {
             return not_tried("no agent may open a run");
         };
-        let auth = Auth { method: METHOD.to_owned(), ..Auth::default() };
+        let auth = CallerAuth { method: METHOD.to_owned(), ..CallerAuth::default() };
         let caller = Caller { manifest: Arc::clone(manifest), auth };
         let thread = Thread::Named(THREAD.to_owned());
         let opening = Opening { mode: Mode::Simulate.as_str().to_owned(), ..Opening::default() };
@@ -148,7 +150,7 @@ impl Road {
             Err(fault) if fault.receipt.is_none() => return before_admission(fault),
             answer => (told(answer), denied(answer)),
         };
-        let tested = Written::bare(Draft::of(EnforcementTested {
+        let tested = DraftWithPayloads::bare(Draft::of(EnforcementTested {
             expected: EXPECTED.as_str().into(),
             found: found.into(),
             passed,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Road;
-use super::run::{Place, Run};
+use super::run::{CallStage, Run};
 use crate::domain::id::CallId;
 use crate::tool;
 
@@ -17,10 +17,10 @@ impl Road {
             // WHY: told while the place is locked, so that a call that becomes held knows of it.
             let state = run.state.lock();
             let place = state.calls.get(&call);
-            if let Some(Place::OnRoad { cancel, .. }) = place {
+            if let Some(CallStage::OnRoad { cancel, .. }) = place {
                 cancel.cancel(tool::CANCELLED);
             }
-            matches!(place, Some(Place::Held))
+            matches!(place, Some(CallStage::Held))
         };
         if held {
             drop(self.holds.stop(run, &call, tool::CANCELLED));

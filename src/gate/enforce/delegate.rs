@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Road;
 use super::answer::Fault;
 use super::budget;
-use super::lineage::Lodging;
+use super::lineage::ChildSlot;
 use super::run::Run;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
@@ -54,14 +54,14 @@ impl Proof {
 }
 
 /// Where a child is to be opened.
-pub(super) struct Below {
-    pub lodging: Lodging,
+pub(super) struct ChildPosition {
+    pub lodging: ChildSlot,
     pub proof: Proof,
     /// Whose credential opens it, and goes on to use it.
     pub opener: Arc<Manifest>,
 }
 
-impl Below {
+impl ChildPosition {
     pub const fn parent(&self) -> &Arc<Run> {
         self.lodging.parent()
     }
@@ -77,7 +77,7 @@ impl Road {
         &self,
         caller: &Caller,
         claim: &ParentClaim,
-    ) -> Result<(Caller, Below), Fault> {
+    ) -> Result<(Caller, ChildPosition), Fault> {
         let unknown = || Fault::new(Code::RunUnknown, "no such run");
         let hash = self.runs.tokens.hash(&claim.token).ok_or_else(unknown)?;
         let parent = self.runs.find(&hash, &caller.auth)?;
@@ -97,7 +97,7 @@ impl Road {
         }
         let opener = Arc::clone(&caller.manifest);
         let child = Caller { manifest, auth: caller.auth.clone() };
-        Ok((child, Below { lodging, proof, opener }))
+        Ok((child, ChildPosition { lodging, proof, opener }))
     }
 
     /// The manifest of a child: nothing the caller says changes that of its credential, except that the

@@ -23,13 +23,13 @@ const APART_PER_WORKER: usize = 4;
 
 /// How the policy in force behaved lately, and the places to evaluate it at.
 #[derive(Debug)]
-pub(super) struct Docket {
+pub(super) struct ApprovalQueue {
     here: Semaphore,
     apart: Semaphore,
     quick: AtomicU32,
 }
 
-impl Docket {
+impl ApprovalQueue {
     /// A docket for the runtime this is called in; outside of one everything goes apart.
     pub fn new() -> Self {
         let handle = tokio::runtime::Handle::try_current();
@@ -109,7 +109,7 @@ mod tests {
         Arc::new(Slow(step, AtomicU32::new(0)))
     }
 
-    async fn is_here(docket: &Docket, step: Duration) -> bool {
+    async fn is_here(docket: &ApprovalQueue, step: Duration) -> bool {
         let here: ThreadId = std::thread::current().id();
         let there = docket.evaluate(&clock(step), || std::thread::current().id()).await;
         here == there
@@ -117,7 +117,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn only_a_policy_that_was_quick_a_thousand_times_is_evaluated_on_the_spot() {
-        let docket = Docket::new();
+        let docket = ApprovalQueue::new();
         for _ in 0..TRUSTED_AFTER {
             assert!(!is_here(&docket, Duration::from_micros(1)).await);
         }
@@ -134,7 +134,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_runtime_of_one_worker_is_never_held_up() {
-        let docket = Docket::new();
+        let docket = ApprovalQueue::new();
         docket.quick.store(TRUSTED_AFTER, Ordering::SeqCst);
         assert!(!is_here(&docket, Duration::from_micros(1)).await);
     }

@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use tokio::task::JoinHandle;
 
 use super::Parts;
-use super::approve::{Checker, Heard, Refused};
+use super::approve::{ApprovalRefusal, CallParties, Checker};
 use super::control::Releaser;
 use super::life::reached;
 use super::run::Run;
@@ -15,7 +15,7 @@ use super::tasks::Tasks;
 use crate::clock::Clock;
 use crate::domain::id::CallId;
 use crate::domain::time::Timestamp;
-use crate::ledger::hold::Hold;
+use crate::ledger::hold::HeldCall;
 use crate::ledger::{self, Ledger, closing};
 
 /// How long an approval waits for a call that is being judged again.
@@ -55,36 +55,36 @@ impl Holds {
     }
 
     /// Who checks approvals.
-    pub fn checker(&self) -> Result<Arc<dyn Checker>, Refused> {
+    pub fn checker(&self) -> Result<Arc<dyn Checker>, ApprovalRefusal> {
         self.signers.load().approvals.clone().ok_or_else(|| {
             let message = "no approvers are configured".to_owned();
-            Refused { detail: "approval.signer".into(), message }
+            ApprovalRefusal { detail: "approval.signer".into(), message }
         })
     }
 
     /// Who checks orders that take back a stop.
-    pub fn releaser(&self) -> Result<Arc<dyn Releaser>, Refused> {
+    pub fn releaser(&self) -> Result<Arc<dyn Releaser>, ApprovalRefusal> {
         self.signers.load().orders.clone().ok_or_else(|| {
             let message = "no list says who the operators are: set `approvals.signers`, and give operators' keys \
                            the role `operator` and the namespace `wicketgate-order`"
                 .to_owned();
-            Refused { detail: "order.none".into(), message }
+            ApprovalRefusal { detail: "order.none".into(), message }
         })
     }
 
     /// The hold this call is under, if this process thinks so too. While it is judged again it is neither held nor
     /// over: that is waited for, for a moment.
-    pub async fn find(&self, run: &Run, call: &CallId) -> Result<Option<Hold>, Heard> {
+    pub async fn find(&self, run: &Run, call: &CallId) -> Result<Option<HeldCall>, CallParties> {
         let judged = tokio::time::timeout(AGAIN, run.off_the_road(call)).await.is_ok();
         let waits = run.is_held(call);
         if judged && !waits {
             return Ok(None);
         }
         let hold = self.ledger.hold(run.id(), call).await;
-        let hold = hold.map_err(|error| Heard::Unavailable(error.to_string()))?;
+        let hold = hold.map_err(|error| CallParties::Unavailable(error.to_string()))?;
         if hold.is_some() && !waits {
             let again = "the call is being judged again at this moment; say it once more";
-            return Err(Heard::Unavailable(again.to_owned()));
+            return Err(CallParties::Unavailable(again.to_owned()));
         }
         Ok(hold)
     }

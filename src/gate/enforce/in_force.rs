@@ -9,10 +9,10 @@ use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, watch};
 use super::agents::Agents;
 use super::amend::Basis;
 use super::control::Stops;
-use super::docket::Docket;
+use super::docket::ApprovalQueue;
 use crate::control::Target;
 use crate::domain::time::Timestamp;
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::policy::PolicyEngine;
 use crate::record::chain::PolicyActivated;
 use crate::record::{Draft, TaggedDigest, Text};
@@ -48,7 +48,7 @@ impl Policy {
     }
 
     /// The entry of its activation.
-    pub(super) fn activated(&self, basis: Option<Basis>) -> Written {
+    pub(super) fn activated(&self, basis: Option<Basis>) -> DraftWithPayloads {
         let (kind, base, approvals) = match basis {
             Some(Basis { kind, base, approvals }) => (Some(kind), base, Some(approvals.into())),
             None => (None, None, None),
@@ -62,7 +62,7 @@ impl Policy {
             version: Text::clip(&self.version, 64),
         };
         let policy = Some(self.engine.digest());
-        Written::bare(Draft { policy, ..Draft::of(activated) })
+        DraftWithPayloads::bare(Draft { policy, ..Draft::of(activated) })
     }
 
     /// Whether it has too few signatures without this key.
@@ -96,7 +96,7 @@ pub(super) struct InForce {
     order: RwLock<()>,
     /// Counts toolboxes that show agents something else than the one before.
     shown: watch::Sender<u64>,
-    pub docket: Docket,
+    pub docket: ApprovalQueue,
 }
 
 impl InForce {
@@ -107,7 +107,7 @@ impl InForce {
             rules: ArcSwap::from_pointee(rules),
             order: RwLock::new(()),
             shown: watch::Sender::new(0),
-            docket: Docket::new(),
+            docket: ApprovalQueue::new(),
         }
     }
 

@@ -7,7 +7,7 @@ use super::{Road, Trip};
 use crate::domain::code::Code;
 use crate::domain::decision::Course;
 use crate::domain::id::ToolName;
-use crate::judge::{Bench, Judged, Resumed, Room, judge};
+use crate::judge::{Criteria, HoldCapacity, Judged, Resumed, judge};
 use crate::limits::shares;
 use crate::telemetry::Stage;
 use crate::tool::Cancel;
@@ -60,7 +60,7 @@ impl Road {
                 let (agents, held) = (road.in_force.agents(), road.runs.held_by());
                 run.hold_place(&id, most, shares::may(all, agents, &held, &run.opener.name))
             };
-            let bench = Bench {
+            let bench = Criteria {
                 engine: engine.as_ref(),
                 agent: &run.agent,
                 run: &facts,
@@ -68,7 +68,7 @@ impl Road {
                 now,
                 hold,
                 kept: !run.incognito,
-                room: Room(&room),
+                room: HoldCapacity(&room),
                 resumed,
                 break_glass,
                 asked_by,
@@ -115,7 +115,7 @@ impl Road {
         run: &super::Run,
         tool: &ToolName,
         cancel: &Cancel,
-    ) -> Vec<crate::domain::decision::Reason> {
+    ) -> Vec<crate::domain::decision::LayerReason> {
         let mut against = self.stopped(run, tool, cancel);
         against.extend(self.in_force.now().agents.against(run));
         against.extend(self.control.posture.against(&run.opener.name, &run.auth));

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::Cast;
-use super::prologue::{Fork, Prologue};
+use super::RecordedAgent;
+use super::prologue::{Fork, ForkPrefix};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::seed::Seed;
@@ -31,7 +31,7 @@ pub(super) struct Keeping {
     /// The id it has to have.
     pub run: Option<RunId>,
     /// Where it goes on from.
-    fork: Option<(Fork, Arc<dyn Prologue>)>,
+    fork: Option<(Fork, Arc<dyn ForkPrefix>)>,
     /// Of such a run, where its opening is on the books.
     opening: OnceLock<Receipt>,
     /// How often each call was given an id.
@@ -50,18 +50,18 @@ impl Keeping {
     }
 
     /// That of a run that is a replay of this one.
-    pub fn replayed(recording: Digest, Cast { seed, run }: Cast) -> Self {
+    pub fn replayed(recording: Digest, RecordedAgent { seed, run }: RecordedAgent) -> Self {
         Self { recording: Some(recording), seed, run, ..Self::default() }
     }
 
     /// That of a run that goes on from a recording.
-    pub fn forked(prologue: Arc<dyn Prologue>) -> Self {
+    pub fn forked(prologue: Arc<dyn ForkPrefix>) -> Self {
         let fork = prologue.fork();
         Self { seed: fork.seed, fork: Some((fork, prologue)), ..Self::default() }
     }
 
     /// What it goes on from, if it does.
-    pub fn prologue(&self) -> Option<&dyn Prologue> {
+    pub fn prologue(&self) -> Option<&dyn ForkPrefix> {
         self.fork.as_ref().map(|(_, prologue)| prologue.as_ref())
     }
 

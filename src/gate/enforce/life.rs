@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::domain::code::Code;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self, Ledger, closing};
 use crate::policy::PolicyEngine;
@@ -145,8 +145,8 @@ impl Road {
     }
 
     /// The entry of a manifest that is the one in force for its agent.
-    pub(super) fn binding(manifest: &Manifest) -> Written {
-        Written::bare(Draft::of(ManifestBound {
+    pub(super) fn binding(manifest: &Manifest) -> DraftWithPayloads {
+        DraftWithPayloads::bare(Draft::of(ManifestBound {
             agent: manifest.name.as_str().into(),
             binding: manifest.binding.minimum.as_str().into(),
             digest: TaggedDigest(manifest.digest),

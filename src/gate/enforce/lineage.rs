@@ -6,19 +6,19 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::run::Run;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::time::Timestamp;
-use crate::limits::{Spend, Spent, Usage, Whose};
+use crate::limits::{BudgetShare, LimitOwner, Spend, Usage};
 use crate::policy::input::Delegator;
 
 /// A place below a run, for a child that is being opened or has yet to be sealed: as long as it is kept the
 /// run is not sealed, so that in the books a child is opened and sealed while its parent is open.
 #[derive(Debug)]
-pub(super) struct Lodging {
+pub(super) struct ChildSlot {
     parent: Arc<Run>,
 }
 
-impl Lodging {
+impl ChildSlot {
     pub const fn parent(&self) -> &Arc<Run> {
         &self.parent
     }
@@ -39,7 +39,7 @@ impl Lodging {
     }
 }
 
-impl Drop for Lodging {
+impl Drop for ChildSlot {
     fn drop(&mut self) {
         let mut state = self.parent.state.lock();
         state.in_flight = state.in_flight.saturating_sub(1);
@@ -67,21 +67,21 @@ impl Run {
     }
 
     /// A place for a child, unless the run is over. `now` is the wall clock.
-    pub(super) fn lodge(self: &Arc<Self>, now: Timestamp) -> Option<Lodging> {
+    pub(super) fn lodge(self: &Arc<Self>, now: Timestamp) -> Option<ChildSlot> {
         let mut state = self.state.lock();
         if state.closing || self.expires.is_some_and(|expires| expires <= now) {
             return None;
         }
         state.in_flight = state.in_flight.saturating_add(1);
-        Some(Lodging { parent: Arc::clone(self) })
+        Some(ChildSlot { parent: Arc::clone(self) })
     }
 
     /// A place for a child that is left over from another life, whatever becomes of this run.
-    pub(super) fn lodge_left(self: &Arc<Self>) -> Lodging {
+    pub(super) fn lodge_left(self: &Arc<Self>) -> ChildSlot {
         let mut state = self.state.lock();
         state.in_flight = state.in_flight.saturating_add(1);
         drop(state);
-        Lodging { parent: Arc::clone(self) }
+        ChildSlot { parent: Arc::clone(self) }
     }
 
     /// The runs it delegated to that are still known.
@@ -101,7 +101,7 @@ impl Run {
     }
 
     /// Counts one more call with every run above; what their limits have against it.
-    pub(super) fn begin_above(&self, now: Duration) -> Vec<Reason> {
+    pub(super) fn begin_above(&self, now: Duration) -> Vec<LayerReason> {
         let mut reasons = Vec::new();
         for run in self.above() {
             let (whose, limits) = (run.as_delegator(), &run.manifest.limits);
@@ -122,9 +122,9 @@ impl Run {
     ///
     /// # Errors
     /// The first `cost_usd` or `tokens` that is reached.
-    pub(super) fn spend(&self, wanted: Spend) -> Result<Spent, Reason> {
+    pub(super) fn spend(&self, wanted: Spend) -> Result<BudgetShare, LayerReason> {
         let limits = &self.manifest.limits;
-        let spent = self.state.lock().usage.spend(Whose::Own, limits, wanted)?;
+        let spent = self.state.lock().usage.spend(LimitOwner::Own, limits, wanted)?;
         for (i, run) in self.above().enumerate() {
             let (whose, limits) = (run.as_delegator(), &run.manifest.limits);
             let taken = run.state.lock().usage.spend(whose, limits, wanted);
@@ -138,18 +138,18 @@ impl Run {
     }
 
     /// Takes back what was set aside and not used.
-    pub(super) fn unspend(&self, spent: Spent) {
+    pub(super) fn unspend(&self, spent: BudgetShare) {
         self.state.lock().usage.unspend(spent);
         self.count_above(|usage| usage.unspend(spent));
     }
 
     /// Adds what was used beyond what was set aside.
-    pub(super) fn overspend(&self, spent: Spent) {
+    pub(super) fn overspend(&self, spent: BudgetShare) {
         self.state.lock().usage.overspend(spent);
         self.count_above(|usage| usage.overspend(spent));
     }
 
-    fn as_delegator(&self) -> Whose<'_> {
-        Whose::Delegator { agent: &self.agent.id, run: &self.id }
+    fn as_delegator(&self) -> LimitOwner<'_> {
+        LimitOwner::Delegator { agent: &self.agent.id, run: &self.id }
     }
 }

@@ -14,23 +14,27 @@ use futures_util::FutureExt as _;
 use tokio::sync::watch;
 use tracing::{Instrument as _, Span};
 
-pub use agents::{Agents, Change};
+pub use agents::{Agents, AgentsUpdate};
 pub use amend::{Amender, Basis, BasisKind};
 pub use answer::{Answer, Fault, Released};
-pub use approve::{Checker, Counts, Heard, Parties, Readying, Refused, Said};
+pub use approve::{
+    ApprovalRefusal, ApproverStatement, CallParties, Checker, CountedApproval, Parties, Readying,
+};
 pub use backends::Backend;
 pub use budget::Bounds;
 pub use canary::{CANARY_TOOL, Canary};
-pub use control::{Backlog, Breaker, Commands, Control, Follow, Releaser, Stops, Told};
+pub use control::{Backlog, Breaker, Commands, Control, Follow, Releaser, StateReporter, Stops};
 pub use delegate::ParentClaim;
 pub use holds::Signers;
 pub use implicit::Thread;
 pub use in_force::Policy;
 pub use modify::{Modified, Other};
-pub use opening::{Opened, Opening};
-pub use posture::{Challenge, Isolation, Observed, Probe, Report};
-pub use prologue::{Fork, Line, Prologue, Recordings};
-pub use rehearsal::{Cast, Cue, Entrance, Rehearsal, Told as Recorded};
+pub use opening::{OpenedRun, Opening};
+pub use posture::{Challenge, Isolation, Observed, PostureReport, Probe};
+pub use prologue::{Fork, ForkPrefix, RecordedAnswer, Recordings};
+pub use rehearsal::{
+    RecordedAgent, RecordedOpening, RecordedRunFacts as Recorded, RecordedStep, ReplaySession,
+};
 pub use replaying::Replaying;
 pub use run::{Run, Sealed};
 pub use settings::{Parts, Settings};
@@ -56,10 +60,12 @@ use condition::Condition;
 use decided::DecisionLine;
 use holds::Holds;
 use in_force::InForce;
-use run::{Admitted, New, Place};
+use run::{Admitted, CallStage, New};
 use runs::Runs;
 use tasks::Tasks;
-use trip::{Decided, Entered, Entry, Held, Means, Passage, Ready, Trip, call_span};
+use trip::{
+    AdmittedCall, Entered, Entry, Means, Passage, QueuedDecision, ResumedHold, Trip, call_span,
+};
 use undecided::{Undecided, became};
 
 mod again;
@@ -196,7 +202,7 @@ impl Road {
         &self,
         run: &Arc<Run>,
         call: ToolCall,
-        (slot, window): (Option<shares::Place>, Option<Duration>),
+        (slot, window): (Option<shares::ShareSlot>, Option<Duration>),
     ) -> Result<Entered, Fault> {
         self.budget.may_go_on(run, &call)?;
         self.budget.may_ask(run, &call)?;
@@ -219,12 +225,12 @@ impl Road {
         refusals.extend(drifted);
         let (run, span) = (Arc::clone(run), call_span(run, &call));
         let trip = Trip { run, call, refusals, facts, cancel, span, resumed: None, asked_by: None };
-        Ok(Entered::Ready(Box::new(Ready { trip, sender, slot, turn })))
+        Ok(Entered::Ready(Box::new(AdmittedCall { trip, sender, slot, turn })))
     }
 
     /// Walks on a task of its own: the work goes on if whoever asked hangs up.
-    fn set_out(self: &Arc<Self>, ready: Ready) {
-        let Ready { trip, sender, slot, turn } = ready;
+    fn set_out(self: &Arc<Self>, ready: AdmittedCall) {
+        let AdmittedCall { trip, sender, slot, turn } = ready;
         let (road, span) = (Arc::clone(self), trip.span.clone());
         let walking = async move {
             let _counted = road.metrics.in_flight();
@@ -234,7 +240,7 @@ impl Road {
             if walking.await.is_err() {
                 // WHY: a panic on the road (an executor's `prepare`) must not leave the run with a
                 // call that never ends; dropping `sender` tells whoever waits.
-                run.left(&id, Place::Booked, Went::Wrong);
+                run.left(&id, CallStage::Booked, Went::Wrong);
             }
         };
         self.tasks.spawn(walking.instrument(span));
@@ -242,7 +248,7 @@ impl Road {
 
     /// The road. Whatever leaves it is recorded, or nothing happened.
     async fn walk(self: &Arc<Self>, mut trip: Trip, caller: &watch::Sender<Option<Answer>>) {
-        let (held, tell) = trip.resumed.take().map(Held::split).unzip();
+        let (held, tell) = trip.resumed.take().map(ResumedHold::split).unzip();
         let (at, own) = (Passage::of(&trip), trip.asked_by.is_none());
         let committed = match self.decide(trip, held).await {
             Ok(decided) => self.commit(&at, decided).await,
@@ -258,12 +264,12 @@ impl Road {
             }
             // The means go before the caller is answered: who asks again at once finds what this call did not need.
             Ok((Committed::Refusal(refusal), _)) => {
-                run.left(id, Place::Booked, Went::NotRun);
+                run.left(id, CallStage::Booked, Went::NotRun);
                 self.budget.turned_down(run, (id, &at.tool), refusal.alarm(), own);
                 caller.send_replace(Some(Err(Fault::from(&refusal))));
             }
             Ok((Committed::Held(held), _)) => {
-                run.left(id, Place::Held, Went::NotRun);
+                run.left(id, CallStage::Held, Went::NotRun);
                 self.holds.watch(run, id, held.expires());
                 if at.cancel.is_cancelled() {
                     drop(self.holds.stop(run, id, at.cancel.why()));
@@ -294,7 +300,7 @@ impl Road {
         self: &Arc<Self>,
         mut trip: Trip,
         held: Option<(Resumed, Timestamp)>,
-    ) -> Result<Decided, Undecided> {
+    ) -> Result<QueuedDecision, Undecided> {
         let _order = self.in_force.deciding().await;
         let toolbox = self.in_force.toolbox();
         let (run, tool) = (Arc::clone(&trip.run), trip.call.tool().clone());
@@ -322,16 +328,16 @@ impl Road {
         fit()?;
         let line = DecisionLine::of(judged.decision());
         let pending = self.ledger.submit(judged).await.map_err(Undecided::Ledger)?;
-        Ok(Decided { pending, means: Means { executor, spending }, line })
+        Ok(QueuedDecision { pending, means: Means { executor, spending }, line })
     }
 
     /// Waits until the decision is durable. Means that are not needed are given back.
     async fn commit(
         &self,
         at: &Passage,
-        decided: Decided,
+        decided: QueuedDecision,
     ) -> Result<(Committed, Option<Means>), Undecided> {
-        let Decided { pending, means, line } = decided;
+        let QueuedDecision { pending, means, line } = decided;
         let committed = self.timed(&at.span, Stage::Commit, pending.wait()).await;
         let committed = committed.map_err(Undecided::Ledger)?;
         self.made(line, &committed, &at.run, (&at.id, &at.tool), &at.span);
@@ -385,7 +391,7 @@ impl Road {
                 settling.await
             }
         };
-        run.left(id, Place::Booked, went);
+        run.left(id, CallStage::Booked, went);
         let told = caller.borrow().is_some();
         match settled {
             Ok(settled) => {

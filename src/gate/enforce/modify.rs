@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::answer::{Answer, Fault};
-use super::approve::{Heard, Refused, Said, parties};
+use super::approve::{ApprovalRefusal, ApproverStatement, CallParties, parties};
 use super::run::Run;
-use super::{CallRequest, Entered, Ready, Road};
+use super::{AdmittedCall, CallRequest, Entered, Road};
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
@@ -90,9 +90,9 @@ impl Road {
         let missing = || {
             Fault::new(Code::CallNotFound, format!("call `{call}` does not wait for an approval"))
         };
-        let unread = |heard: Heard| match heard {
-            Heard::Unavailable(why) => Fault::new(Code::LedgerUnavailable, why),
-            Heard::Counted(_) | Heard::Refused(_) | Heard::NotHeld => missing(),
+        let unread = |heard: CallParties| match heard {
+            CallParties::Unavailable(why) => Fault::new(Code::LedgerUnavailable, why),
+            CallParties::Counted(_) | CallParties::Refused(_) | CallParties::NotHeld => missing(),
         };
         let hold = self.holds.find(run, call).await.map_err(unread)?.ok_or_else(missing)?;
         // What somebody refused is only to be denied.
@@ -109,10 +109,10 @@ impl Road {
         };
         // Before the old one ends: what cannot be asked changes nothing.
         let asked = self.decode(run, request)?;
-        let said = Said { statement, signature, now: self.clock.now() };
+        let said = ApproverStatement { statement, signature, now: self.clock.now() };
         let checker = self.holds.checker();
         if let Ok(checker) = &checker {
-            let unwritten = |why: Refused| Fault::new(Code::LedgerUnavailable, why.message);
+            let unwritten = |why: ApprovalRefusal| Fault::new(Code::LedgerUnavailable, why.message);
             checker.ready().await.map_err(unwritten)?;
         }
         let proposed = checker
@@ -139,7 +139,7 @@ impl Road {
     }
 
     /// Takes back a call that did not set out. Whoever stands behind it in the row still comes after the one before.
-    fn turn_back(&self, ready: Ready) {
+    fn turn_back(&self, ready: AdmittedCall) {
         ready.trip.run.forget(ready.trip.call.id());
         if let Some(turn) = ready.turn {
             self.tasks.spawn(turn.given_up());

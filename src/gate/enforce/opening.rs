@@ -9,15 +9,15 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::answer::Fault;
-use super::delegate::Below;
+use super::delegate::ChildPosition;
 use super::implicit::Thread;
 use super::keeping::REPLAY;
 use super::opened::{Opens, claims};
-use super::run::{Run, State};
+use super::run::{Run, RunState};
 use super::{ParentClaim, Road, asked, delegate};
 use crate::clock::random16;
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::seed::Seed;
@@ -26,7 +26,7 @@ use crate::domain::time::Timestamp;
 use crate::identity::lineage::Grants;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::identity::{self, Caller, Mismatch};
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self};
 use crate::limits::{Usage, shares};
@@ -64,7 +64,7 @@ pub struct Opening {
 }
 
 /// A run that was opened. The token is given once and never stored.
-pub struct Opened {
+pub struct OpenedRun {
     /// The run.
     pub run: RunId,
     /// The run token.
@@ -79,7 +79,7 @@ pub struct Opened {
     pub receipt: Receipt,
 }
 
-impl std::fmt::Debug for Opened {
+impl std::fmt::Debug for OpenedRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Opened").field("run", &self.run).finish_non_exhaustive()
     }
@@ -147,7 +147,7 @@ impl Road {
         self: &Arc<Self>,
         caller: &Caller,
         opening: Opening,
-    ) -> Result<Opened, Fault> {
+    ) -> Result<OpenedRun, Fault> {
         // On a task of its own: a caller that hangs up must not leave a run nobody watches.
         let (road, caller) = (Arc::clone(self), caller.clone());
         let opening = self.tasks.spawn(async move { road.try_open(&caller, opening).await });
@@ -163,7 +163,7 @@ impl Road {
         self: &Arc<Self>,
         caller: &Caller,
         opening: Opening,
-    ) -> Result<Opened, Fault> {
+    ) -> Result<OpenedRun, Fault> {
         let place = self.may_open(caller, &opening)?;
         // No manifest is replaced between here and the books.
         let _order = self.in_force.deciding().await;
@@ -174,14 +174,14 @@ impl Road {
         };
         let (child, below) = below.unzip();
         let caller = child.as_ref().unwrap_or(caller);
-        let above = below.as_ref().map(Below::parent).map(AsRef::as_ref);
+        let above = below.as_ref().map(ChildPosition::parent).map(AsRef::as_ref);
         let binding = self.check_claims(caller, Face::Grpc, Some(&opening), above).await?;
         let (token, hash) = self.runs.tokens.issue(&*self.entropy);
         let handle = Handle::Token(hash);
         let (run, receipt) =
             self.put_open(caller, below, opening, binding, (&handle, place)).await?;
         let (id, expires, determined) = (run.id, run.expires, run.determined());
-        Ok(Opened { run: id, token, expires, binding: binding.as_str(), determined, receipt })
+        Ok(OpenedRun { run: id, token, expires, binding: binding.as_str(), determined, receipt })
     }
 
     /// Opens the run of a thread whose face has no way to claim anything.
@@ -202,13 +202,13 @@ impl Road {
     async fn put_open(
         self: &Arc<Self>,
         caller: &Caller,
-        below: Option<Below>,
+        below: Option<ChildPosition>,
         mut opening: Opening,
         binding: Binding,
-        (handle, place): (&Handle, shares::Place),
+        (handle, place): (&Handle, shares::ShareSlot),
     ) -> Result<(Arc<Run>, Receipt), Fault> {
         let manifest = &caller.manifest;
-        let parent = below.as_ref().map(Below::parent).cloned();
+        let parent = below.as_ref().map(ChildPosition::parent).cloned();
         let opener = below.as_ref().map_or(manifest, |below| &below.opener);
         let opener = Arc::clone(opener);
         self.budget.pace(&opener.name, &caller.auth)?;
@@ -231,7 +231,7 @@ impl Road {
         if opening.incognito {
             self.ledger.keep_nothing_of(id);
         }
-        let mut written = Written::bare(draft);
+        let mut written = DraftWithPayloads::bare(draft);
         if let Some(tools) = keeping.tools(&granted, &self.in_force.toolbox()) {
             written.keep(&*self.entropy, Role::Tools, &tools);
         }
@@ -262,12 +262,12 @@ impl Road {
             token: handle.token(&id),
             ordered: self.settings.bounds.ordered.contains(&manifest.name),
             thread: handle.thread(),
-            state: Mutex::new(State {
+            state: Mutex::new(RunState {
                 usage: Usage::default()
                     .among(self.budget.callers.calls(&manifest.name, &caller.auth)),
                 touched: self.clock.monotonic(),
                 place: Some(place),
-                ..State::default()
+                ..RunState::default()
             }),
             released: AtomicU64::new(0),
             idle: Notify::new(),
@@ -291,7 +291,7 @@ impl Road {
     }
 
     /// Lets a run that is on the books be found, and watches over it.
-    fn put_in_force(self: &Arc<Self>, run: &Arc<Run>, below: Option<Below>) {
+    fn put_in_force(self: &Arc<Self>, run: &Arc<Run>, below: Option<ChildPosition>) {
         self.runs.insert(run);
         if let Some(below) = below {
             below.lodging.settle(run);
@@ -300,7 +300,7 @@ impl Road {
         self.watch_idle(run);
     }
 
-    fn may_open(&self, caller: &Caller, opening: &Opening) -> Result<shares::Place, Fault> {
+    fn may_open(&self, caller: &Caller, opening: &Opening) -> Result<shares::ShareSlot, Fault> {
         if let Some(condition) = self.condition() {
             return Err(condition.fault());
         }
@@ -376,10 +376,10 @@ impl Road {
         agent: &str,
         detail: String,
         message: String,
-        reasons: Vec<Reason>,
+        reasons: Vec<LayerReason>,
     ) -> Fault {
         let refused = ManifestRefused { agent: agent.into(), code: detail.as_str().into() };
-        let recorded = self.ledger.record(Written::bare(Draft::of(refused))).await;
+        let recorded = self.ledger.record(DraftWithPayloads::bare(Draft::of(refused))).await;
         let receipt = match recorded {
             Ok(receipt) => receipt,
             Err(error) => return Fault::of_ledger(&error),

@@ -15,13 +15,13 @@ use parking_lot::Mutex;
 use super::Road;
 use super::agents::Agents;
 use super::answer::Fault;
-use super::backends::{Backend, Found};
+use super::backends::{Backend, LastProbe};
 use crate::clock::{Clock, random16};
-use crate::domain::call::Auth;
+use crate::domain::call::CallerAuth;
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::identity::Caller;
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::ledger::permit::Receipt;
 use crate::record::chain::{Attempt, Observer, PostureObserved};
 use crate::record::{self, Draft, Nonce, Text};
@@ -146,7 +146,7 @@ pub struct Challenge {
 
 /// What a test found.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Report {
+pub struct PostureReport {
     /// That of the challenge.
     pub nonce: String,
     /// Name and version of what tested.
@@ -175,7 +175,7 @@ struct Holder {
 }
 
 impl Holder {
-    fn of(agent: &str, auth: &Auth) -> Self {
+    fn of(agent: &str, auth: &CallerAuth) -> Self {
         let workload = auth.spiffe.as_ref().or(auth.certificate.as_ref()).cloned();
         Self { agent: agent.to_owned(), uid: auth.uid, token: auth.token.clone(), workload }
     }
@@ -191,7 +191,7 @@ impl std::fmt::Display for Holder {
 
 /// What one holder said last.
 #[derive(Debug)]
-struct Seen {
+struct HolderReport {
     /// On the clock that only goes forward.
     at: Duration,
     /// What spoke against it.
@@ -200,7 +200,7 @@ struct Seen {
 
 /// A challenge that was given.
 #[derive(Debug)]
-struct Given {
+struct IssuedChallenge {
     nonce: String,
     /// Until when it can be answered.
     until: Duration,
@@ -209,25 +209,25 @@ struct Given {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct HolderState {
     /// The open challenge of each holder.
-    nonces: BTreeMap<Holder, Given>,
-    seen: BTreeMap<Holder, Seen>,
+    nonces: BTreeMap<Holder, IssuedChallenge>,
+    seen: BTreeMap<Holder, HolderReport>,
 }
 
 /// What the gate demands of the places where its agents run, and knows of them.
 pub(super) struct Postures {
     isolation: Isolation,
     clock: Arc<dyn Clock>,
-    known: Mutex<Known>,
-    found: Found,
+    known: Mutex<HolderState>,
+    found: LastProbe,
 }
 
 impl Postures {
     /// Nothing is known yet.
     pub fn new(isolation: Isolation, clock: &Arc<dyn Clock>) -> Self {
         let clock = Arc::clone(clock);
-        Self { isolation, clock, known: Mutex::default(), found: Found::default() }
+        Self { isolation, clock, known: Mutex::default(), found: LastProbe::default() }
     }
 
     /// Takes the nonce of this holder, whatever it says: a wrong guess ends the challenge too. What stands behind
@@ -246,7 +246,7 @@ impl Postures {
     }
 
     /// What the gate sees itself: a caller with the gate's uid or root's is held by nothing.
-    fn own_finding(&self, auth: &Auth) -> Option<Probe> {
+    fn own_finding(&self, auth: &CallerAuth) -> Option<Probe> {
         let (own, uid) = (self.isolation.uid?, auth.uid?);
         let same = uid == own || uid == 0;
         let outcome = if same { Attempt::Open } else { Attempt::Blocked };
@@ -258,7 +258,7 @@ impl Postures {
     fn entry(
         &self,
         caller: &Caller,
-        report: &Report,
+        report: &PostureReport,
         missing: &[String],
     ) -> Option<PostureObserved> {
         let count = |outcome: Attempt| {
@@ -286,7 +286,7 @@ impl Postures {
     }
 
     /// What the agents' isolation has against a call of this agent by this caller.
-    pub fn against(&self, agent: &str, auth: &Auth) -> Option<Reason> {
+    pub fn against(&self, agent: &str, auth: &CallerAuth) -> Option<LayerReason> {
         // The gate's own calls run nothing.
         if !self.isolation.enforced || auth.method == "internal" {
             return None;
@@ -310,7 +310,7 @@ impl Postures {
                 Some(_) => return None,
             },
         };
-        Some(Reason {
+        Some(LayerReason {
             code: Code::PolicyDenied,
             detail: detail.into(),
             message,
@@ -318,7 +318,7 @@ impl Postures {
         })
     }
 
-    fn is_stale(&self, seen: &Seen) -> bool {
+    fn is_stale(&self, seen: &HolderReport) -> bool {
         let age = self.clock.monotonic().saturating_sub(seen.at);
         age > self.isolation.stale_after
     }
@@ -365,7 +365,7 @@ impl Road {
         let until = self.clock.monotonic().saturating_add(NONCE_LASTS);
         let holder = Holder::of(&caller.manifest.name, &caller.auth);
         let tried = backends.iter().map(Backend::target).collect();
-        let given = Given { nonce: nonce.clone(), until, backends: tried };
+        let given = IssuedChallenge { nonce: nonce.clone(), until, backends: tried };
         // One for each holder: asking again takes the place of the one before.
         posture.known.lock().nonces.insert(holder, given);
         let isolation = posture.demanded().as_str();
@@ -380,7 +380,7 @@ impl Road {
     pub async fn observe_posture(
         &self,
         caller: &Caller,
-        mut report: Report,
+        mut report: PostureReport,
     ) -> Result<Observed, Fault> {
         let posture = &self.control.posture;
         let holder = Holder::of(&caller.manifest.name, &caller.auth);
@@ -391,25 +391,29 @@ impl Road {
         let failed = (!reasons.is_empty()).then(|| reasons.join("; "));
         let at = self.clock.monotonic();
         if failed.is_some() {
-            posture.known.lock().seen.insert(holder.clone(), Seen { at, failed: failed.clone() });
+            posture
+                .known
+                .lock()
+                .seen
+                .insert(holder.clone(), HolderReport { at, failed: failed.clone() });
         }
         let entry = posture.entry(caller, &report, &missing);
         let unknown = || Fault::new(Code::RequestMalformed, "the nonce is not one of this gate");
         let draft = Draft::of(entry.ok_or_else(unknown)?);
-        let recorded = self.ledger.record(Written::bare(draft)).await;
+        let recorded = self.ledger.record(DraftWithPayloads::bare(draft)).await;
         let receipt = recorded.map_err(|error| Fault::of_ledger(&error))?;
         if failed.is_none() {
             let mut known = posture.known.lock();
             // What was heard while this one was written down is newer.
             if known.seen.get(&holder).is_none_or(|seen| seen.at <= at) {
-                known.seen.insert(holder, Seen { at, failed });
+                known.seen.insert(holder, HolderReport { at, failed });
             }
         }
         Ok(Observed { reasons, receipt })
     }
 }
 
-impl Known {
+impl HolderState {
     /// Every holder whose last report named an opening, however old that is.
     fn failed(&self) -> impl Iterator<Item = String> {
         self.seen
@@ -419,7 +423,7 @@ impl Known {
 }
 
 /// What had to be tried and was not.
-fn missing(report: &Report, backends: &[String]) -> Vec<String> {
+fn missing(report: &PostureReport, backends: &[String]) -> Vec<String> {
     let tried = |name: &str| report.probes.iter().any(|probe| probe.probe == name);
     let at = |target: &str| {
         report.probes.iter().any(|probe| probe.probe == BACKEND && probe.target == target)

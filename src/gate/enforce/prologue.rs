@@ -14,7 +14,7 @@ use super::keeping::Keeping;
 use super::{Opening, Road, Run};
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::outcome::Outcome;
@@ -42,11 +42,11 @@ pub struct Fork {
 
 /// What the agent was answered when the call was recorded.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Line {
+pub enum RecordedAnswer {
     /// It ran, and ended like this.
     Ended(Outcome),
     /// It was denied, or nobody approved it.
-    Denied(Vec<Reason>),
+    Denied(Vec<LayerReason>),
 }
 
 /// The port to the recordings that agents may name when they open a run.
@@ -56,11 +56,11 @@ pub trait Recordings: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why no run goes on from there, for a person.
-    async fn prologue(&self, recording: &Digest, at: u64) -> Result<Arc<dyn Prologue>, String>;
+    async fn prologue(&self, recording: &Digest, at: u64) -> Result<Arc<dyn ForkPrefix>, String>;
 }
 
 /// The port to the recording that a run goes on from.
-pub trait Prologue: Send + Sync + std::fmt::Debug + 'static {
+pub trait ForkPrefix: Send + Sync + std::fmt::Debug + 'static {
     /// Where the run comes from.
     fn fork(&self) -> Fork;
 
@@ -75,16 +75,20 @@ pub trait Prologue: Send + Sync + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// It is not what the agent did then, before the fork: the call is refused, and so is every later one.
-    fn next(&self, call: &ToolCall) -> Result<Option<Line>, Reason>;
+    fn next(&self, call: &ToolCall) -> Result<Option<RecordedAnswer>, LayerReason>;
 
     /// What was answered to this call, if it was.
-    fn told(&self, call: &CallId) -> Option<Line>;
+    fn told(&self, call: &CallId) -> Option<RecordedAnswer>;
 }
 
 impl Road {
     /// What the recording answers to this call of a run that goes on from it; `None`: the call is the run's
     /// own, or on the books already.
-    pub(super) fn prologue(&self, run: &Run, call: &ToolCall) -> Option<Result<Answer, Reason>> {
+    pub(super) fn prologue(
+        &self,
+        run: &Run,
+        call: &ToolCall,
+    ) -> Option<Result<Answer, LayerReason>> {
         let prologue = run.keeping.prologue()?;
         let receipt = run.keeping.opening()?;
         let (known, suspended) = {
@@ -98,7 +102,7 @@ impl Road {
         }
         let mut against = self.stopped(run, call.tool(), &Cancel::default());
         against.extend(suspended.then(|| {
-            Reason::effect_refused("replay", "replay.suspended", "the run was suspended")
+            LayerReason::effect_refused("replay", "replay.suspended", "the run was suspended")
         }));
         if let Some(reason) = against.into_iter().next() {
             return Some(Err(reason));
@@ -124,7 +128,7 @@ impl Run {
 
 /// One run begins with these steps, if it is one that may.
 pub(super) fn begin(
-    prologue: Arc<dyn Prologue>,
+    prologue: Arc<dyn ForkPrefix>,
     opening: &Opening,
     manifest: &Manifest,
 ) -> Result<Keeping, Fault> {

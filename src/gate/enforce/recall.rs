@@ -1,7 +1,7 @@
 //! What was asked before is answered from the road or from the books, and never run again.
 
 use super::answer::{self, Answer, Fault};
-use super::run::{self, Place, Run, Waiting};
+use super::run::{self, CallStage, PendingAnswer, Run};
 use super::{Road, ledger};
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
@@ -18,7 +18,7 @@ impl Run {
     }
 
     /// The answer of a call on the road, once there is one.
-    pub(super) async fn wait(&self, mut waiting: Waiting) -> Answer {
+    pub(super) async fn wait(&self, mut waiting: PendingAnswer) -> Answer {
         let lost = || Fault::new(Code::CallUnknown, "the call was lost on the road");
         let answer = match waiting.wait_for(Option::is_some).await {
             Ok(answer) => answer.clone().unwrap_or_else(|| Err(lost())),
@@ -55,8 +55,8 @@ impl Road {
             (call, place)
         };
         match place {
-            Some(Place::OnRoad { answer, .. }) => run.wait(answer).await,
-            Some(Place::Held | Place::Booked | Place::Doubted) => {
+            Some(CallStage::OnRoad { answer, .. }) => run.wait(answer).await,
+            Some(CallStage::Held | CallStage::Booked | CallStage::Doubted) => {
                 let remembered = self.remembered(run, &call).await?;
                 run.give(self.recalled(run, &remembered.recalled))
             }
@@ -91,7 +91,8 @@ impl Road {
         {
             return Ok(released);
         }
-        let doubted = matches!(run.state.lock().calls.get(recalled.call()), Some(Place::Doubted));
+        let doubted =
+            matches!(run.state.lock().calls.get(recalled.call()), Some(CallStage::Doubted));
         if *state == RecalledState::Running && doubted {
             return Err(Fault::of_ledger(&ledger::Error::Unknown).about(recalled.call()));
         }

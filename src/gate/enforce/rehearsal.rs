@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use crate::approval::break_glass::Open;
 use crate::domain::call::ToolCall;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
@@ -16,11 +16,11 @@ use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
 use crate::judge::{Judged, Resumed};
 use crate::policy::PolicyEngine;
-use crate::policy::input::{Left, RunFacts};
+use crate::policy::input::{PoolInput, RunFacts};
 
 /// A run that is to be opened at a replaying gate.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Entrance<'a> {
+pub struct RecordedOpening<'a> {
     /// The run it is a child of.
     pub parent: Option<RunId>,
     /// SHA-256 of its manifest.
@@ -31,7 +31,7 @@ pub struct Entrance<'a> {
 
 /// The recorded run that it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cast {
+pub struct RecordedAgent {
     /// The seed of the recorded run, if it had one.
     pub seed: Option<Seed>,
     /// The recorded run, whose id it has; of a run without a parent only the first has it.
@@ -40,7 +40,7 @@ pub struct Cast {
 
 /// What a policy was told of the run when the call was recorded.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Told {
+pub struct RecordedRunFacts {
     /// `input.run.calls`.
     pub calls: u64,
     /// `input.run.errors`.
@@ -50,20 +50,20 @@ pub struct Told {
     /// `input.run.cost`.
     pub cost: u64,
     /// `input.pools`.
-    pub pools: Vec<Left>,
+    pub pools: Vec<PoolInput>,
     /// `input.context.attested`.
     pub attested: std::collections::BTreeMap<String, String>,
 }
 
 /// One recorded call, as it is brought before the judge again.
 #[derive(Debug)]
-pub struct Cue {
+pub struct RecordedStep {
     /// The time the policy is told.
     pub now: Timestamp,
     /// What it was told of the run; `None` if no policy was asked.
-    pub told: Option<Told>,
+    pub told: Option<RecordedRunFacts>,
     /// What limits, switches and executors said against the call, or approvers.
-    pub refusals: Vec<Reason>,
+    pub refusals: Vec<LayerReason>,
     /// Who approved it, if it was held.
     pub resumed: Option<Resumed>,
     /// The break-glass order under which it ran. It stands for this call alone, and opens nothing.
@@ -74,7 +74,7 @@ pub struct Cue {
 
 /// The port to a recording that is replayed. Nothing is lost if it is never told an end: it only waits.
 #[async_trait]
-pub trait Rehearsal: Send + Sync + 'static {
+pub trait ReplaySession: Send + Sync + 'static {
     /// SHA-256 of the recording.
     fn recording(&self) -> Digest;
 
@@ -82,14 +82,14 @@ pub trait Rehearsal: Send + Sync + 'static {
     ///
     /// # Errors
     /// It is a child, and no recorded one: it is not opened.
-    fn opened(&self, entrance: &Entrance<'_>) -> Result<Cast, Reason>;
+    fn opened(&self, entrance: &RecordedOpening<'_>) -> Result<RecordedAgent, LayerReason>;
 
     /// Finds the recorded call this one is. Waits while calls that ended before it in the recording are
     /// being answered.
     ///
     /// # Errors
     /// Why it is none: the call is refused.
-    async fn cue(&self, call: &ToolCall) -> Result<Box<Cue>, Reason>;
+    async fn cue(&self, call: &ToolCall) -> Result<Box<RecordedStep>, LayerReason>;
 
     /// A decision was made; it is not on the books yet.
     fn judged(&self, judged: &Judged);
@@ -98,11 +98,11 @@ pub trait Rehearsal: Send + Sync + 'static {
     fn over(&self, run: &RunId, call: &CallId, outcome: Option<&Outcome>);
 }
 
-impl Cue {
+impl RecordedStep {
     /// What the policy is told of the run, as it was recorded.
     pub(super) fn tell(&mut self, facts: &mut RunFacts) {
         let Some(told) = self.told.take() else { return };
-        let Told { calls, errors, denied, cost, pools, attested } = told;
+        let RecordedRunFacts { calls, errors, denied, cost, pools, attested } = told;
         (facts.calls, facts.errors, facts.denied, facts.cost) = (calls, errors, denied, cost);
         (facts.pools, facts.attested) = (pools, attested);
     }

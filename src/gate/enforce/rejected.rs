@@ -6,12 +6,12 @@ use parking_lot::Mutex;
 
 use crate::domain::code::Code;
 use crate::domain::time::Timestamp;
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::record::Draft;
 use crate::record::chain::RequestRejected;
 
 #[derive(Clone, Copy, Debug)]
-struct Tally {
+struct RejectionTally {
     count: u64,
     first: Timestamp,
     last: Timestamp,
@@ -20,24 +20,25 @@ struct Tally {
 /// Counts of refusals that are not on the books yet.
 #[derive(Debug, Default)]
 pub(super) struct Rejected {
-    tallies: Mutex<BTreeMap<Code, Tally>>,
+    tallies: Mutex<BTreeMap<Code, RejectionTally>>,
 }
 
 impl Rejected {
     pub fn count(&self, code: Code, now: Timestamp) {
         let mut tallies = self.tallies.lock();
-        let tally = tallies.entry(code).or_insert(Tally { count: 0, first: now, last: now });
+        let tally =
+            tallies.entry(code).or_insert(RejectionTally { count: 0, first: now, last: now });
         tally.count = tally.count.saturating_add(1);
         tally.last = now;
     }
 
     /// One draft per code since the last time, and the counts start again.
-    pub fn take(&self) -> Vec<Written> {
+    pub fn take(&self) -> Vec<DraftWithPayloads> {
         let tallies = std::mem::take(&mut *self.tallies.lock());
         tallies
             .into_iter()
             .map(|(code, tally)| {
-                Written::bare(Draft::of(RequestRejected {
+                DraftWithPayloads::bare(Draft::of(RequestRejected {
                     code: code.as_str().into(),
                     count: tally.count.into(),
                     first: tally.first.to_string().into(),

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::keeping::{Keeping, REPLAY};
 use super::opened::claims;
-use super::prologue::{Prologue, Recordings, begin, refuse};
-use super::rehearsal::{Cue, Entrance, Rehearsal};
+use super::prologue::{ForkPrefix, Recordings, begin, refuse};
+use super::rehearsal::{RecordedOpening, RecordedStep, ReplaySession};
 use super::run::Run;
 use super::{Opening, answer::Fault};
 use crate::clock::Entropy;
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::outcome::Outcome;
@@ -24,9 +24,9 @@ use crate::record::decided::clip;
 #[derive(Clone, Default)]
 pub struct Replaying {
     /// The recording that is replayed from its beginning to its end: nothing else is in the gate's world.
-    pub whole: Option<Arc<dyn Rehearsal>>,
+    pub whole: Option<Arc<dyn ReplaySession>>,
     /// The recording that one run goes on from.
-    pub fork: Option<Arc<dyn Prologue>>,
+    pub fork: Option<Arc<dyn ForkPrefix>>,
     /// Recordings that agents may name to go on from.
     pub recordings: Option<Arc<dyn Recordings>>,
 }
@@ -48,7 +48,10 @@ impl Replaying {
     }
 
     /// What the recording says of this call; `None`: nothing is replayed here.
-    pub(super) async fn cued(&self, call: &ToolCall) -> Option<Result<Box<Cue>, Reason>> {
+    pub(super) async fn cued(
+        &self,
+        call: &ToolCall,
+    ) -> Option<Result<Box<RecordedStep>, LayerReason>> {
         Some(self.whole.as_ref()?.cue(call).await)
     }
 
@@ -144,7 +147,7 @@ impl Replaying {
 
 /// How a run of a gate that replays a whole recording is kept: as the recorded one it is.
 fn replayed(
-    whole: &dyn Rehearsal,
+    whole: &dyn ReplaySession,
     opening: &Opening,
     manifest: &Manifest,
     parent: Option<&Run>,
@@ -157,7 +160,7 @@ fn replayed(
         let message = format!("this gate replays `{}` and no other", recording.prefixed());
         return refuse("run.recording", message);
     }
-    let entrance = Entrance {
+    let entrance = RecordedOpening {
         parent: parent.map(|parent| parent.id),
         manifest: manifest.digest,
         claims: &claims(opening),

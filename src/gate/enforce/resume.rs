@@ -11,16 +11,16 @@ use tokio::sync::Notify;
 use super::Road;
 use super::control::Backlog;
 use super::keeping::Keeping;
-use super::lineage::Lodging;
-use super::run::{Place, Run, State};
-use crate::domain::call::Auth;
+use super::lineage::ChildSlot;
+use super::run::{CallStage, Run, RunState};
+use crate::domain::call::CallerAuth;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::tier::Binding;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::{PastSpending, RecoveredRun, closing};
-use crate::limits::{Spent, Usage};
+use crate::limits::{BudgetShare, Usage};
 use crate::record::Kind;
 use crate::record::calls::Phase;
 use crate::record::run::{Delegate, Implicit, ReplayMode, RunOpened, Setting};
@@ -39,7 +39,7 @@ impl Road {
     fn take_up(self: &Arc<Self>, recovered: Vec<RecoveredRun>) {
         let rules = self.in_force.now();
         let manifests = rules.agents.manifests();
-        let (mut taken, mut left) = (BTreeMap::new(), Left::default());
+        let (mut taken, mut left) = (BTreeMap::new(), Remainder::default());
         for found in in_order(recovered) {
             let implicit = opened(&found).and_then(|opened| opened.implicit);
             if implicit == Some(Implicit::Session) {
@@ -88,7 +88,7 @@ impl Road {
 
     /// A run that may have been opened after its caller was answered: nobody has its token. Its parent is
     /// not sealed before it.
-    pub(super) fn seal_stray(&self, id: RunId, parent: Option<Lodging>) {
+    pub(super) fn seal_stray(&self, id: RunId, parent: Option<ChildSlot>) {
         let ledger = self.ledger.clone();
         self.tasks.spawn(async move {
             drop(ledger.owe(closing::sealing(id, "not_started")).await);
@@ -103,8 +103,9 @@ impl Road {
         let past = &found.past;
         let own = Some(&past.spending).filter(|_| run.mode == Mode::Enforce);
         let all = own.into_iter().chain([&past.delegated.spending]);
-        let spent =
-            all.map(|spending| spent(spending, toolbox)).fold(Spent::default(), Spent::plus);
+        let spent = all
+            .map(|spending| spent(spending, toolbox))
+            .fold(BudgetShare::default(), BudgetShare::plus);
         let state = run.state.get_mut();
         state.place = Some(self.runs.places.keep(&run.opener.name));
         let held = found.held().filter_map(|(call, _)| past.held.get_key_value(call));
@@ -132,7 +133,7 @@ impl Road {
     }
 
     /// Runs of the last life that nobody can continue, each after those below it.
-    fn seal_left(&self, family: Family) {
+    fn seal_left(&self, family: RunFamily) {
         let ledger = self.ledger.clone();
         self.tasks.spawn(async move {
             for (found, reason) in family.runs.into_iter().rev() {
@@ -148,37 +149,37 @@ impl Road {
 
 /// What calls spent: those that were measured what they used, the others the most they may have, at
 /// today's prices.
-fn spent(spending: &PastSpending, toolbox: &Toolbox) -> Spent {
-    let measured = Spent { tokens: spending.tokens, cost: spending.cost_micro_usd };
+fn spent(spending: &PastSpending, toolbox: &Toolbox) -> BudgetShare {
+    let measured = BudgetShare { tokens: spending.tokens, cost: spending.cost_micro_usd };
     let others = spending.unmeasured.iter().filter_map(|(tool, calls)| {
         let tool = toolbox.get(tool)?;
         let flat = tool.facts.cost_micro_usd.unwrap_or(0).saturating_mul(calls.calls);
         // Each call may have had all the bytes: too much rather than too little.
         let most = tool.executor.most(&Json::Null, calls.args_bytes);
-        Some(most.map_or(Spent { tokens: 0, cost: flat }, |most| Spent {
+        Some(most.map_or(BudgetShare { tokens: 0, cost: flat }, |most| BudgetShare {
             tokens: most.tokens.saturating_mul(calls.calls),
             cost: most.cost_micro_usd.unwrap_or(0).saturating_mul(calls.calls),
         }))
     });
-    others.fold(measured, Spent::plus)
+    others.fold(measured, BudgetShare::plus)
 }
 
 /// A run that is left over, with those below it: parents before their children.
-struct Family {
+struct RunFamily {
     runs: Vec<(RecoveredRun, &'static str)>,
     /// With a parent that is taken up: it is not sealed before they are.
-    lodging: Option<Lodging>,
+    lodging: Option<ChildSlot>,
 }
 
 /// Everything that is left over.
 #[derive(Default)]
-struct Left {
-    families: Vec<Family>,
+struct Remainder {
+    families: Vec<RunFamily>,
     /// Where each of them is.
     of: BTreeMap<RunId, usize>,
 }
 
-impl Left {
+impl Remainder {
     fn add(&mut self, found: RecoveredRun, reason: &'static str, parent: Option<&Arc<Run>>) {
         let above = opened(&found).and_then(|opened| opened.parent);
         let place = above.and_then(|above| self.of.get(&above).copied());
@@ -187,7 +188,7 @@ impl Left {
             Some(family) => family.runs.push((found, reason)),
             None => {
                 let lodging = parent.map(Run::lodge_left);
-                self.families.push(Family { runs: vec![(found, reason)], lodging });
+                self.families.push(RunFamily { runs: vec![(found, reason)], lodging });
             }
         }
     }
@@ -227,8 +228,8 @@ fn resumed(
     let mut calls = BTreeMap::new();
     for (call, phase) in found.calls.iter() {
         let place = match phase {
-            Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) => Place::Held,
-            Phase::Authorized | Phase::Over(_) => Place::Booked,
+            Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) => CallStage::Held,
+            Phase::Authorized | Phase::Over(_) => CallStage::Booked,
         };
         match phase {
             Phase::Over(Kind::CallFailed | Kind::CallUnknown) => errors = errors.saturating_add(1),
@@ -253,7 +254,7 @@ fn resumed(
         opener: Arc::clone(opener),
         agent: agent_facts(manifest, binding, parent.as_deref()),
         parent,
-        auth: Auth::from(&opened.auth),
+        auth: CallerAuth::from(&opened.auth),
         opened_at: found.opened.ts,
         expires: opened.expires,
         // WHY: a mode that is not known runs nothing.
@@ -265,7 +266,7 @@ fn resumed(
         ordered: false,
         token: thread.map_or(hash, |thread| token_of(&thread, &found.run)),
         thread,
-        state: Mutex::new(State { usage, calls, held, touched: now, ..State::default() }),
+        state: Mutex::new(RunState { usage, calls, held, touched: now, ..RunState::default() }),
         released: AtomicU64::new(found.last_seq),
         idle: Notify::new(),
         words: tokio::sync::Mutex::default(),

@@ -8,15 +8,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
 
-use super::again::Again;
+use super::again::RepeatWindow;
 use super::answer::{Answer, Fault};
 use super::budget::{self, InTurn};
 use super::condition::Condition;
 use super::keeping::Keeping;
 use crate::clock::Clock;
-use crate::domain::call::{Auth, ToolCall};
+use crate::domain::call::{CallerAuth, ToolCall};
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::seed::Seed;
@@ -30,10 +30,10 @@ use crate::policy::input::{AgentFacts, RunFacts};
 use crate::tool::Cancel;
 
 /// Names tool and arguments of a call, and says for how long another id is the same call.
-pub(super) type Like = (Digest, Option<Duration>);
+pub(super) type CallLikeness = (Digest, Option<Duration>);
 
 /// What an answer in the making looks like to those who wait for it.
-pub(super) type Waiting = watch::Receiver<Option<Answer>>;
+pub(super) type PendingAnswer = watch::Receiver<Option<Answer>>;
 
 /// One open run.
 pub struct Run {
@@ -46,7 +46,7 @@ pub struct Run {
     /// The manifest of the caller that opened it: its own, but for a child that its parent's caller opened.
     pub(super) opener: Arc<Manifest>,
     pub(super) agent: AgentFacts,
-    pub(super) auth: Auth,
+    pub(super) auth: CallerAuth,
     pub(super) opened_at: Timestamp,
     pub(super) expires: Option<Timestamp>,
     /// Simulated calls are decided and recorded, and none of them runs.
@@ -62,7 +62,7 @@ pub struct Run {
     pub(super) ordered: bool,
     /// Of an implicit run, the thread of work it belongs to.
     pub(super) thread: Option<Digest>,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<RunState>,
     /// Highest `run_seq` of an answer that was released to the run.
     pub(super) released: AtomicU64,
     /// Told whenever a call leaves the road, or comes back to it.
@@ -78,10 +78,10 @@ impl std::fmt::Debug for Run {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct RunState {
     pub usage: Usage,
-    pub calls: BTreeMap<CallId, Place>,
-    pub again: Again,
+    pub calls: BTreeMap<CallId, CallStage>,
+    pub again: RepeatWindow,
     pub in_flight: usize,
     /// Calls that wait for an approval.
     pub held: usize,
@@ -103,16 +103,16 @@ pub(super) struct State {
     pub closing: bool,
     pub sealed: Option<Sealed>,
     /// Its place among the open runs of all agents.
-    pub place: Option<shares::Place>,
+    pub place: Option<shares::ShareSlot>,
     /// Runs it delegated to.
     pub children: Vec<Weak<Run>>,
 }
 
 /// Where a call of the run is.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum CallStage {
     /// On the road, with these bytes.
-    OnRoad { fingerprint: Digest, tool: ToolName, answer: Waiting, cancel: Cancel },
+    OnRoad { fingerprint: Digest, tool: ToolName, answer: PendingAnswer, cancel: Cancel },
     /// On the books, waiting for an approval.
     Held,
     /// On the books.
@@ -135,7 +135,7 @@ pub(super) enum Admitted {
     /// New: walk the road.
     New(New),
     /// The same call is on the road: wait with it.
-    Join(Waiting),
+    Join(PendingAnswer),
     /// The books have it, under this id.
     Recall(CallId),
 }
@@ -145,14 +145,14 @@ pub(super) struct New {
     /// Where its answer goes.
     pub sender: watch::Sender<Option<Answer>>,
     /// What the limits have against it.
-    pub refusals: Vec<Reason>,
+    pub refusals: Vec<LayerReason>,
     pub facts: RunFacts,
     /// Whether somebody asked it to stop.
     pub cancel: Cancel,
     /// Its turn, in an ordered run.
     pub turn: Option<InTurn>,
     /// Its place among the calls of all runs.
-    pub slot: shares::Place,
+    pub slot: shares::ShareSlot,
 }
 
 /// How long an open run has had nothing to do.
@@ -205,7 +205,7 @@ impl Run {
     pub(super) fn admit(
         &self,
         asked: &ToolCall,
-        (like, slot, condition): (Like, Option<shares::Place>, Option<Condition>),
+        (like, slot, condition): (CallLikeness, Option<shares::ShareSlot>, Option<Condition>),
         clock: &dyn Clock,
         attested: &BTreeMap<String, String>,
     ) -> Result<Admitted, Fault> {
@@ -215,11 +215,11 @@ impl Run {
         state.touched = now;
         let known = state.first(call, like, now);
         match state.calls.get(&known) {
-            Some(Place::OnRoad { fingerprint: of, answer, .. }) if *of == fingerprint => {
+            Some(CallStage::OnRoad { fingerprint: of, answer, .. }) if *of == fingerprint => {
                 return Ok(Admitted::Join(answer.clone()));
             }
-            Some(Place::OnRoad { .. }) => return Err(conflict(call)),
-            Some(Place::Held | Place::Booked | Place::Doubted) => {
+            Some(CallStage::OnRoad { .. }) => return Err(conflict(call)),
+            Some(CallStage::Held | CallStage::Booked | CallStage::Doubted) => {
                 return Ok(Admitted::Recall(known));
             }
             None => {}
@@ -237,7 +237,7 @@ impl Run {
         refusals.extend(self.begin_above(now));
         let (sender, answer) = watch::channel(None);
         let (tool, cancel) = (asked.tool().clone(), Cancel::default());
-        let place = Place::OnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
+        let place = CallStage::OnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
         state.calls.insert(call.clone(), place);
         if window.is_some() {
             state.again.note(fingerprint, call, now);
@@ -267,17 +267,17 @@ impl Run {
     pub(super) fn take_up(
         &self,
         asked: &ToolCall,
-        (fingerprint, slot): (Digest, shares::Place),
+        (fingerprint, slot): (Digest, shares::ShareSlot),
         attested: &BTreeMap<String, String>,
     ) -> Option<New> {
         let call = asked.id();
         let mut state = self.state.lock();
-        if !matches!(state.calls.get(call), Some(Place::Held)) {
+        if !matches!(state.calls.get(call), Some(CallStage::Held)) {
             return None;
         }
         let (sender, answer) = watch::channel(None);
         let (tool, cancel) = (asked.tool().clone(), Cancel::default());
-        let place = Place::OnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
+        let place = CallStage::OnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
         state.calls.insert(call.clone(), place);
         state.held = state.held.saturating_sub(1);
         state.in_flight = state.in_flight.saturating_add(1);
@@ -296,8 +296,8 @@ impl Run {
         state.holding.remove(call);
         state.again.forget(call);
         let asked = match state.calls.remove(call) {
-            Some(Place::OnRoad { fingerprint, .. }) => Some(fingerprint),
-            Some(Place::Held | Place::Booked | Place::Doubted) | None => None,
+            Some(CallStage::OnRoad { fingerprint, .. }) => Some(fingerprint),
+            Some(CallStage::Held | CallStage::Booked | CallStage::Doubted) | None => None,
         };
         state.usage.forget(asked);
         self.count_above(Usage::forget_delegated);
@@ -307,19 +307,19 @@ impl Run {
     }
 
     /// The call left the road and is on the books (or in doubt).
-    pub(super) fn left(&self, call: &CallId, place: Place, went: Went) {
+    pub(super) fn left(&self, call: &CallId, place: CallStage, went: Went) {
         let mut state = self.state.lock();
         state.holding.remove(call);
-        if matches!(place, Place::Held) {
+        if matches!(place, CallStage::Held) {
             state.held = state.held.saturating_add(1);
         }
-        let held = matches!(place, Place::Held);
+        let held = matches!(place, CallStage::Held);
         // It was refused, or nobody knows of it.
-        if !held && matches!(went, Went::NotRun) || matches!(place, Place::Doubted) {
+        if !held && matches!(went, Went::NotRun) || matches!(place, CallStage::Doubted) {
             state.again.forget(call);
         }
         let before = state.calls.insert(call.clone(), place);
-        if let (true, Some(Place::OnRoad { tool, .. })) = (held, before) {
+        if let (true, Some(CallStage::OnRoad { tool, .. })) = (held, before) {
             state.held_tools.insert(call.clone(), tool);
         }
         state.usage.end(went);
@@ -336,7 +336,7 @@ impl Run {
     }
 
     /// A call that ended is on the books.
-    pub(super) fn booked(&self, call: &CallId, place: Place) {
+    pub(super) fn booked(&self, call: &CallId, place: CallStage) {
         let mut state = self.state.lock();
         state.calls.insert(call.clone(), place);
         state.in_flight = state.in_flight.saturating_sub(1);
@@ -346,7 +346,7 @@ impl Run {
 
     /// Takes a place among the held calls of the run; why there is none. `room`: whether there is some
     /// among those of all runs.
-    pub(super) fn hold_place(&self, call: &CallId, most: usize, room: bool) -> Option<Reason> {
+    pub(super) fn hold_place(&self, call: &CallId, most: usize, room: bool) -> Option<LayerReason> {
         let mut state = self.state.lock();
         let held = state.held.saturating_add(state.holding.len());
         if held < most && room {
@@ -359,7 +359,7 @@ impl Run {
             }
             false => "too many calls wait for an approval".to_owned(),
         };
-        Some(Reason {
+        Some(LayerReason {
             code: Code::LimitExceeded,
             detail: "limit.pending".into(),
             message,
@@ -370,7 +370,7 @@ impl Run {
     /// Calls of this tool that are held, or were when the run was taken up.
     pub(super) fn held_of(&self, tool: &str) -> Vec<CallId> {
         let state = self.state.lock();
-        let held = |call: &CallId| matches!(state.calls.get(call), Some(Place::Held));
+        let held = |call: &CallId| matches!(state.calls.get(call), Some(CallStage::Held));
         let now = state.held_tools.iter().filter(|(call, _)| held(call));
         let both: BTreeMap<_, _> = now.chain(&state.taken_up).collect();
         let of = both.into_iter().filter(|(_, of)| of.as_str() == tool);
@@ -380,8 +380,8 @@ impl Run {
     /// A held call ended without running.
     pub(super) fn unheld(&self, call: &CallId) {
         let mut state = self.state.lock();
-        let before = state.calls.insert(call.clone(), Place::Booked);
-        if matches!(before, Some(Place::Held)) {
+        let before = state.calls.insert(call.clone(), CallStage::Booked);
+        if matches!(before, Some(CallStage::Held)) {
             state.held = state.held.saturating_sub(1);
         }
         state.held_tools.remove(call);
@@ -432,7 +432,7 @@ impl Run {
             let told = self.idle.notified();
             tokio::pin!(told);
             told.as_mut().enable();
-            if !matches!(self.state.lock().calls.get(call), Some(Place::OnRoad { .. })) {
+            if !matches!(self.state.lock().calls.get(call), Some(CallStage::OnRoad { .. })) {
                 return;
             }
             told.await;
@@ -452,13 +452,13 @@ impl Run {
 
     /// Whether this call waits for an approval.
     pub(super) fn is_held(&self, call: &CallId) -> bool {
-        matches!(self.state.lock().calls.get(call), Some(Place::Held))
+        matches!(self.state.lock().calls.get(call), Some(CallStage::Held))
     }
 
     /// Calls that wait for an approval.
     pub(super) fn held(&self) -> Vec<CallId> {
         let state = self.state.lock();
-        let held = state.calls.iter().filter(|(_, place)| matches!(place, Place::Held));
+        let held = state.calls.iter().filter(|(_, place)| matches!(place, CallStage::Held));
         held.map(|(call, _)| call.clone()).collect()
     }
 

@@ -11,12 +11,12 @@ use super::implicit::Threads;
 use super::large::Large;
 use super::run::Run;
 use crate::clock::random32;
-use crate::domain::call::{Auth, ToolCall};
+use crate::domain::call::{CallerAuth, ToolCall};
 use crate::domain::code::Code;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::RunId;
 use crate::identity::token::RunTokens;
-use crate::limits::shares::{Shares, Taken};
+use crate::limits::shares::{Shares, TakenShares};
 
 /// Sealed runs that are still known as sealed, so that a late call learns the right thing.
 const SEALED_KEPT: usize = 512;
@@ -75,7 +75,7 @@ impl Runs {
     }
 
     /// The run of this token, if it [admits](Auth::admits) this peer.
-    pub fn find(&self, token: &Digest, peer: &Auth) -> Result<Arc<Run>, Fault> {
+    pub fn find(&self, token: &Digest, peer: &CallerAuth) -> Result<Arc<Run>, Fault> {
         let unknown = || Fault::new(Code::RunUnknown, "no such run");
         let run = self.by_token.read().get(token).cloned().ok_or_else(unknown)?;
         if !run.auth.admits(peer) {
@@ -104,8 +104,8 @@ impl Runs {
     }
 
     /// How many calls of each agent wait for an approval.
-    pub fn held_by(&self) -> Taken {
-        let mut taken = Taken::new();
+    pub fn held_by(&self) -> TakenShares {
+        let mut taken = TakenShares::new();
         for run in self.open() {
             let held = run.state.lock().held;
             if held > 0 {

@@ -11,7 +11,7 @@ use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::tier::Tier;
 use crate::identity::manifest::Grant;
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::record::chain::{Changed, ConfigChanged};
 use crate::record::{Draft, TaggedDigest};
 use crate::tool::toolbox::{Tool, Toolbox};
@@ -99,14 +99,14 @@ impl Road {
 
 /// The entry of a change of tools. `None`: agents are shown nothing new; connections and credentials are not part of what
 /// is shown.
-pub(super) fn changed(old: &Toolbox, new: &Toolbox) -> Option<Written> {
+pub(super) fn changed(old: &Toolbox, new: &Toolbox) -> Option<DraftWithPayloads> {
     let (old, digest) = (definitions(old), definitions(new));
     if old == digest {
         return None;
     }
     let (digest, tools) = (TaggedDigest(digest), new.iter().count().into());
     let changed = ConfigChanged { digest, tools, what: Changed::Tools };
-    Some(Written::bare(Draft::of(changed)))
+    Some(DraftWithPayloads::bare(Draft::of(changed)))
 }
 
 /// Names every tool with its definition digest.

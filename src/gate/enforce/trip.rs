@@ -8,10 +8,10 @@ use tracing::Span;
 use super::answer::Answer;
 use super::budget::{InTurn, Spending};
 use super::decided::DecisionLine;
-use super::run::{Run, Waiting};
+use super::run::{PendingAnswer, Run};
 use crate::approval::proposal::Proposer;
 use crate::domain::call::ToolCall;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::time::Timestamp;
 use crate::judge::Resumed;
@@ -29,18 +29,18 @@ pub(super) type Listener = oneshot::Sender<&'static str>;
 pub(super) struct Trip {
     pub run: Arc<Run>,
     pub call: ToolCall,
-    pub refusals: Vec<Reason>,
+    pub refusals: Vec<LayerReason>,
     pub facts: RunFacts,
     pub cancel: Cancel,
     pub span: Span,
     /// The hold it is under, if it was held before.
-    pub resumed: Option<Held>,
+    pub resumed: Option<ResumedHold>,
     /// The approver who wrote its arguments, if the agent did not.
     pub asked_by: Option<Arc<Proposer>>,
 }
 
 /// What a call that is judged again was held with.
-pub(super) struct Held {
+pub(super) struct ResumedHold {
     pub resumed: Resumed,
     /// When the hold ends.
     pub ends: Timestamp,
@@ -48,7 +48,7 @@ pub(super) struct Held {
     pub tell: Listener,
 }
 
-impl Held {
+impl ResumedHold {
     pub fn split(self) -> ((Resumed, Timestamp), Listener) {
         ((self.resumed, self.ends), self.tell)
     }
@@ -82,7 +82,7 @@ pub(super) struct Means {
 }
 
 /// A decision that is being made durable.
-pub(super) struct Decided {
+pub(super) struct QueuedDecision {
     pub pending: Pending<Committed>,
     pub means: Means,
     pub line: DecisionLine,
@@ -100,22 +100,22 @@ pub(super) fn call_span(run: &Run, call: &ToolCall) -> Span {
 }
 
 /// A counted call that has not set out.
-pub(super) struct Ready {
+pub(super) struct AdmittedCall {
     pub trip: Trip,
     pub sender: watch::Sender<Option<Answer>>,
-    pub slot: shares::Place,
+    pub slot: shares::ShareSlot,
     pub turn: Option<InTurn>,
 }
 
 /// What `enter` made of a call.
 pub(super) enum Entered {
-    Ready(Box<Ready>),
+    Ready(Box<AdmittedCall>),
     Known(Entry),
 }
 
 /// What `admit` made of a request.
 pub(super) enum Entry {
-    Wait(Waiting),
+    Wait(PendingAnswer),
     Recall(ToolCall),
     Told(Box<Answer>),
 }

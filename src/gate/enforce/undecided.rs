@@ -5,7 +5,7 @@ use tokio::sync::watch;
 use super::Road;
 use super::answer::{Answer, Fault};
 use super::condition::Condition;
-use super::run::{Place, Run};
+use super::run::{CallStage, Run};
 use crate::domain::code::Code;
 use crate::domain::id::CallId;
 use crate::ledger;
@@ -59,8 +59,8 @@ impl Road {
             return;
         };
         match error {
-            ledger::Error::Unknown => run.left(id, Place::Doubted, Went::NotRun),
-            ledger::Error::CallTaken => run.left(id, Place::Booked, Went::NotRun),
+            ledger::Error::Unknown => run.left(id, CallStage::Doubted, Went::NotRun),
+            ledger::Error::CallTaken => run.left(id, CallStage::Booked, Went::NotRun),
             ledger::Error::Overloaded
             | ledger::Error::Unavailable(_)
             | ledger::Error::RunNotOpen

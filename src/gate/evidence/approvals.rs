@@ -5,7 +5,7 @@ use super::artifacts::Artifacts;
 use super::bundle::Files;
 use super::contents;
 use super::payloads::Payloads;
-use super::scope::Strand;
+use super::scope::ChainSlice;
 use crate::domain::digest::Digest;
 
 pub use crate::verify::approvals::*;
@@ -16,7 +16,7 @@ pub use crate::verify::approvals::*;
 /// An artefact cannot be read.
 pub fn put(
     artifacts: &Artifacts,
-    (strands, fleet): (&[Strand], Option<&Strand>),
+    (strands, fleet): (&[ChainSlice], Option<&ChainSlice>),
     payloads: &Payloads,
     files: &mut Files,
 ) -> Result<Vec<Digest>, Error> {

@@ -24,7 +24,7 @@ use crate::clock::Clock;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::ledger::archive::Error;
-use crate::ledger::archive::shelf::{Keep, Shelf};
+use crate::ledger::archive::shelf::{ArchiveStore, Keep};
 use crate::ledger::fuse::Fuse;
 use crate::tool::net::{Client, SendError, System};
 
@@ -90,13 +90,13 @@ fn words(code: &str, message: &str) -> String {
 
 /// Where in an object store: `s3://bucket/prefix`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct BucketLocation {
     bucket: String,
     /// Empty, or with a `/` at its end.
     prefix: String,
 }
 
-impl Place {
+impl BucketLocation {
     /// Reads `s3://bucket` or `s3://bucket/a/prefix`.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for BucketLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "s3://{}/{}", self.bucket, self.prefix.trim_end_matches('/'))
     }
@@ -173,7 +173,7 @@ pub struct Retain {
 /// Objects below one place of a bucket.
 #[derive(Clone)]
 pub struct Bucket {
-    place: Place,
+    place: BucketLocation,
     signer: Signer,
     credentials: Credentials,
     client: Client,
@@ -187,7 +187,7 @@ impl std::fmt::Debug for Bucket {
     }
 }
 
-struct Answer {
+struct BucketResponse {
     status: StatusCode,
     body: Bytes,
 }
@@ -199,7 +199,7 @@ impl Bucket {
     /// # Errors
     /// An address or authority that cannot be used.
     pub fn open(
-        place: Place,
+        place: BucketLocation,
         access: &Access,
         clock: Arc<dyn Clock>,
         retain: Option<Retain>,
@@ -230,13 +230,13 @@ impl Bucket {
 
     /// The same store, at another place of the same bucket.
     #[must_use]
-    pub fn at(&self, place: Place) -> Self {
+    pub fn at(&self, place: BucketLocation) -> Self {
         Self { place, ..self.clone() }
     }
 
     /// Where it is.
     #[must_use]
-    pub const fn place(&self) -> &Place {
+    pub const fn place(&self) -> &BucketLocation {
         &self.place
     }
 
@@ -244,7 +244,7 @@ impl Bucket {
     ///
     /// # Errors
     /// The store does not say.
-    pub async fn chains(&self) -> Result<Vec<Place>, Error> {
+    pub async fn chains(&self) -> Result<Vec<BucketLocation>, Error> {
         let name = self.place.to_string();
         let fail = |why: BucketError| Error::File { name: name.clone(), why: why.to_string() };
         let mut found = Vec::new();
@@ -309,7 +309,7 @@ impl Bucket {
         url: Url,
         headers: &[(&'static str, String)],
         body: Vec<u8>,
-    ) -> Result<Answer, BucketError> {
+    ) -> Result<BucketResponse, BucketError> {
         let mut request = http::Request::builder().method(method).uri(url.as_str());
         for (name, value) in headers {
             request = request.header(*name, value);
@@ -321,7 +321,7 @@ impl Bucket {
             let (head, body) = response.into_parts();
             let body = Limited::new(body, OBJECT_BYTES_MAX).collect().await;
             let body = body.map_err(BucketError::Answer)?.to_bytes();
-            Ok(Answer { status: head.status, body })
+            Ok(BucketResponse { status: head.status, body })
         };
         tokio::time::timeout(ANSWER_WITHIN, exchange).await.unwrap_or(Err(BucketError::Slow))
     }
@@ -340,7 +340,12 @@ impl Bucket {
     }
 
     /// Puts an object, on the condition that none is there if `new`.
-    async fn write(&self, name: &str, bytes: &[u8], new: bool) -> Result<Answer, BucketError> {
+    async fn write(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        new: bool,
+    ) -> Result<BucketResponse, BucketError> {
         let sum = STANDARD.encode(Digest::of(&[bytes]).as_bytes());
         let mut headers: Vec<(&'static str, String)> = vec![
             ("content-type", "application/octet-stream".into()),
@@ -377,7 +382,7 @@ impl Bucket {
 }
 
 #[async_trait]
-impl Shelf for Bucket {
+impl ArchiveStore for Bucket {
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         self.read(name).await.map_err(|why| self.failed(name, &why))
     }
@@ -420,7 +425,7 @@ impl Shelf for Bucket {
 }
 
 /// The store's own code and words, if it said any.
-fn said(answer: &Answer) -> (String, String) {
+fn said(answer: &BucketResponse) -> (String, String) {
     let text = String::from_utf8_lossy(&answer.body);
     let of = |from, to| {
         let words = between(&text, from, to).next().unwrap_or_default();
@@ -429,7 +434,7 @@ fn said(answer: &Answer) -> (String, String) {
     (of("<Code>", "</Code>"), of("<Message>", "</Message>"))
 }
 
-fn refusal(answer: &Answer) -> BucketError {
+fn refusal(answer: &BucketResponse) -> BucketError {
     let (code, message) = said(answer);
     BucketError::Refused { status: answer.status.as_u16(), code, message }
 }
@@ -457,7 +462,7 @@ mod tests {
             ("s3://logs/a/b-1", "logs", "a/b-1/"),
             ("s3://logs/a/", "logs", "a/"),
         ] {
-            let place = Place::parse(text).unwrap();
+            let place = BucketLocation::parse(text).unwrap();
             assert_eq!((place.bucket.as_str(), place.prefix.as_str()), (bucket, prefix), "{text}");
         }
         for text in [
@@ -473,7 +478,7 @@ mod tests {
             "s3://logs/a:b",
             "s3://user@logs/a",
         ] {
-            assert!(Place::parse(text).is_err(), "{text}");
+            assert!(BucketLocation::parse(text).is_err(), "{text}");
         }
     }
 }

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::payloads::{Payload, Payloads, Why};
+use super::payloads::{Payload, Payloads, WithheldReason};
 use crate::domain::commitment::Parts;
 use crate::ledger::retention::Records;
 use crate::ledger::store::{ChainRow, LedgerReader, PayloadRow, StoreError};
 use crate::ledger::vault::{self, Vault};
-use crate::ledger::verify::Line;
+use crate::ledger::verify::EntryLine;
 use crate::record::run::RunOpened;
 use crate::record::{Commitment, Role};
 
@@ -19,7 +19,7 @@ const OF_FILES: [&str; 3] = ["after", "before", "path"];
 
 /// How much of the payloads of one role is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum DisclosedPart {
     /// All but these members.
     Hide(BTreeSet<String>),
     /// These members and no others.
@@ -47,7 +47,7 @@ pub enum RedactionError {
 
 /// How much of the payloads is opened, by role. What is not named is opened as a whole.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Redactions(BTreeMap<String, Part>);
+pub struct Redactions(BTreeMap<String, DisclosedPart>);
 
 impl Redactions {
     /// Reads `ROLE:member,member`: what to hide, and what to open of roles of which the rest is hidden.
@@ -71,7 +71,8 @@ impl Redactions {
             if hides && members.is_empty() {
                 return Err(form());
             }
-            let part = if hides { Part::Hide(members) } else { Part::Open(members) };
+            let part =
+                if hides { DisclosedPart::Hide(members) } else { DisclosedPart::Open(members) };
             if parts.insert(role.to_owned(), part).is_some() {
                 let (text, role) = (text.clone(), role.to_owned());
                 return Err(RedactionError::Twice { text, role });
@@ -81,9 +82,9 @@ impl Redactions {
         if let Some(same) = parts.get(Role::Args.as_str()).cloned() {
             parts.entry("raw".to_owned()).or_insert(same);
             let all = OF_ARGUMENTS.into_iter().map(str::to_owned).collect();
-            parts.entry("policy_input".to_owned()).or_insert(Part::Hide(all));
+            parts.entry("policy_input".to_owned()).or_insert(DisclosedPart::Hide(all));
             let before = OF_FILES.into_iter().map(str::to_owned).collect();
-            parts.entry("pre_image".to_owned()).or_insert(Part::Hide(before));
+            parts.entry("pre_image".to_owned()).or_insert(DisclosedPart::Hide(before));
         }
         Ok(Self(parts))
     }
@@ -106,11 +107,11 @@ impl Redactions {
         // WHY: what was committed to as one piece cannot be opened in part; then nothing of it is.
         let parts = Parts::of(&row.salt, &row.body);
         let Some(parts) = parts.filter(|parts| parts.commitment() == row.commitment) else {
-            return Payload::Withheld(Why::Unsaid);
+            return Payload::Withheld(WithheldReason::Unsaid);
         };
         let open = match part {
-            Part::Open(open) => open.clone(),
-            Part::Hide(hide) => {
+            DisclosedPart::Open(open) => open.clone(),
+            DisclosedPart::Hide(hide) => {
                 let names = parts.members.iter().map(|member| member.name.clone());
                 names.filter(|name| !hide.contains(name)).collect()
             }
@@ -121,7 +122,7 @@ impl Redactions {
 
 /// With what payloads are opened.
 #[derive(Clone, Copy, Debug)]
-pub struct Opening<'a> {
+pub struct DisclosureKeys<'a> {
     /// Keys of payloads that are stored encrypted.
     pub vault: Option<&'a Vault>,
     /// How much of them is opened.
@@ -130,18 +131,18 @@ pub struct Opening<'a> {
     pub records: &'a Records,
 }
 
-impl Opening<'_> {
+impl DisclosureKeys<'_> {
     fn of(&self, chain: &ChainRow, said: &Commitment, row: Option<PayloadRow>) -> Payload {
         // Erased is what the log says was erased, also where a crash left the row behind.
         if let Some(place) = self.records.erased.get(&(chain.origin.clone(), said.c.0)) {
             return Payload::Erased { log: place.fleet.clone(), seq: place.seq };
         }
-        let Some(row) = row else { return Payload::Withheld(Why::Unsaid) };
+        let Some(row) = row else { return Payload::Withheld(WithheldReason::Unsaid) };
         match vault::open(self.vault, &chain.chain, row) {
             Ok(row) => self.redactions.apply(row),
-            Err(vault::Error::NoKey(_)) => Payload::Withheld(Why::Encrypted),
+            Err(vault::Error::NoKey(_)) => Payload::Withheld(WithheldReason::Encrypted),
             Err(vault::Error::Changed(_) | vault::Error::Key { .. }) => {
-                Payload::Withheld(Why::Damaged)
+                Payload::Withheld(WithheldReason::Damaged)
             }
         }
     }
@@ -155,8 +156,8 @@ impl Opening<'_> {
 pub async fn disclose<'l>(
     reader: &dyn LedgerReader,
     chain: &ChainRow,
-    lines: impl Iterator<Item = &'l Line>,
-    (opening, all): (&Opening<'_>, bool),
+    lines: impl Iterator<Item = &'l EntryLine>,
+    (opening, all): (&DisclosureKeys<'_>, bool),
     payloads: &mut Payloads,
 ) -> Result<(), StoreError> {
     let mut incognito = BTreeSet::new();
@@ -167,9 +168,9 @@ pub async fn disclose<'l>(
         }
         for said in &line.entry.draft.commit {
             let payload = if !all && said.role != Role::Approval {
-                Payload::Withheld(Why::Unsaid)
+                Payload::Withheld(WithheldReason::Unsaid)
             } else if run.is_some_and(|run| incognito.contains(&run)) {
-                Payload::Withheld(Why::Incognito)
+                Payload::Withheld(WithheldReason::Incognito)
             } else {
                 opening.of(chain, said, reader.payload(&chain.chain, &said.c.0).await?)
             };

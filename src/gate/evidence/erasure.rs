@@ -7,14 +7,14 @@
 use crate::verify::entries::word;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::approval::order::{Loosening, Previous, Statement};
+use crate::approval::order::{Loosening, OrderStatement, Previous};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
-use crate::ledger::fleet::Fleet;
+use crate::ledger::fleet::OpenFleetLog;
 use crate::ledger::permit::Receipt;
 use crate::ledger::retention::{
-    ERASED_MAX, Grounds, Hold, Kept, Lifted, PayloadKeeper, Records, Warrant, commitments_of,
-    erased, fleet_logs, kept_by, lifted, placed,
+    ERASED_MAX, Grounds, LegalHold, Lifted, PayloadKeeper, Records, StoredPayload, Warrant,
+    commitments_of, erased, fleet_logs, kept_by, lifted, placed,
 };
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, StoreError};
 use crate::record::{Entry, Kind, Text};
@@ -46,7 +46,7 @@ pub enum Error {
         /// The payload.
         payload: Digest,
         /// What keeps it.
-        hold: Box<Hold>,
+        hold: Box<LegalHold>,
     },
     /// There is nothing to lift.
     #[error("no hold on {0}")]
@@ -61,7 +61,7 @@ fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, Error> {
 }
 
 /// The run that an order is about.
-fn run_of(said: &Statement) -> Result<RunId, Error> {
+fn run_of(said: &OrderStatement) -> Result<RunId, Error> {
     let none = || refuse("order.target", format!("`{}` is no id of a run", said.name));
     RunId::parse(&said.name).map_or_else(none, Ok)
 }
@@ -117,7 +117,7 @@ async fn fresh(
 
 /// The payloads that are meant.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Asked {
+pub struct ErasureRequest {
     /// Every payload of this run.
     pub run: Option<RunId>,
     /// Of the run only payloads of this role.
@@ -126,12 +126,12 @@ pub struct Asked {
     pub commitments: BTreeSet<Digest>,
 }
 
-impl Asked {
+impl ErasureRequest {
     /// What a signed order to erase is about.
     ///
     /// # Errors
     /// Its target's name is none.
-    pub fn of(said: &Statement) -> Result<Self, Error> {
+    pub fn of(said: &OrderStatement) -> Result<Self, Error> {
         let commitments = said.payloads.clone();
         if said.target == "payloads" {
             return Ok(Self { run: None, role: None, commitments });
@@ -142,14 +142,14 @@ impl Asked {
 
 /// What of it is still stored, and what is not.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Found {
+pub struct ErasureScope {
     /// Stored, by chain.
     pub wanted: Wanted,
     /// Not stored: erased before, expired, or never kept.
     pub absent: BTreeSet<Digest>,
 }
 
-impl Found {
+impl ErasureScope {
     /// How many are stored.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -159,7 +159,7 @@ impl Found {
 
 /// What was recorded.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Recorded {
+pub struct RecordedErasure {
     /// Entries of the fleet log that say so.
     pub seqs: Vec<Seq>,
     /// The fleet log.
@@ -167,7 +167,7 @@ pub struct Recorded {
 }
 
 /// A ledger to erase in, for one tenant.
-pub struct Shelf<'a> {
+pub struct ErasureStore<'a> {
     /// Reads it.
     pub reader: &'a dyn LedgerReader,
     /// Deletes in it.
@@ -178,20 +178,20 @@ pub struct Shelf<'a> {
     pub tenant: &'a str,
 }
 
-impl std::fmt::Debug for Shelf<'_> {
+impl std::fmt::Debug for ErasureStore<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shelf").field("tenant", &self.tenant).finish_non_exhaustive()
     }
 }
 
-impl Shelf<'_> {
+impl ErasureStore<'_> {
     /// Every stored payload of this tenant, with its chain.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn kept(&self) -> Result<Vec<(&ChainRow, Kept)>, Error> {
+    pub async fn kept(&self) -> Result<Vec<(&ChainRow, StoredPayload)>, Error> {
         let kept = self.keeper.kept().await?;
-        let with_chain = |kept: Kept| {
+        let with_chain = |kept: StoredPayload| {
             let row = self.chains.get(&kept.chain).filter(|row| row.tenant == self.tenant);
             row.map(|row| (row, kept))
         };
@@ -210,7 +210,7 @@ impl Shelf<'_> {
     ///
     /// # Errors
     /// There is no such run, or the store cannot be read.
-    pub async fn find(&self, asked: &Asked) -> Result<Found, Error> {
+    pub async fn find(&self, asked: &ErasureRequest) -> Result<ErasureScope, Error> {
         let mut named = asked.commitments.clone();
         if let Some(run) = &asked.run {
             let chain = self.chain_of(run).await?;
@@ -226,7 +226,7 @@ impl Shelf<'_> {
         }
         let stored: BTreeSet<Digest> = wanted.values().flatten().copied().collect();
         let absent = named.difference(&stored).copied().collect();
-        Ok(Found { wanted, absent })
+        Ok(ErasureScope { wanted, absent })
     }
 
     /// The chain of a run of this tenant.
@@ -257,16 +257,17 @@ impl Shelf<'_> {
     /// One is held, the order does not hold for it, or it cannot be recorded; what was recorded before that stands.
     pub async fn record(
         &self,
-        fleet: &Fleet,
+        fleet: &OpenFleetLog,
         wanted: &Wanted,
         grounds: &Grounds,
-    ) -> Result<Recorded, Error> {
+    ) -> Result<RecordedErasure, Error> {
         let records = self.records().await?;
         self.refuse_held(&records, wanted).await?;
         if let Warrant::Order(order) = &grounds.warrant {
             fresh((self.reader, self.tenant), &records, order).await?;
         }
-        let mut done = Recorded { fleet: fleet.origin().to_owned(), ..Recorded::default() };
+        let mut done =
+            RecordedErasure { fleet: fleet.origin().to_owned(), ..RecordedErasure::default() };
         for (chain, list) in wanted {
             let Some(row) = self.chains.get(chain) else { continue };
             let new = |c: &&Digest| !records.erased.contains_key(&(row.origin.clone(), **c));
@@ -316,7 +317,7 @@ impl Shelf<'_> {
     ) -> Result<(), Error> {
         let theirs = |one: &&Lifted| one.hold.by == by || is_one_of(subjects, &one.signer);
         let theirs = records.lifted.iter().filter(theirs).map(|one| one.hold.clone());
-        let theirs: Vec<Hold> = theirs.collect();
+        let theirs: Vec<LegalHold> = theirs.collect();
         for (chain, list) in wanted {
             let Some(row) = self.chains.get(chain) else { continue };
             let lifted = kept_by(&theirs, self.reader, row, list).await?;
@@ -411,7 +412,7 @@ impl HoldOn {
     ///
     /// # Errors
     /// Its target's name is none.
-    pub fn of(said: &Statement) -> Result<Self, Error> {
+    pub fn of(said: &OrderStatement) -> Result<Self, Error> {
         if said.target == "log" {
             return Ok(Self::Log(said.name.clone()));
         }
@@ -421,7 +422,7 @@ impl HoldOn {
 
 /// What is to be done about a hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum LegalHoldChange {
     /// It is placed, and why.
     Place(Text),
     /// It ends, by this order.
@@ -432,7 +433,7 @@ pub enum Change {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HoldSet {
     /// It was held already.
-    Already(Hold),
+    Already(LegalHold),
     /// It stands on the books now.
     Recorded(Receipt),
 }
@@ -464,9 +465,9 @@ pub async fn log_of(reader: &dyn LedgerReader, tenant: &str, on: &HoldOn) -> Res
 /// There is nothing to hold or to lift, the order does not hold for it, or it cannot be recorded.
 pub async fn set_hold(
     reader: &dyn LedgerReader,
-    fleet: &Fleet,
+    fleet: &OpenFleetLog,
     (tenant, on): (&str, &HoldOn),
-    (change, by): (&Change, &str),
+    (change, by): (&LegalHoldChange, &str),
 ) -> Result<HoldSet, Error> {
     let log = log_of(reader, tenant, on).await?;
     let run = match on {
@@ -476,10 +477,10 @@ pub async fn set_hold(
     let records = Records::read(reader, tenant).await?;
     let now = records.holds.iter().find(|h| h.log == log && h.run.as_ref() == run);
     let draft = match (change, now) {
-        (Change::Place(_), Some(now)) => return Ok(HoldSet::Already(now.clone())),
-        (Change::Lift(_), None) => return Err(Error::NotHeld(on.to_string())),
-        (Change::Place(reason), None) => placed((&log, run), reason, by),
-        (Change::Lift(order), Some(now)) => {
+        (LegalHoldChange::Place(_), Some(now)) => return Ok(HoldSet::Already(now.clone())),
+        (LegalHoldChange::Lift(_), None) => return Err(Error::NotHeld(on.to_string())),
+        (LegalHoldChange::Place(reason), None) => placed((&log, run), reason, by),
+        (LegalHoldChange::Lift(order), Some(now)) => {
             fresh((reader, tenant), &records, order).await?;
             if now.fleet == fleet.origin() && now.seq >= order.statement().previous.seq {
                 return refuse("order.previous", "the hold was placed after the order was signed");

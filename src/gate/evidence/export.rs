@@ -12,11 +12,11 @@ use async_trait::async_trait;
 
 use super::artifacts::Artifacts;
 use super::bundle::{self, Files, chain_folder};
-use super::disclosed::{Opening, Redactions, disclose};
+use super::disclosed::{DisclosureKeys, Redactions, disclose};
 use super::payloads::Payloads;
-use super::projection::{self, Material};
+use super::projection::{self, BundleMaterial};
 use super::query::{Filter, Query};
-use super::scope::{Span, Strand};
+use super::scope::{ChainSlice, Span};
 use super::statement::{self, Exporter, Subject};
 use super::{
     Error, approvals, contents, controls, fleet, gather, guide, page, population, proofs, pruned,
@@ -27,7 +27,7 @@ use crate::crypto::dsse;
 use crate::crypto::signer::Signer;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::ledger::fleet::{Fleet, FleetParts};
+use crate::ledger::fleet::{FleetParts, OpenFleetLog};
 use crate::ledger::retention::Records;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::vault::Vault;
@@ -42,7 +42,7 @@ pub trait Recorder: Send + Sync {
 }
 
 #[async_trait]
-impl Recorder for Fleet {
+impl Recorder for OpenFleetLog {
     async fn record(&self, draft: Draft) -> Result<(), crate::ledger::Error> {
         Self::record(self, draft).await.map(drop)
     }
@@ -51,9 +51,9 @@ impl Recorder for Fleet {
 /// The fleet log, opened when there is something to record and closed after it: until then nobody else is
 /// kept out of it. It records once.
 #[derive(Debug)]
-pub struct Later(parking_lot::Mutex<Option<FleetParts>>);
+pub struct DeferredFleetLog(parking_lot::Mutex<Option<FleetParts>>);
 
-impl Later {
+impl DeferredFleetLog {
     /// Nothing is opened yet.
     #[must_use]
     pub const fn of(parts: FleetParts) -> Self {
@@ -62,10 +62,10 @@ impl Later {
 }
 
 #[async_trait]
-impl Recorder for Later {
+impl Recorder for DeferredFleetLog {
     async fn record(&self, draft: Draft) -> Result<(), crate::ledger::Error> {
         let parts = self.0.lock().take().ok_or(crate::ledger::Error::Unknown)?;
-        let opened = Fleet::open(parts).await;
+        let opened = OpenFleetLog::open(parts).await;
         let fleet = opened.map_err(|e| crate::ledger::Error::Unavailable(e.to_string()))?;
         let recorded = fleet.record(draft).await;
         // What was recorded is durable, however the log is closed.
@@ -84,7 +84,7 @@ pub fn program() -> String {
 }
 
 /// What to export, from where, to where, signed by whom.
-pub struct Order<'a> {
+pub struct ExportOrder<'a> {
     /// The ledger.
     pub reader: &'a dyn LedgerReader,
     /// Whose chains; `default` on one machine.
@@ -117,7 +117,7 @@ pub struct Order<'a> {
     pub recorder: &'a dyn Recorder,
 }
 
-impl std::fmt::Debug for Order<'_> {
+impl std::fmt::Debug for ExportOrder<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Order")
             .field("query", self.query)
@@ -128,7 +128,7 @@ impl std::fmt::Debug for Order<'_> {
 
 /// A bundle that was written.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Exported {
+pub struct ExportedBundle {
     /// Where.
     pub dir: PathBuf,
     /// Its files.
@@ -152,7 +152,7 @@ pub struct Exported {
 /// # Errors
 /// It is not there, the ledger is damaged where it is read, the export cannot be recorded, or the bundle
 /// cannot be written.
-pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
+pub async fn export(order: &ExportOrder<'_>) -> Result<ExportedBundle, Error> {
     // Before anything is recorded: a place that is taken needs no record.
     written::free(order.out)?;
     // Before the heads are: an erasure that is shown stands below the fleet log's.
@@ -164,9 +164,9 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
         Ok(found) => found,
         Err(why) => return Err(pruned::explained(order.reader, order.tenant, &chains, why).await),
     };
-    let (strands, rows): (Vec<Strand>, Vec<&ChainRow>) = strands.into_iter().unzip();
+    let (strands, rows): (Vec<ChainSlice>, Vec<&ChainRow>) = strands.into_iter().unzip();
     let mut payloads = Payloads::default();
-    let opening = Opening { vault: order.vault, redactions: order.redactions, records };
+    let opening = DisclosureKeys { vault: order.vault, redactions: order.redactions, records };
     for (strand, row) in strands.iter().zip(&rows) {
         let lines = strand.asked().filter(|line| line.entry.run.is_some());
         disclose(order.reader, row, lines, (&opening, order.payloads), &mut payloads).await?;
@@ -184,7 +184,7 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
         let since = order.since.iter().copied().collect();
         fleet::put(reader, shown, &since, &mut files).await?;
     }
-    let fleet = shown.as_ref().map(fleet::Shown::strand);
+    let fleet = shown.as_ref().map(fleet::FleetEvidence::strand);
     let (files, exported) = sealed(order, &query, (&strands, fleet), &payloads, files)?;
     order.recorder.record(recorded(&query, &exported, order)).await.map_err(Error::Unrecorded)?;
     written::write(&files, order.out)?;
@@ -193,9 +193,9 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
 
 /// The chains and the lines of them that the query asks for, and the query with its ends filled in.
 async fn strands<'a>(
-    order: &Order<'_>,
+    order: &ExportOrder<'_>,
     chains: &'a [ChainRow],
-) -> Result<(Query, Vec<(Strand, &'a ChainRow)>), Error> {
+) -> Result<(Query, Vec<(ChainSlice, &'a ChainRow)>), Error> {
     let folder = || bundle::FOLDER.to_owned();
     match order.query {
         Query::Run(run) => {
@@ -223,10 +223,10 @@ async fn strands<'a>(
 }
 
 async fn population<'a>(
-    order: &Order<'_>,
+    order: &ExportOrder<'_>,
     filter: &Filter,
     chains: &'a [ChainRow],
-) -> Result<Vec<(Strand, &'a ChainRow)>, Error> {
+) -> Result<Vec<(ChainSlice, &'a ChainRow)>, Error> {
     if let Some(absent) = filter.chains.iter().find(|log| chains.iter().all(|c| c.origin != **log))
     {
         return Err(Error::NoLog(absent.clone()));
@@ -250,19 +250,19 @@ async fn population<'a>(
 
 /// Everything that is made from entries and payloads, and the signed list of all files.
 fn sealed(
-    order: &Order<'_>,
+    order: &ExportOrder<'_>,
     query: &Query,
-    (strands, fleet): (&[Strand], Option<&Strand>),
+    (strands, fleet): (&[ChainSlice], Option<&ChainSlice>),
     payloads: &Payloads,
     mut files: Files,
-) -> Result<(Files, Exported), Error> {
+) -> Result<(Files, ExportedBundle), Error> {
     payloads.write(&mut files);
     if let Query::Population(filter) = query {
         files.put(bundle::POPULATION, population::population(filter, strands));
     }
     let mut missing = artefacts(order, strands, &mut files)?;
     missing.extend(approvals::put(order.artifacts, (strands, fleet), payloads, &mut files)?);
-    let materials: Vec<Material<'_>> =
+    let materials: Vec<BundleMaterial<'_>> =
         strands.iter().flat_map(|strand| strand.materials(payloads)).collect();
     for (name, bytes) in projection::files(query.scope(), &materials) {
         files.put(name, bytes);
@@ -289,7 +289,7 @@ fn sealed(
         let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
         (strand.origin().to_owned(), size)
     });
-    let exported = Exported {
+    let exported = ExportedBundle {
         dir: order.out.to_owned(),
         files: files.0.len(),
         entries: strands.iter().map(|strand| strand.lines.len()).sum(),
@@ -303,7 +303,7 @@ fn sealed(
 }
 
 /// `evidence.exported` of this bundle.
-fn recorded(query: &Query, exported: &Exported, order: &Order<'_>) -> Draft {
+fn recorded(query: &Query, exported: &ExportedBundle, order: &ExportOrder<'_>) -> Draft {
     Draft::of(EvidenceExported {
         entries: exported.entries.into(),
         manifest: HexDigest(exported.manifest),
@@ -319,8 +319,8 @@ fn recorded(query: &Query, exported: &Exported, order: &Order<'_>) -> Draft {
 
 /// Adds the policy bundles and the manifests; what was not kept is named.
 fn artefacts(
-    order: &Order<'_>,
-    strands: &[Strand],
+    order: &ExportOrder<'_>,
+    strands: &[ChainSlice],
     files: &mut Files,
 ) -> Result<Vec<Digest>, Error> {
     let mut missing = Vec::new();

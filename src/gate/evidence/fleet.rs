@@ -7,12 +7,12 @@ use super::bundle::{FLEET, Files};
 use super::contents;
 use super::payloads::{Payload, Payloads};
 use super::query::Query;
-use super::scope::{Span, Strand};
+use super::scope::{ChainSlice, Span};
 use super::{Error, gather, proofs};
 use crate::domain::id::Seq;
 use crate::ledger::fleet;
 use crate::ledger::store::{AnchorRow, ChainRow, EntryRow, LedgerReader};
-use crate::ledger::verify::Line;
+use crate::ledger::verify::EntryLine;
 use crate::record::Kind;
 use crate::record::chain::{AnchorObserved, EvidenceExported};
 use crate::record::fleet::ChainCheckpoint;
@@ -25,8 +25,8 @@ const LOOKED_AT: u32 = 16;
 
 /// The fleet log as a bundle has it, and the heads of the bundle's chains that it records.
 #[derive(Debug)]
-pub struct Shown {
-    strand: Strand,
+pub struct FleetEvidence {
+    strand: ChainSlice,
     /// Its row in the ledger, with the newest head that others have seen, if they have seen one.
     row: ChainRow,
     /// What others said of its heads, ascending.
@@ -35,10 +35,10 @@ pub struct Shown {
     pub heads: BTreeMap<String, BTreeSet<Seq>>,
 }
 
-impl Shown {
+impl FleetEvidence {
     /// Its entries.
     #[must_use]
-    pub const fn strand(&self) -> &Strand {
+    pub const fn strand(&self) -> &ChainSlice {
         &self.strand
     }
 }
@@ -52,8 +52,8 @@ pub async fn show(
     chains: &[ChainRow],
     tenant: &str,
     query: &Query,
-    (strands, payloads): (&[Strand], &Payloads),
-) -> Result<Option<Shown>, Error> {
+    (strands, payloads): (&[ChainSlice], &Payloads),
+) -> Result<Option<FleetEvidence>, Error> {
     let Some(row) = current(chains, tenant) else { return Ok(None) };
     let mut row = row.clone();
     let newest = reader.newest_anchor(&row.origin).await?;
@@ -101,7 +101,7 @@ pub async fn show(
             gather::picked(reader, &row, FLEET.to_owned(), lines, &picked).await?
         }
     };
-    Ok(Some(Shown { strand, row, anchors, heads }))
+    Ok(Some(FleetEvidence { strand, row, anchors, heads }))
 }
 
 /// Adds the fleet log's files and the anchors'.
@@ -110,11 +110,11 @@ pub async fn show(
 /// The ledger cannot be read, or the fleet log is damaged.
 pub async fn put(
     reader: &dyn LedgerReader,
-    shown: &Shown,
+    shown: &FleetEvidence,
     since: &BTreeSet<Seq>,
     files: &mut Files,
 ) -> Result<(), Error> {
-    let Shown { strand, row, anchors, .. } = shown;
+    let FleetEvidence { strand, row, anchors, .. } = shown;
     let sizes = anchors.iter().map(|anchor| anchor.size);
     let sizes = since.iter().copied().chain(sizes).collect();
     let older = proofs::put(reader, (strand, row), &sizes, files).await?;
@@ -173,12 +173,12 @@ pub fn number(row: &ChainRow, tenant: &str) -> Option<u64> {
 }
 
 /// Sizes of the fleet heads that the chain itself saw.
-fn observed(strand: &Strand, fleet: &str) -> BTreeSet<Seq> {
+fn observed(strand: &ChainSlice, fleet: &str) -> BTreeSet<Seq> {
     let seen = strand.lines.iter().filter_map(|line| line.get::<AnchorObserved>());
     seen.filter(|seen| seen.log == fleet).map(|seen| seen.size.get()).collect()
 }
 
-async fn whole(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Vec<Line>, Error> {
+async fn whole(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Vec<EntryLine>, Error> {
     let mut lines = Vec::new();
     let mut at = 0;
     while at < row.head.size {
@@ -191,7 +191,7 @@ async fn whole(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Vec<Line>, E
     Ok(lines)
 }
 
-fn erases(line: &Line, payloads: &Payloads) -> bool {
+fn erases(line: &EntryLine, payloads: &Payloads) -> bool {
     let erased = line.get::<PayloadErased>();
     erased.is_some_and(|erased| erased.c.iter().any(|c| payloads.0.contains_key(&c.0)))
 }
@@ -206,16 +206,16 @@ struct Vouching {
 
 /// The chain's enrolment, its oldest recorded head beyond what was asked for, its newest, and the first
 /// anchors after the former: the earliest time at which somebody else had seen it.
-fn vouching(lines: &[Line], strand: &Strand) -> Vouching {
+fn vouching(lines: &[EntryLine], strand: &ChainSlice) -> Vouching {
     let origin = strand.origin();
     let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
     let needed = strand.lines.last().map_or(0, |line| line.entry.seq.saturating_add(1));
-    let of_log = |line: &&Line| line.log() == Some(origin);
+    let of_log = |line: &&EntryLine| line.log() == Some(origin);
     let mut found = Vouching::default();
     let enrolled = lines.iter().filter(|line| line.is(Kind::ChainEnrolled)).filter(of_log);
     found.seqs.extend(enrolled.map(|line| line.entry.seq));
-    let size_of = |line: &Line| Some(line.get::<ChainCheckpoint>()?.size.get());
-    let heads: Vec<(&Line, Seq)> = lines
+    let size_of = |line: &EntryLine| Some(line.get::<ChainCheckpoint>()?.size.get());
+    let heads: Vec<(&EntryLine, Seq)> = lines
         .iter()
         .filter(|line| line.is(Kind::ChainCheckpoint))
         .filter(of_log)
@@ -241,9 +241,9 @@ fn vouching(lines: &[Line], strand: &Strand) -> Vouching {
 }
 
 /// Whether an entry tells of keys, of a chain's end, or of something done to what the bundle is about.
-fn concerns(line: &Line, query: &Query, strands: &[Strand], payloads: &Payloads) -> bool {
+fn concerns(line: &EntryLine, query: &Query, strands: &[ChainSlice], payloads: &Payloads) -> bool {
     let of_log = || strands.iter().any(|strand| line.log() == Some(strand.origin()));
-    let held = |line: &Line| {
+    let held = |line: &EntryLine| {
         let placed = line.get::<HoldPlaced>().and_then(|hold| hold.run);
         let run = placed.or_else(|| line.get::<HoldLifted>()?.run);
         let runs = || strands.iter().flat_map(|strand| strand.runs());
@@ -258,7 +258,7 @@ fn concerns(line: &Line, query: &Query, strands: &[Strand], payloads: &Payloads)
 }
 
 /// Whether an export was of the same run, log or kind of population.
-fn same(line: &Line, query: &Query) -> bool {
+fn same(line: &EntryLine, query: &Query) -> bool {
     let Some(exported) = line.get::<EvidenceExported>() else { return false };
     let has = |k: &str, v: &str| exported.query.iter().any(|one| one.k == k && one.v == v);
     match query {

@@ -6,7 +6,7 @@ use super::Error;
 use super::approvals::{glass_list, list_of};
 use super::projection::decides;
 use super::query::Filter;
-use super::scope::{CONTEXT, Span, Strand, runs_of};
+use super::scope::{CONTEXT, ChainSlice, Span, runs_of};
 use crate::crypto::keys::PublicKey;
 use crate::domain::digest::Digest;
 use crate::domain::id::{RunId, Seq};
@@ -15,7 +15,7 @@ use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, StoreError};
 use crate::ledger::verify::announced::Announced;
 use crate::ledger::verify::epochs::Epochs;
 use crate::ledger::verify::fleet::is_fleet;
-use crate::ledger::verify::{Damage, Line};
+use crate::ledger::verify::{Damage, EntryLine};
 use crate::record::Kind;
 use crate::record::approval::{AmendmentApproved, AmendmentProposed, AmendmentRefused};
 use crate::record::chain::{Basis, ManifestBound, PolicyActivated, SignerList, SignersBound};
@@ -33,7 +33,7 @@ pub async fn run(
     chain: &ChainRow,
     run: &RunId,
     folder: String,
-) -> Result<Strand, Error> {
+) -> Result<ChainSlice, Error> {
     let mut rows = reader.run_entries(&chain.chain, run).await?;
     rows.retain(|row| row.seq < chain.head.size);
     let mut lines = read(&rows)?;
@@ -59,7 +59,7 @@ pub async fn span(
     span: Span,
     beside: bool,
     folder: String,
-) -> Result<Strand, Error> {
+) -> Result<ChainSlice, Error> {
     let mut lines = Vec::new();
     let mut at = span.from;
     while at < span.to {
@@ -154,9 +154,9 @@ pub async fn picked(
     reader: &dyn LedgerReader,
     chain: &ChainRow,
     folder: String,
-    lines: Vec<Line>,
+    lines: Vec<EntryLine>,
     picked: &BTreeSet<Seq>,
-) -> Result<Strand, Error> {
+) -> Result<ChainSlice, Error> {
     let trusted = announced(reader, chain).await?;
     finish((chain, &trusted), folder, lines, (picked, BTreeSet::new()), None)
 }
@@ -183,10 +183,10 @@ async fn announced(reader: &dyn LedgerReader, chain: &ChainRow) -> Result<Vec<Pu
 ///
 /// # Errors
 /// The first that is no entry.
-pub fn read(rows: &[EntryRow]) -> Result<Vec<Line>, Error> {
+pub fn read(rows: &[EntryRow]) -> Result<Vec<EntryLine>, Error> {
     let read = |row: &EntryRow| {
         let line =
-            Line::read(&row.body).map_err(|damage| Error::Ledger { seq: row.seq, damage })?;
+            EntryLine::read(&row.body).map_err(|damage| Error::Ledger { seq: row.seq, damage })?;
         if line.leaf == row.leaf {
             Ok(line)
         } else {
@@ -197,7 +197,7 @@ pub fn read(rows: &[EntryRow]) -> Result<Vec<Line>, Error> {
     rows.iter().map(read).collect()
 }
 
-async fn context(reader: &dyn LedgerReader, chain: &ChainRow) -> Result<Vec<Line>, Error> {
+async fn context(reader: &dyn LedgerReader, chain: &ChainRow) -> Result<Vec<EntryLine>, Error> {
     let kinds: Vec<&str> = CONTEXT.iter().map(|kind| kind.as_str()).collect();
     let mut rows: Vec<EntryRow> = reader.entries_of(&chain.chain, &kinds).await?;
     rows.retain(|row| row.seq < chain.head.size);
@@ -209,13 +209,13 @@ async fn context(reader: &dyn LedgerReader, chain: &ChainRow) -> Result<Vec<Line
 fn finish(
     (chain, trusted): (&ChainRow, &[PublicKey]),
     folder: String,
-    mut lines: Vec<Line>,
+    mut lines: Vec<EntryLine>,
     (asked, extra): (&BTreeSet<Seq>, BTreeSet<Seq>),
     span: Option<Span>,
-) -> Result<Strand, Error> {
+) -> Result<ChainSlice, Error> {
     lines.sort_by_key(|line| line.entry.seq);
     lines.dedup_by_key(|line| line.entry.seq);
-    let damaged = |line: &Line, damage| Error::Ledger { seq: line.entry.seq, damage };
+    let damaged = |line: &EntryLine, damage| Error::Ledger { seq: line.entry.seq, damage };
     let mut epochs = Epochs::new(trusted);
     for line in &lines {
         if line.is(Kind::ChainGenesis) {
@@ -237,12 +237,12 @@ fn finish(
             || line.is(Kind::ChainGenesis)
             || (line.is(Kind::WriterStarted) && wanted.contains(&line.entry.epoch))
     });
-    Ok(Strand { folder, lines, epochs, checkpoint: Some(checkpoint), span })
+    Ok(ChainSlice { folder, lines, epochs, checkpoint: Some(checkpoint), span })
 }
 
 /// What was asked for, the policies in force or named by its decisions, the manifests of its runs, and the
 /// anchors that were seen before and while it was written.
-fn relevant(lines: &[Line], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
+fn relevant(lines: &[EntryLine], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
     let mut kept = asked.clone();
     let (Some(first), Some(last)) = (asked.first().copied(), asked.last().copied()) else {
         return kept;
@@ -286,7 +286,7 @@ fn relevant(lines: &[Line], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
 }
 
 /// The bundle that a step of an amendment is about.
-fn bundle_of(line: &Line) -> Option<Digest> {
+fn bundle_of(line: &EntryLine) -> Option<Digest> {
     let proposed = line.get::<AmendmentProposed>().map(|said| said.bundle);
     let approved = || line.get::<AmendmentApproved>().map(|said| said.bundle);
     let refused = || line.get::<AmendmentRefused>().map(|said| said.bundle);
@@ -295,13 +295,13 @@ fn bundle_of(line: &Line) -> Option<Digest> {
 
 /// How the policies of these activations came to be in force: proposals, approvals, and the activation that
 /// was an amendment.
-fn amendments(lines: &[Line], kept: &BTreeSet<Seq>) -> Vec<Seq> {
+fn amendments(lines: &[EntryLine], kept: &BTreeSet<Seq>) -> Vec<Seq> {
     let activations = lines.iter().filter(|line| line.is(Kind::PolicyActivated));
     let mut last: BTreeMap<Digest, Seq> = BTreeMap::new();
     for line in activations.filter(|line| kept.contains(&line.entry.seq)) {
         last.extend(line.entry.draft.policy.map(|policy| (policy, line.entry.seq)));
     }
-    let about = |line: &&Line| {
+    let about = |line: &&EntryLine| {
         let amended = |one: &&PolicyActivated| one.basis == Some(Basis::Amendment);
         let activated = line.get::<PolicyActivated>().filter(amended);
         let bundle = activated.and(line.entry.draft.policy).or_else(|| bundle_of(line));

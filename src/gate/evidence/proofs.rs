@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Error;
 use super::bundle::{Files, LINES, NOTE, OLDER, PATHS, RANGE_PROOF, alone_file};
 use super::contents::{self, Paths, hexes};
-use super::scope::{Span, Strand};
+use super::scope::{ChainSlice, Span};
 use super::verify::RANGE_VERSION;
 use crate::crypto::tlog_proof::TlogProof;
 use crate::domain::canonical;
@@ -22,7 +22,7 @@ use crate::ledger::verify::Damage;
 /// The ledger cannot be read, or what it has stored is not what the checkpoint signs.
 pub async fn put(
     reader: &dyn LedgerReader,
-    (strand, row): (&Strand, &ChainRow),
+    (strand, row): (&ChainSlice, &ChainRow),
     since: &BTreeSet<Seq>,
     files: &mut Files,
 ) -> Result<Paths, Error> {
@@ -58,7 +58,7 @@ pub async fn put(
 }
 
 /// A path for every entry that no span proves.
-async fn inclusion(prover: &Prover<'_>, strand: &Strand) -> Result<Vec<u8>, Error> {
+async fn inclusion(prover: &Prover<'_>, strand: &ChainSlice) -> Result<Vec<u8>, Error> {
     let mut paths = Paths::new();
     for line in strand.lines.iter().filter(|line| strand.span.is_none() || !strand.asks(line)) {
         let seq = line.entry.seq;

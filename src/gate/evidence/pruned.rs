@@ -4,7 +4,7 @@
 use super::{Error, fleet, gather};
 use crate::domain::id::Seq;
 use crate::ledger::store::{ChainRow, LedgerReader};
-use crate::ledger::verify::Line;
+use crate::ledger::verify::EntryLine;
 use crate::record::Kind;
 use crate::record::payload::RetentionPruned;
 
@@ -64,7 +64,7 @@ struct Record {
 }
 
 impl Record {
-    fn of(line: &Line) -> Option<Self> {
+    fn of(line: &EntryLine) -> Option<Self> {
         let RetentionPruned { by, from, log, root, to } = line.get()?;
         Some(Self {
             log: log.to_string(),

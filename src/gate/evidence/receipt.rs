@@ -22,7 +22,7 @@ const VERSION: &str = "wicketgate/erasure/1";
 
 /// What a receipt says beyond the entries it proves.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Told {
+pub struct ReceiptNotes {
     /// Rows that were deleted.
     pub deleted: u64,
     /// `none`, `some` or `unknown`: what is left of the bytes in the store's own files.
@@ -100,7 +100,7 @@ pub async fn make(
     reader: &dyn LedgerReader,
     fleet: &str,
     seqs: &[Seq],
-    told: &Told,
+    told: &ReceiptNotes,
     key: &dyn Signer,
 ) -> Result<Vec<u8>, StoreError> {
     let odd = |why: &str| StoreError::Broken(format!("{fleet}: {why}"));

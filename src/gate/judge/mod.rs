@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::approval::break_glass::Open;
 use crate::approval::proposal::Proposer;
 use crate::domain::code::Code;
-use crate::domain::decision::{Course, Decision, Reason, Verdict};
+use crate::domain::decision::{Course, Decision, LayerReason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
@@ -80,7 +80,7 @@ impl Judged {
 
 /// What a call is judged by, besides itself.
 #[derive(Debug)]
-pub struct Bench<'a> {
+pub struct Criteria<'a> {
     /// The bundle in force; `None` denies everything.
     pub engine: Option<&'a Arc<dyn PolicyEngine>>,
     /// The agent that asks.
@@ -88,7 +88,7 @@ pub struct Bench<'a> {
     /// The run so far.
     pub run: &'a RunFacts,
     /// What limits, breakers and switches have against it.
-    pub refusals: Vec<Reason>,
+    pub refusals: Vec<LayerReason>,
     /// The time the policy is told.
     pub now: Timestamp,
     /// How long a held call waits.
@@ -96,7 +96,7 @@ pub struct Bench<'a> {
     /// Whether its arguments will be kept: what nobody can look at, no approval can count.
     pub kept: bool,
     /// Whether one more call may wait for an approval.
-    pub room: Room<'a>,
+    pub room: HoldCapacity<'a>,
     /// The hold it is under, with everybody who approved it so far.
     pub resumed: Option<Resumed>,
     /// The break-glass order that covers it now, if there is one.
@@ -108,16 +108,16 @@ pub struct Bench<'a> {
 /// Takes a place among the calls that wait for an approval, or says why there is none. Asked only when
 /// a call is to be held.
 #[derive(Clone, Copy)]
-pub struct Room<'a>(pub &'a dyn Fn() -> Option<Reason>);
+pub struct HoldCapacity<'a>(pub &'a dyn Fn() -> Option<LayerReason>);
 
-impl fmt::Debug for Room<'_> {
+impl fmt::Debug for HoldCapacity<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Room")
     }
 }
 
 /// Decides about one prepared call. Total: every doubt is a denial.
-pub fn judge(bench: &Bench<'_>, prepared: Prepared) -> Judged {
+pub fn judge(bench: &Criteria<'_>, prepared: Prepared) -> Judged {
     let binding = bench.agent.binding;
     let (mut decision, used) = decide(bench, &prepared);
     if let (Some(engine), Some(input)) = (bench.engine, &decision.input)
@@ -131,7 +131,7 @@ pub fn judge(bench: &Bench<'_>, prepared: Prepared) -> Judged {
 }
 
 /// The decision, and whether it is that of the break-glass order.
-fn decide(bench: &Bench<'_>, prepared: &Prepared) -> (Decision, bool) {
+fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     let (policy, layers, engine_name) = bench.engine.map_or_else(
         || (Digest::of(&[]), Vec::new(), "none".to_owned()),
         |engine| (engine.digest(), engine.layers().to_vec(), engine.engine().to_owned()),
@@ -154,7 +154,7 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> (Decision, bool) {
         if decision.reasons.is_empty() {
             decision.reasons.push(match (in_force(bench), prepared.alarm()) {
                 (Err(none), _) => none,
-                (Ok(_), Some(_)) => Reason::no_allow(),
+                (Ok(_), Some(_)) => LayerReason::no_allow(),
                 (Ok(_), None) => no_policy(),
             });
         }
@@ -209,7 +209,7 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> (Decision, bool) {
 }
 
 /// What speaks against the call before any policy is asked.
-fn against(bench: &Bench<'_>, prepared: &Prepared) -> Vec<Reason> {
+fn against(bench: &Criteria<'_>, prepared: &Prepared) -> Vec<LayerReason> {
     let mut refusals = prepared.refusals().to_vec();
     refusals.extend(bench.refusals.iter().cloned());
     if let Some(resumed) = &bench.resumed {
@@ -222,7 +222,7 @@ fn against(bench: &Bench<'_>, prepared: &Prepared) -> Vec<Reason> {
 }
 
 /// Who decides, or why nobody does.
-fn in_force<'a>(bench: &Bench<'a>) -> Result<&'a Arc<dyn PolicyEngine>, Reason> {
+fn in_force<'a>(bench: &Criteria<'a>) -> Result<&'a Arc<dyn PolicyEngine>, LayerReason> {
     let engine = bench.engine.ok_or_else(no_policy)?;
     match engine.valid_until().filter(|until| *until <= bench.now) {
         None => Ok(engine),
@@ -233,7 +233,7 @@ fn in_force<'a>(bench: &Bench<'a>) -> Result<&'a Arc<dyn PolicyEngine>, Reason> 
     }
 }
 
-fn no_policy() -> Reason {
+fn no_policy() -> LayerReason {
     error("no_policy", "no policy bundle is in force")
 }
 
@@ -247,13 +247,13 @@ fn adopt(decision: &mut Decision, (answer, input): (Answer, Vec<u8>)) {
     decision.input = Some(input);
 }
 
-fn unkept() -> Reason {
+fn unkept() -> LayerReason {
     let why = "nothing of this run is stored, so the call could not be undone";
-    Reason::effect_refused("tier", "pre_image.not_kept", why)
+    LayerReason::effect_refused("tier", "pre_image.not_kept", why)
 }
 
-fn unseen() -> Reason {
-    Reason {
+fn unseen() -> LayerReason {
+    LayerReason {
         code: Code::PolicyDenied,
         detail: "approval.unseen".into(),
         message: "the call needs an approval, and its arguments are not stored, so no approver could see them"

@@ -5,13 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::domain::call::ToolCall;
-use crate::domain::decision::{Alarm, Reason};
+use crate::domain::decision::{Alarm, LayerReason};
 use crate::domain::effect::Effect;
 use crate::domain::facts::{Finding, ToolFacts};
-use crate::policy::input::Asked;
+use crate::policy::input::CallInput;
 
 /// What only the executor that prepared a call can read back: a descriptor, a built request.
-pub type Hold = Box<dyn Any + Send + Sync>;
+pub type PreparedResource = Box<dyn Any + Send + Sync>;
 
 /// One call, opened and resolved, with its typed effect and a private hold; nothing has happened yet.
 ///
@@ -23,8 +23,8 @@ pub struct Prepared {
     tool: Option<Arc<ToolFacts>>,
     effect: Effect,
     findings: Vec<Finding>,
-    refusals: Vec<Reason>,
-    hold: Option<Hold>,
+    refusals: Vec<LayerReason>,
+    hold: Option<PreparedResource>,
     pre_image: Option<Vec<u8>>,
     alarm: Option<Alarm>,
 }
@@ -36,7 +36,7 @@ impl Prepared {
         tool: Arc<ToolFacts>,
         effect: Effect,
         findings: Vec<Finding>,
-        hold: Hold,
+        hold: PreparedResource,
     ) -> Self {
         Self {
             call,
@@ -60,7 +60,7 @@ impl Prepared {
     pub(crate) fn refused(
         call: ToolCall,
         tool: Option<Arc<ToolFacts>>,
-        refusals: Vec<Reason>,
+        refusals: Vec<LayerReason>,
     ) -> Self {
         Self {
             call,
@@ -100,8 +100,8 @@ impl Prepared {
 
     /// What a policy is asked about it.
     #[must_use]
-    pub fn asked(&self) -> Asked<'_> {
-        Asked { call: &self.call, effect: &self.effect, findings: &self.findings }
+    pub fn asked(&self) -> CallInput<'_> {
+        CallInput { call: &self.call, effect: &self.effect, findings: &self.findings }
     }
 
     /// What the firewall saw.
@@ -112,7 +112,7 @@ impl Prepared {
 
     /// Why it cannot run, whatever a policy says.
     #[must_use]
-    pub fn refusals(&self) -> &[Reason] {
+    pub fn refusals(&self) -> &[LayerReason] {
         &self.refusals
     }
 

@@ -4,10 +4,10 @@ use crate::approval::Approval;
 use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::commitment::derived;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::{Digest, Salt};
 
-use super::{Bench, Prepared};
+use super::{Criteria, Prepared};
 use crate::record::Nonce;
 
 /// The hold of a call, as it stands on the books, and who approved it since.
@@ -39,7 +39,7 @@ pub fn effect_digest(salt: &Salt, prepared: &Prepared) -> Digest {
 
 impl Resumed {
     /// What has changed since the call was held. Each makes every approval void.
-    pub(super) fn void(&self, bench: &Bench<'_>, prepared: &Prepared) -> Vec<Reason> {
+    pub(super) fn void(&self, bench: &Criteria<'_>, prepared: &Prepared) -> Vec<LayerReason> {
         let layers = bench.engine.map(|engine| engine.layers()).unwrap_or_default();
         let same_layers = layers.len() == self.layers.len()
             && layers
@@ -60,8 +60,8 @@ impl Resumed {
     }
 }
 
-fn void(detail: &str, what: &str) -> Reason {
-    Reason {
+fn void(detail: &str, what: &str) -> LayerReason {
+    LayerReason {
         code: Code::PolicyDenied,
         detail: format!("approval.void.{detail}"),
         message: format!("{what} is not what it was when the call was held: approvals are void"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::store::{EntryRow, Head};
+use super::store::{EntryRow, HeadRow};
 use super::tail::{RunTail, TailError, Tails};
 use crate::crypto::merkle::Frontier;
 use crate::domain::digest::Digest;
@@ -47,7 +47,7 @@ pub struct Placed {
 impl Chain {
     /// The chain as its store has it; `None` if the frontier does not fit the size.
     #[must_use]
-    pub fn resume(id: ChainId, epoch: Epoch, boot: Boot, head: &Head) -> Option<Self> {
+    pub fn resume(id: ChainId, epoch: Epoch, boot: Boot, head: &HeadRow) -> Option<Self> {
         let frontier = Frontier::from_bytes(head.size, &head.frontier)?;
         let last = Timestamp::from_millis(0);
         let (size, hash) = (head.size, head.hash);
@@ -90,9 +90,9 @@ impl Chain {
 
     /// The head as it will be stored, with this checkpoint.
     #[must_use]
-    pub fn head(&self, checkpoint: String) -> Head {
+    pub fn head(&self, checkpoint: String) -> HeadRow {
         let frontier = self.frontier.to_bytes();
-        Head { size: self.size, hash: self.hash, frontier, checkpoint }
+        HeadRow { size: self.size, hash: self.hash, frontier, checkpoint }
     }
 
     /// Adds one entry: fixes its place, links and time, and moves the head in memory.

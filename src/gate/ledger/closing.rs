@@ -1,7 +1,7 @@
 //! Closing what the last writer of a slot left open: its calls, its held calls, its runs.
 
 use super::RecoveredRun;
-use super::drafts::Written;
+use super::drafts::DraftWithPayloads;
 use super::sequencer::{Ending, Sequencer};
 use super::store::Leased;
 use crate::domain::id::{CallId, RunId};
@@ -54,7 +54,7 @@ fn closing(
     call: &CallId,
     phase: Phase,
     (same_writer, now): (bool, Timestamp),
-) -> Option<Written> {
+) -> Option<DraftWithPayloads> {
     let body = match phase {
         Phase::Authorized => CallUnknown { cause: "writer_lost".into(), observed: None },
         Phase::Held(until) if !same_writer && until < now => {
@@ -66,25 +66,25 @@ fn closing(
         Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) | Phase::Over(_) => return None,
     };
     let draft = Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(body) };
-    Some(Written::bare(draft))
+    Some(DraftWithPayloads::bare(draft))
 }
 
 /// The draft that seals a run; the chain adds the counts.
 #[must_use]
-pub fn sealing(run: RunId, reason: &str) -> Written {
+pub fn sealing(run: RunId, reason: &str) -> DraftWithPayloads {
     let body =
         RunSealed { calls: List::default(), entries: 2_u64.into(), reason: Some(reason.into()) };
-    Written::bare(Draft { run: Some(run), ..Draft::of(body) })
+    DraftWithPayloads::bare(Draft { run: Some(run), ..Draft::of(body) })
 }
 
 /// The draft that ends a held call.
 #[must_use]
-pub fn held_ended(run: RunId, call: &CallId, expired: bool, reason: &str) -> Written {
+pub fn held_ended(run: RunId, call: &CallId, expired: bool, reason: &str) -> DraftWithPayloads {
     let reason = reason.into();
     let body: Body = if expired {
         CallExpired { reason }.into()
     } else {
         CallCancelled { observed: None, reason }.into()
     };
-    Written::bare(Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(body) })
+    DraftWithPayloads::bare(Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(body) })
 }

@@ -9,7 +9,7 @@ use crate::record::run::RunOpened;
 use crate::record::{Entry, Kind};
 
 /// A run below others, while its entries are read.
-struct Below {
+struct DelegatedRun {
     above: Vec<RunId>,
     simulated: bool,
     calls: BTreeSet<CallId>,
@@ -19,12 +19,12 @@ struct Below {
 
 /// Reads the entries since the first run that may delegate was opened, ascending.
 #[derive(Default)]
-pub(super) struct Tally {
-    below: BTreeMap<RunId, Below>,
+pub(super) struct DelegationTally {
+    below: BTreeMap<RunId, DelegatedRun>,
     used: BTreeMap<RunId, Delegated>,
 }
 
-impl Tally {
+impl DelegationTally {
     /// Takes the next entry of the chain.
     pub fn accept(&mut self, entry: &Entry) {
         let draft = &entry.draft;
@@ -35,7 +35,7 @@ impl Tally {
             if !above.is_empty() {
                 let simulated = opened.mode == "simulate";
                 let (calls, asked) = (BTreeSet::new(), BTreeMap::new());
-                self.below.insert(run, Below { above, simulated, calls, asked });
+                self.below.insert(run, DelegatedRun { above, simulated, calls, asked });
             }
             return;
         }

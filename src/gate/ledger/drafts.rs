@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::hold::Hold;
+use super::hold::HeldCall;
 use super::permit::Finished;
 use super::store::PayloadRow;
 use crate::approval::break_glass::Open;
 use crate::approval::proposal::Proposer;
-use crate::approval::{Approval, Signed, Word};
+use crate::approval::{Approval, SignedApproval, Verdict};
 use crate::clock::{Entropy, random16, random32};
 use crate::domain::commitment::commit;
-use crate::domain::decision::{Course, Reason};
+use crate::domain::decision::{Course, LayerReason};
 use crate::domain::digest::{Digest, Salt, call_digest};
 use crate::domain::effect::ToolKind;
 use crate::domain::outcome::{Observed, Outcome, Usage};
@@ -38,14 +38,14 @@ const TABLES_MAX: usize = 64;
 
 /// A draft with the payloads it commits to.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Written {
+pub struct DraftWithPayloads {
     /// The entry to be.
     pub draft: Draft,
     /// Its payloads, those over the stored limit left out.
     pub payloads: Vec<PayloadRow>,
 }
 
-impl Written {
+impl DraftWithPayloads {
     /// A draft without payloads.
     #[must_use]
     pub const fn bare(draft: Draft) -> Self {
@@ -118,7 +118,7 @@ pub fn decided(
     entropy: &dyn Entropy,
     judged: &Judged,
     (mark, expires): (Option<Digest>, Timestamp),
-) -> Written {
+) -> DraftWithPayloads {
     let (prepared, decision) = (judged.prepared(), judged.decision());
     let call = prepared.call();
     let course = decision.course();
@@ -166,13 +166,13 @@ pub fn decided(
         commit: payloads.commit,
         body,
     };
-    Written { draft, payloads: payloads.rows }
+    DraftWithPayloads { draft, payloads: payloads.rows }
 }
 
 /// What every kind of decision says.
 struct DecisionFacts<'a> {
     judged: &'a Judged,
-    recorded: &'a [Reason],
+    recorded: &'a [LayerReason],
     mark: Option<Digest>,
     digest: Digest,
     effect: Option<HexDigest>,
@@ -242,7 +242,7 @@ fn broken(open: &Open) -> Option<BreakGlass> {
 
 /// The outcome of a permitted call as its entry will say it.
 #[must_use]
-pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> Written {
+pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> DraftWithPayloads {
     let ended = finished.ended();
     let us = micros(ended.took).into();
     let attempts = ended.attempts.into();
@@ -268,7 +268,7 @@ pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> Written {
             CallCancelled { observed, reason: Text::clip(reason, 256) }.into()
         }
     };
-    let mut written = Written::bare(Draft {
+    let mut written = DraftWithPayloads::bare(Draft {
         run: Some(*finished.run()),
         call: Some(finished.call().clone()),
         tool: Some(finished.tool().clone()),
@@ -309,26 +309,26 @@ fn used(usage: &Usage) -> record::call::Usage {
 #[must_use]
 pub fn word(
     entropy: &dyn Entropy,
-    hold: &Hold,
-    (approval, word, signers): (&Approval, Word, Option<Digest>),
-    signed: &Signed,
-) -> Written {
+    hold: &HeldCall,
+    (approval, word, signers): (&Approval, Verdict, Option<Digest>),
+    signed: &SignedApproval,
+) -> DraftWithPayloads {
     let call_digest = HexDigest(hold.call_digest);
     let (key, nonce) = (approval.key.as_str().into(), hold.nonce);
     let roles = approval.roles.iter().map(|role| role.as_str().into()).collect();
     let (reason, signers) = (None, signers.map(TaggedDigest));
     let subject = Text::clip(&approval.subject, 256);
     let body: Body = match word {
-        Word::Approve => {
+        Verdict::Approve => {
             let expires = hold.expires;
             ApprovalGranted { call_digest, expires, key, nonce, reason, roles, signers, subject }
                 .into()
         }
-        Word::Refuse => {
+        Verdict::Refuse => {
             ApprovalRefused { call_digest, key, nonce, reason, roles, signers, subject }.into()
         }
     };
-    let mut written = Written::bare(Draft {
+    let mut written = DraftWithPayloads::bare(Draft {
         run: Some(hold.run),
         call: Some(hold.call.clone()),
         tool: Some(hold.tool.clone()),

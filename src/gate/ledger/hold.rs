@@ -5,7 +5,7 @@
 use super::{Error, Ledger};
 use crate::approval::Approval;
 use crate::approval::proposal::Proposer;
-use crate::domain::call::Auth;
+use crate::domain::call::CallerAuth;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::tier::Tier;
@@ -17,7 +17,7 @@ use crate::verify::entries::word::{granted, layers, proposer, refused};
 
 /// One call that waits for an approval.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Hold {
+pub struct HeldCall {
     /// The run.
     pub run: RunId,
     /// The call.
@@ -41,7 +41,7 @@ pub struct Hold {
     /// Highest `run_seq` released to the run when the call arrived.
     pub after: u64,
     /// How the caller proved who it is.
-    pub auth: Auth,
+    pub auth: CallerAuth,
     /// W3C trace context of the request.
     pub traceparent: Option<String>,
     /// The canonical arguments, and what opens their commitment with them.
@@ -58,7 +58,7 @@ pub struct Hold {
     pub asked_by: Option<Proposer>,
 }
 
-impl Hold {
+impl HeldCall {
     /// Reads the hold from the entries of a call, ascending, and the opened arguments. `None` if the call
     /// is not held, or not any more.
     #[must_use]
@@ -78,7 +78,7 @@ impl Hold {
             nonce: held.nonce?,
             expires: held.expires?,
             after: held.after.get(),
-            auth: Auth::from(&held.auth),
+            auth: CallerAuth::from(&held.auth),
             traceparent: held.traceparent.as_ref().map(ToString::to_string),
             args,
             sent: None,
@@ -95,7 +95,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The store cannot be read, or the arguments are not kept: nothing is known.
-    pub async fn hold(&self, run: &RunId, call: &CallId) -> Result<Option<Hold>, Error> {
+    pub async fn hold(&self, run: &RunId, call: &CallId) -> Result<Option<HeldCall>, Error> {
         let unread = |e: super::store::StoreError| Error::Unavailable(e.to_string());
         let rows = self.shared.store.call_entries(self.key()?, run, call).await.map_err(unread)?;
         let entries: Result<Vec<Entry>, _> =
@@ -108,7 +108,7 @@ impl Ledger {
         let opened = self.payload_row(&args.c.0).await?;
         let opened =
             opened.ok_or_else(|| Error::Unavailable("the arguments are not kept".into()))?;
-        let mut hold = Hold::read(&entries, opened.body, opened.salt);
+        let mut hold = HeldCall::read(&entries, opened.body, opened.salt);
         if let (Some(hold), Some(raw)) = (&mut hold, first.draft.committed(Role::Raw)) {
             let sent = self.payload_row(&raw.c.0).await?;
             let sent = sent.ok_or_else(|| {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::oneshot;
 
 use super::Error;
-use super::drafts::Written;
+use super::drafts::DraftWithPayloads;
 use super::permit::{Committed, Finished, Receipt, Settled};
 use crate::domain::time::Timestamp;
 use crate::judge::Judged;
@@ -14,14 +14,14 @@ use crate::judge::Judged;
 /// One piece of work for the sequencer.
 #[derive(Debug)]
 pub(super) struct Item {
-    pub written: Written,
+    pub written: DraftWithPayloads,
     pub claim: Claim,
-    pub done: Done,
+    pub done: Completion,
 }
 
 /// Who waits, and what they get once the entry is durable.
 #[derive(Debug)]
-pub(super) enum Done {
+pub(super) enum Completion {
     /// A judged call waits to become a permit, a refusal or a hold.
     Judged { judged: Box<Judged>, expires: Timestamp, reply: Reply<Committed> },
     /// An outcome waits to be released. Owed even when no receiver waits any more.
@@ -32,7 +32,7 @@ pub(super) enum Done {
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
-impl Done {
+impl Completion {
     /// Tells whoever waits that it did not happen.
     pub fn refuse(self, error: Error) {
         match self {

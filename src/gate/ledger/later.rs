@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::item::{Claim, Done, Item};
+use super::item::{Claim, Completion, Item};
 use super::permit::{Finished, Pledged, Settled};
-use super::{Error, Ledger, Status, drafts};
+use super::{Error, Ledger, LedgerStatus, drafts};
 use crate::domain::outcome::Outcome;
 
 /// Outcomes that may wait at the same time.
@@ -115,7 +115,7 @@ impl Ledger {
             Outcome::Completed { result, .. } => result.len() <= drafts::INLINE_MAX,
             Outcome::Failed { .. } | Outcome::Unknown { .. } | Outcome::Cancelled { .. } => false,
         };
-        if !finished.inert() || !fits || *self.status.borrow() != Status::Ready {
+        if !finished.inert() || !fits || *self.status.borrow() != LedgerStatus::Ready {
             return Err(Box::new(finished));
         }
         let Ok(place) = self.later.try_reserve() else { return Err(Box::new(finished)) };
@@ -129,7 +129,7 @@ impl Ledger {
         }
         let pledged = Pledged::mint(&finished);
         let (reply, answer) = oneshot::channel();
-        let done = Done::Finished { finished: Box::new(finished), reply };
+        let done = Completion::Finished { finished: Box::new(finished), reply };
         place.send(Item { written, claim: Claim::default(), done });
         Ok((pledged, Promised(answer)))
     }

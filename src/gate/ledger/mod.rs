@@ -19,8 +19,8 @@ use crate::clock::{Clock, Entropy};
 use crate::domain::id::RunId;
 use crate::judge::Judged;
 use crate::telemetry::metrics::Metrics;
-use drafts::Written;
-use item::{Claim, Done, Item};
+use drafts::DraftWithPayloads;
+use item::{Claim, Completion, Item};
 use permit::{Committed, Receipt};
 use store::{LeaseKey, Leased, LedgerStore, StoreError, UNTRIED};
 
@@ -88,7 +88,7 @@ pub type PortError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How the ledger is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum LedgerStatus {
     /// Not writing yet, and why.
     Starting(String),
     /// Writing.
@@ -107,7 +107,7 @@ pub enum Status {
 
 /// What a writer is told about itself and its bounds.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct LedgerSettings {
     /// `default` on one machine.
     pub tenant: String,
     /// `local`, or `<namespace>/<service account>`.
@@ -135,7 +135,7 @@ pub struct Settings {
     /// The anchor file: the newest head of the fleet log that others have seen.
     pub anchor_file: Option<PathBuf>,
     /// Witnesses that are asked, before anything is written, what they have seen of the fleet log.
-    pub sights: Vec<fleet::port::Sight>,
+    pub sights: Vec<fleet::port::WitnessSight>,
     /// Start although the clock is more than a day behind the last entry.
     pub accept_clock_step: bool,
     /// Takes the slot only to close it: `writer.started` says so.
@@ -146,7 +146,7 @@ pub struct Settings {
     pub marks: Option<Arc<crate::identity::token::RunTokens>>,
 }
 
-impl Default for Settings {
+impl Default for LedgerSettings {
     fn default() -> Self {
         Self {
             tenant: "default".into(),
@@ -172,7 +172,7 @@ impl Default for Settings {
 }
 
 /// Everything a writer works with.
-pub struct Parts {
+pub struct LedgerParts {
     /// Where entries become durable.
     pub store: Arc<dyn LedgerStore>,
     /// The time.
@@ -191,7 +191,7 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
 }
 
-impl std::fmt::Debug for Parts {
+impl std::fmt::Debug for LedgerParts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").finish_non_exhaustive()
     }
@@ -199,7 +199,7 @@ impl std::fmt::Debug for Parts {
 
 pub use in_force::Activated;
 pub use later::Promised;
-pub use recovered::{Delegated, Past, PastSpending, RecoveredRun, Unmeasured};
+pub use recovered::{Delegated, PastSpending, PastUsage, RecoveredRun, Unmeasured};
 
 /// A handle on the books. Cheap to clone.
 #[derive(Clone)]
@@ -208,12 +208,12 @@ pub struct Ledger {
     owed: mpsc::Sender<Item>,
     /// Outcomes that may wait for the next batch; at most [`later::OUTSTANDING`].
     later: mpsc::Sender<Item>,
-    status: watch::Receiver<Status>,
+    status: watch::Receiver<LedgerStatus>,
     shared: Arc<Shared>,
 }
 
 pub(crate) struct Shared {
-    settings: Settings,
+    settings: LedgerSettings,
     store: Arc<dyn LedgerStore>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
@@ -234,13 +234,13 @@ impl std::fmt::Debug for Ledger {
 impl Ledger {
     /// A handle, and the writer to be driven by one task (`sequencer::Writer::run`).
     #[must_use]
-    pub fn new(settings: Settings, parts: Parts) -> (Self, sequencer::Writer) {
+    pub fn new(settings: LedgerSettings, parts: LedgerParts) -> (Self, sequencer::Writer) {
         let tenure = fuse::Tenure::new(Arc::clone(&parts.clock), settings.lease_term);
         let tenure = Arc::new(tenure);
         let (intents, intents_in) = mpsc::channel(settings.queue_max);
         let (owed, owed_in) = mpsc::channel(settings.queue_max);
         let (later, later_in) = mpsc::channel(later::OUTSTANDING);
-        let (status_out, status) = watch::channel(Status::Starting(UNTRIED.into()));
+        let (status_out, status) = watch::channel(LedgerStatus::Starting(UNTRIED.into()));
         let shared = Arc::new(Shared {
             settings,
             store: Arc::clone(&parts.store),
@@ -258,7 +258,7 @@ impl Ledger {
 
     /// How the ledger is, now and from now on.
     #[must_use]
-    pub fn status(&self) -> watch::Receiver<Status> {
+    pub fn status(&self) -> watch::Receiver<LedgerStatus> {
         self.status.clone()
     }
 
@@ -276,12 +276,16 @@ impl Ledger {
     /// Refuses at once what would only queue behind a store that is failing.
     pub fn open_for_intents(&self) -> Result<(), Error> {
         match &*self.status.borrow() {
-            Status::Ready => Ok(()),
-            Status::Starting(why) | Status::Failing(why) => Err(Error::Unavailable(why.clone())),
-            Status::Full => Err(Error::Unavailable("no space is left for new calls".into())),
-            Status::Fenced(_) => Err(Error::Unavailable("another writer took the slot".into())),
-            Status::Broken(_) => Err(Error::Unavailable("the ledger is broken".into())),
-            Status::Stopped => Err(Error::Unavailable("the ledger is closed".into())),
+            LedgerStatus::Ready => Ok(()),
+            LedgerStatus::Starting(why) | LedgerStatus::Failing(why) => {
+                Err(Error::Unavailable(why.clone()))
+            }
+            LedgerStatus::Full => Err(Error::Unavailable("no space is left for new calls".into())),
+            LedgerStatus::Fenced(_) => {
+                Err(Error::Unavailable("another writer took the slot".into()))
+            }
+            LedgerStatus::Broken(_) => Err(Error::Unavailable("the ledger is broken".into())),
+            LedgerStatus::Stopped => Err(Error::Unavailable("the ledger is closed".into())),
         }
     }
 
@@ -304,7 +308,7 @@ impl Ledger {
             Err(_late) => return Err(Error::Unavailable("the ledger is too slow".into())),
         }
         let (reply, answer) = oneshot::channel();
-        let done = Done::Judged { judged: Box::new(judged), expires, reply };
+        let done = Completion::Judged { judged: Box::new(judged), expires, reply };
         self.offer(written, done, answer)
     }
 
@@ -312,17 +316,17 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`Self::submit`].
-    pub fn submit_event(&self, written: Written) -> Result<Pending<Receipt>, Error> {
+    pub fn submit_event(&self, written: DraftWithPayloads) -> Result<Pending<Receipt>, Error> {
         self.open_for_intents()?;
         let (reply, answer) = oneshot::channel();
-        self.offer(written, Done::Event { reply: Some(reply) }, answer)
+        self.offer(written, Completion::Event { reply: Some(reply) }, answer)
     }
 
     /// Puts something that is no call on the books.
     ///
     /// # Errors
     /// As [`Pending::wait`].
-    pub async fn record(&self, written: Written) -> Result<Receipt, Error> {
+    pub async fn record(&self, written: DraftWithPayloads) -> Result<Receipt, Error> {
         self.submit_event(written)?.wait().await
     }
 
@@ -337,7 +341,7 @@ impl Ledger {
     }
 
     /// What may leave this handle: nothing of an incognito run, the rest sealed if there is a key.
-    fn confine(&self, written: &mut Written) -> Result<(), Error> {
+    fn confine(&self, written: &mut DraftWithPayloads) -> Result<(), Error> {
         if written.draft.run.is_some_and(|run| self.shared.incognito.read().contains(&run)) {
             written.payloads.clear();
         }
@@ -352,7 +356,7 @@ impl Ledger {
     }
 
     /// Stores payloads that are too large for the entry's own transaction, before the entry.
-    async fn park(&self, written: &mut Written) -> Result<(), StoreError> {
+    async fn park(&self, written: &mut DraftWithPayloads) -> Result<(), StoreError> {
         while let Some(at) = written.payloads.iter().position(|p| p.body.len() > drafts::INLINE_MAX)
         {
             let Some(payload) = written.payloads.get(at) else { break };
@@ -365,8 +369,8 @@ impl Ledger {
 
     fn offer<T>(
         &self,
-        written: Written,
-        done: Done,
+        written: DraftWithPayloads,
+        done: Completion,
         answer: oneshot::Receiver<Result<T, Error>>,
     ) -> Result<Pending<T>, Error> {
         let claim = Claim::default();

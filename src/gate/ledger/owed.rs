@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::item::{Claim, Done, Item};
+use super::item::{Claim, Completion, Item};
 use super::permit::{Finished, Receipt, Settled};
 use super::store::StoreError;
 use super::{Error, Ledger, drafts};
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 
 impl Ledger {
     /// Puts something on the books that is owed whatever happens (a held call that ended); waits for
@@ -16,9 +16,9 @@ impl Ledger {
     ///
     /// # Errors
     /// The writer ended first, or the entry would break its call's life.
-    pub async fn owe(&self, written: Written) -> Result<Receipt, Error> {
+    pub async fn owe(&self, written: DraftWithPayloads) -> Result<Receipt, Error> {
         let (reply, answer) = oneshot::channel();
-        let done = Done::Event { reply: Some(reply) };
+        let done = Completion::Event { reply: Some(reply) };
         let item = Item { written, claim: Claim::default(), done };
         self.owed.send(item).await.map_err(|_| Error::Unknown)?;
         answer.await.unwrap_or(Err(Error::Unknown))
@@ -50,7 +50,7 @@ impl Ledger {
             }
         }
         let (reply, answer) = oneshot::channel();
-        let done = Done::Finished { finished: Box::new(finished), reply };
+        let done = Completion::Finished { finished: Box::new(finished), reply };
         let item = Item { written, claim: Claim::default(), done };
         self.owed.send(item).await.map_err(|_| Error::Unknown)?;
         answer.await.unwrap_or(Err(Error::Unknown))

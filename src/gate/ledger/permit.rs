@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::fuse::{Fuse, Tenure};
 use crate::domain::call::ToolCall;
-use crate::domain::decision::{Alarm, Course, Obligation, Reason, Verdict};
+use crate::domain::decision::{Alarm, Course, LayerReason, PolicyObligation, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq, ToolName};
 use crate::domain::outcome::{Ended, Observed, Outcome, SIMULATED};
@@ -45,7 +45,7 @@ pub struct Receipt {
 pub struct Permit {
     prepared: Prepared,
     verdict: Verdict,
-    obligations: Vec<Obligation>,
+    obligations: Vec<PolicyObligation>,
     receipt: Receipt,
     observed: Mutex<Observed>,
     fuse: Fuse,
@@ -80,7 +80,7 @@ impl Permit {
     }
 
     /// What must also happen.
-    pub fn obligations(&self) -> &[Obligation] {
+    pub fn obligations(&self) -> &[PolicyObligation] {
         &self.obligations
     }
 
@@ -256,7 +256,7 @@ impl Pledged {
 #[must_use]
 pub struct Refusal {
     call: CallId,
-    reasons: Vec<Reason>,
+    reasons: Vec<LayerReason>,
     alarm: Option<Alarm>,
     receipt: Receipt,
 }
@@ -282,7 +282,7 @@ impl Refusal {
 
     /// Why, as its agent is told.
     #[must_use]
-    pub fn reasons(&self) -> &[Reason] {
+    pub fn reasons(&self) -> &[LayerReason] {
         &self.reasons
     }
 
@@ -299,7 +299,7 @@ impl Refusal {
 pub struct Held {
     run: RunId,
     call: CallId,
-    reasons: Vec<Reason>,
+    reasons: Vec<LayerReason>,
     expires: Timestamp,
     receipt: Receipt,
 }
@@ -326,7 +326,7 @@ impl Held {
 
     /// Why it waits.
     #[must_use]
-    pub fn reasons(&self) -> &[Reason] {
+    pub fn reasons(&self) -> &[LayerReason] {
         &self.reasons
     }
 
@@ -411,9 +411,9 @@ pub struct Recalled {
 #[derive(Clone, PartialEq, Debug)]
 pub enum RecalledState {
     /// Denied, for these reasons as the agent is told them.
-    Denied(Vec<Reason>),
+    Denied(Vec<LayerReason>),
     /// Waiting, until this instant.
-    Held(Vec<Reason>, Timestamp),
+    Held(Vec<LayerReason>, Timestamp),
     /// Allowed, and no outcome yet.
     Running,
     /// Over, with the result if its payload is still there.

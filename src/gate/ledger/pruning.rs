@@ -4,7 +4,7 @@ use crate::domain::digest::Digest;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::store::{ChainRow, LedgerReader, StoreError};
-use super::verify::Line;
+use super::verify::EntryLine;
 use super::verify::fleet::is_fleet;
 use crate::crypto::tiles::WIDTH;
 use crate::domain::id::{ChainId, RunId, Seq};
@@ -32,7 +32,7 @@ fn refused<T>(why: impl Into<String>) -> Result<T, Error> {
 
 /// What was asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct PruneRequest {
     /// Entries below this one.
     pub below: Option<Seq>,
     /// Entries written before.
@@ -43,7 +43,7 @@ pub struct Asked {
 
 /// What will go: both ends are multiples of 256.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Plan {
+pub struct PrunePlan {
     /// First entry.
     pub from: Seq,
     /// First entry to stay.
@@ -56,11 +56,15 @@ pub struct Plan {
 ///
 /// # Errors
 /// [`Error::Refused`] and why, or the ledger cannot be read.
-pub async fn plan(reader: &dyn LedgerReader, row: &ChainRow, asked: &Asked) -> Result<Plan, Error> {
+pub async fn plan(
+    reader: &dyn LedgerReader,
+    row: &ChainRow,
+    asked: &PruneRequest,
+) -> Result<PrunePlan, Error> {
     if is_fleet(row) {
         return refused("the fleet log keeps everything");
     }
-    let fleet = Said::read(reader, row).await?;
+    let fleet = FleetCoverage::read(reader, row).await?;
     if let Some(plan) = fleet.interrupted(reader, row).await? {
         fleet.free(reader, row, plan.to).await?;
         return Ok(plan);
@@ -83,7 +87,7 @@ pub async fn plan(reader: &dyn LedgerReader, row: &ChainRow, asked: &Asked) -> R
     if to <= fleet.pruned {
         return refused("no full tile of 256 entries is old enough");
     }
-    Ok(Plan { from: fleet.pruned, to, recorded: None })
+    Ok(PrunePlan { from: fleet.pruned, to, recorded: None })
 }
 
 /// Looks once more whether anything of the plan is held by now. Asked while the fleet log is open, no hold can come
@@ -94,20 +98,20 @@ pub async fn plan(reader: &dyn LedgerReader, row: &ChainRow, asked: &Asked) -> R
 pub async fn still_free(
     reader: &dyn LedgerReader,
     row: &ChainRow,
-    plan: &Plan,
+    plan: &PrunePlan,
 ) -> Result<(), Error> {
-    Said::read(reader, row).await?.free(reader, row, plan.to).await
+    FleetCoverage::read(reader, row).await?.free(reader, row, plan.to).await
 }
 
 /// What the fleet logs of the tenant say of this chain.
-struct Said {
+struct FleetCoverage {
     /// Runs under hold, `None` for the whole chain.
     holds: Vec<Option<RunId>>,
     pruned: Seq,
     last: Option<(ChainId, Seq, Seq, Seq)>,
 }
 
-impl Said {
+impl FleetCoverage {
     async fn read(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Self, Error> {
         let kinds = [Kind::HoldPlaced, Kind::HoldLifted, Kind::RetentionPruned];
         let words: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
@@ -115,7 +119,7 @@ impl Said {
         let rows = reader.chains().await?;
         for fleet in rows.iter().filter(|other| is_fleet(other) && other.tenant == row.tenant) {
             for entry in reader.entries_of(&fleet.chain, &words).await? {
-                let read = Line::read(&entry.body);
+                let read = EntryLine::read(&entry.body);
                 let line = read.or_else(|e| refused(format!("the fleet log is damaged: {e}")))?;
                 if line.log() == Some(row.origin.as_str()) {
                     said.line(&fleet.chain, &line);
@@ -125,7 +129,7 @@ impl Said {
         Ok(said)
     }
 
-    fn line(&mut self, fleet: &ChainId, line: &Line) {
+    fn line(&mut self, fleet: &ChainId, line: &EntryLine) {
         if let Some(placed) = line.get::<HoldPlaced>() {
             self.holds.push(placed.run);
         } else if let Some(lifted) = line.get::<HoldLifted>() {
@@ -156,7 +160,7 @@ impl Said {
         &self,
         reader: &dyn LedgerReader,
         row: &ChainRow,
-    ) -> Result<Option<Plan>, Error> {
+    ) -> Result<Option<PrunePlan>, Error> {
         let Some((fleet, seq, from, to)) = self.last else { return Ok(None) };
         let mut at = from;
         while at < to {
@@ -164,7 +168,7 @@ impl Said {
             let Some(end) = rows.last() else { break };
             let kept = |kind: &str| super::store::KEPT.contains(&kind);
             if rows.iter().any(|row| row.seq < to && !kept(&row.kind)) {
-                return Ok(Some(Plan { from, to, recorded: Some((fleet, seq)) }));
+                return Ok(Some(PrunePlan { from, to, recorded: Some((fleet, seq)) }));
             }
             at = end.seq.saturating_add(1);
         }
@@ -217,7 +221,7 @@ impl Scan {
 
 /// The entry that records a pruning.
 #[must_use]
-pub fn draft(log: &str, plan: &Plan, root: Digest, by: &str) -> Draft {
+pub fn draft(log: &str, plan: &PrunePlan, root: Digest, by: &str) -> Draft {
     let (from, to) = (plan.from.into(), plan.to.into());
     let (by, log) = (by.into(), log.into());
     Draft::of(RetentionPruned { by, from, log, root: HexDigest(root), to })

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::store::{AnchorRow, EntryRow, Head, PayloadRow, StoreError, Subtree};
+use super::store::{AnchorRow, EntryRow, HeadRow, PayloadRow, StoreError, Subtree};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Epoch, RunId, Seq};
 
@@ -20,7 +20,7 @@ pub struct ChainRow {
     /// Its current epoch.
     pub epoch: Epoch,
     /// Its head.
-    pub head: Head,
+    pub head: HeadRow,
 }
 
 /// How much of something a ledger holds.

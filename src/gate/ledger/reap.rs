@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::sequencer::Ending;
 use super::store::Leased;
-use super::{Ledger, Parts, Settings};
+use super::{Ledger, LedgerParts, LedgerSettings};
 use crate::domain::id::{ChainId, Epoch, Seq};
 
 /// How long closing one slot may take. What is not done by then is done at the next visit.
@@ -36,7 +36,7 @@ pub struct Abandoned {
 
 /// What was seen of abandoned slots, look after look.
 #[derive(Debug)]
-pub struct Watch {
+pub struct SlotWatch {
     grace: Duration,
     /// The longest pause between two looks that leaves no doubt that live writers were served too.
     pause_max: Duration,
@@ -44,7 +44,7 @@ pub struct Watch {
     last: Option<Duration>,
 }
 
-impl Watch {
+impl SlotWatch {
     /// Nothing seen yet. A slot is due after `grace`; a longer pause than `pause_max` between two looks
     /// begins every grace anew.
     #[must_use]
@@ -98,8 +98,8 @@ pub enum Closed {
 /// Closes a slot that was taken for that: an ordinary writer that has no runs of its own, takes nothing
 /// up, and stops as soon as it has started.
 pub async fn close(
-    settings: Settings,
-    parts: Parts,
+    settings: LedgerSettings,
+    parts: LedgerParts,
     leased: Leased,
     stopping: &CancellationToken,
 ) -> Closed {
@@ -142,12 +142,12 @@ mod tests {
         }
     }
 
-    fn watch() -> Watch {
-        Watch::new(GRACE, at(5))
+    fn watch() -> SlotWatch {
+        SlotWatch::new(GRACE, at(5))
     }
 
     /// Looks every second from `from` up to `to`; when the slot was due first.
-    fn looks(watch: &mut Watch, from: u64, to: u64, found: &Abandoned) -> Option<u64> {
+    fn looks(watch: &mut SlotWatch, from: u64, to: u64, found: &Abandoned) -> Option<u64> {
         (from..=to).find(|now| !watch.look(at(*now), vec![found.clone()], 4).is_empty())
     }
 

@@ -6,7 +6,7 @@ use super::{Error, Ledger, vault};
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::commitment::opens;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::outcome::{FailureClass, Outcome};
@@ -203,8 +203,8 @@ pub fn ended(body: &Body, result: Option<Vec<u8>>) -> Option<Outcome> {
 
 /// The reasons that an entry records.
 #[must_use]
-pub fn reasons(list: &[record::call::Reason]) -> Vec<Reason> {
-    let one = |reason: &record::call::Reason| Reason {
+pub fn reasons(list: &[record::call::Reason]) -> Vec<LayerReason> {
+    let one = |reason: &record::call::Reason| LayerReason {
         code: Code::parse(&reason.code).unwrap_or(Code::PolicyDenied),
         detail: reason.detail.to_string(),
         message: reason.message.to_string(),

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use super::chain::Chain;
 use super::closing::close;
-use super::delegated::Tally;
-use super::drafts::Written;
+use super::delegated::DelegationTally;
+use super::drafts::DraftWithPayloads;
 use super::enrolment::Issued;
 use super::fleet::seen;
 use super::sequencer::{Ending, Sequencer, Writer};
-use super::store::{EntryRow, Head, LeaseRequest, Leased, StoreError};
+use super::store::{EntryRow, HeadRow, LeaseRequest, Leased, StoreError};
 use super::tail::RunTail;
 use super::writer_key::{Certificate, WriterKey};
-use super::{Past, RecoveredRun, spool, time};
+use super::{PastUsage, RecoveredRun, spool, time};
 use crate::clock::{random16, random32};
 use crate::crypto::merkle::Frontier;
 use crate::crypto::note::Checkpoint;
@@ -29,14 +29,14 @@ use crate::record::{Base64, Boot, Draft, Entry, HexDigest, Kind, Millis};
 const TAIL_CHECKED: u64 = 1000;
 
 /// Why a writer did not start.
-pub(super) enum Refused {
+pub(super) enum StartRefusal {
     /// Try again.
     Later(String),
     /// Do not.
     Never(Ending),
 }
 
-impl From<StoreError> for Refused {
+impl From<StoreError> for StartRefusal {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Broken(why) => Self::Never(Ending::Broken(why)),
@@ -48,14 +48,14 @@ impl From<StoreError> for Refused {
     }
 }
 
-impl From<Ending> for Refused {
+impl From<Ending> for StartRefusal {
     fn from(ending: Ending) -> Self {
         // Fenced while starting: the lease is gone for good; the next process takes another.
         Self::Never(ending)
     }
 }
 
-impl From<seen::Doubt> for Refused {
+impl From<seen::Doubt> for StartRefusal {
     fn from(doubt: seen::Doubt) -> Self {
         match doubt {
             seen::Doubt::Later(why) => Self::Later(why.to_string()),
@@ -66,12 +66,14 @@ impl From<seen::Doubt> for Refused {
     }
 }
 
-pub(super) fn broken(why: impl Into<String>) -> Refused {
-    Refused::Never(Ending::Broken(why.into()))
+pub(super) fn broken(why: impl Into<String>) -> StartRefusal {
+    StartRefusal::Never(Ending::Broken(why.into()))
 }
 
 /// Takes a slot and brings its chain to where new work may follow.
-pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<RecoveredRun>), Refused> {
+pub(super) async fn start(
+    writer: &mut Writer,
+) -> Result<(Sequencer, Vec<RecoveredRun>), StartRefusal> {
     let shared = Arc::clone(&writer.shared);
     let durability = shared.store.durability().await?;
     let leased = match shared.leased.get() {
@@ -79,7 +81,7 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
         None => {
             // WHY: a slot nobody can be certified for is better left to somebody else.
             let reachable = writer.signer.reachable().await;
-            reachable.map_err(|e| Refused::Later(e.to_string()))?;
+            reachable.map_err(|e| StartRefusal::Later(e.to_string()))?;
             lease(writer).await?
         }
     };
@@ -116,11 +118,11 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
         journal: None,
         status: writer.status(),
         backlog: std::collections::VecDeque::new(),
-        short: Some(super::Status::Full),
+        short: Some(super::LedgerStatus::Full),
         forgetful: false,
         shared: Arc::clone(&shared),
     };
-    let found = Found { mark: mark.as_ref(), healed, durability, issued };
+    let found = RecoveredState { mark: mark.as_ref(), healed, durability, issued };
     let opening = opening(writer, &leased, &found, behind);
     sequencer.journal = Some(std::mem::replace(&mut writer.journal, Box::new(spool::NoJournal)));
     let started = sequencer.write(opening).await;
@@ -145,7 +147,7 @@ async fn introduce(
     writer: &mut Writer,
     leased: &Leased,
     now: Timestamp,
-) -> Result<(WriterKey, Issued), Refused> {
+) -> Result<(WriterKey, Issued), StartRefusal> {
     let shared = Arc::clone(&writer.shared);
     let epoch = leased.key.epoch;
     let kept = writer.introducing.take().filter(|(of, _)| *of == epoch).map(|(_, key)| key);
@@ -163,7 +165,7 @@ async fn introduce(
         not_after: signing.not_after(),
     };
     let issued = writer.signer.certify(wanted, &signing).await;
-    let issued = issued.map_err(|e| Refused::Later(e.to_string()))?;
+    let issued = issued.map_err(|e| StartRefusal::Later(e.to_string()))?;
     let signing = signing.until(issued.certificate.not_after);
     Ok((signing, issued))
 }
@@ -172,7 +174,7 @@ async fn introduce(
 ///
 /// The same request is made until it is answered: a slot taken by a request whose answer was lost is
 /// found again by its secret, with the runs of this writer's last life in it.
-async fn lease(writer: &mut Writer) -> Result<Leased, Refused> {
+async fn lease(writer: &mut Writer) -> Result<Leased, StartRefusal> {
     let shared = Arc::clone(&writer.shared);
     let request = writer.request.get_or_insert_with(|| LeaseRequest {
         tenant: shared.settings.tenant.clone(),
@@ -184,7 +186,7 @@ async fn lease(writer: &mut Writer) -> Result<Leased, Refused> {
         term: shared.settings.lease_term,
     });
     let leased = match shared.store.lease(request).await {
-        Err(StoreError::Conflict(why)) => return Err(Refused::Later(why)),
+        Err(StoreError::Conflict(why)) => return Err(StartRefusal::Later(why)),
         answered => answered?,
     };
     if let Some(file) = &writer.lease_file {
@@ -195,14 +197,14 @@ async fn lease(writer: &mut Writer) -> Result<Leased, Refused> {
 }
 
 /// A start that failed after the lease goes on with the same lease and the head as it is now.
-async fn refresh(shared: &super::Shared, leased: &Leased) -> Result<Leased, Refused> {
+async fn refresh(shared: &super::Shared, leased: &Leased) -> Result<Leased, StartRefusal> {
     let head = shared.store.head(&leased.key).await?;
     Ok(Leased { head, ..leased.clone() })
 }
 
 /// Forgets a batch this machine signed and the store never had, because somebody took the slot first: the
 /// chain goes on with another writer's first entry in its place. Nothing of it was ever acknowledged.
-async fn withdraw(writer: &mut Writer, leased: &Leased) -> Result<(), Refused> {
+async fn withdraw(writer: &mut Writer, leased: &Leased) -> Result<(), StartRefusal> {
     let unread = |e: std::io::Error| broken(e.to_string());
     let chain = leased.key.chain;
     let Some(batch) = writer.journal.unsettled(&chain).map_err(unread)? else { return Ok(()) };
@@ -228,7 +230,7 @@ async fn heal(
     writer: &Writer,
     leased: &Leased,
     mark: Option<&spool::Watermark>,
-) -> Result<(Head, Option<(u64, u64)>), Refused> {
+) -> Result<(HeadRow, Option<(u64, u64)>), StartRefusal> {
     let store = &writer.shared.store;
     let mut head = leased.head.clone();
     let Some(mark) = mark else { return Ok((head, None)) };
@@ -268,8 +270,8 @@ async fn heal(
 async fn check_tail(
     shared: &super::Shared,
     leased: &Leased,
-    head: &Head,
-) -> Result<Vec<Entry>, Refused> {
+    head: &HeadRow,
+) -> Result<Vec<Entry>, StartRefusal> {
     let from = head.size.saturating_sub(TAIL_CHECKED);
     let rows = shared.store.tail(&leased.key, from, 1000).await?;
     let mut entries = Vec::with_capacity(rows.len());
@@ -286,7 +288,7 @@ async fn check_tail(
     Ok(entries)
 }
 
-fn check_row(row: &EntryRow, seq: u64, prev: Option<Digest>) -> Result<Entry, Refused> {
+fn check_row(row: &EntryRow, seq: u64, prev: Option<Digest>) -> Result<Entry, StartRefusal> {
     let entry = Entry::parse(&row.body).map_err(|e| broken(format!("entry {seq}: {e}")))?;
     let linked = prev.is_none_or(|prev| prev == entry.prev);
     if entry.seq != seq || row.seq != seq || Entry::leaf(&row.body) != row.leaf || !linked {
@@ -295,7 +297,7 @@ fn check_row(row: &EntryRow, seq: u64, prev: Option<Digest>) -> Result<Entry, Re
     Ok(entry)
 }
 
-fn stored_root(head: &Head) -> Result<Option<Digest>, Refused> {
+fn stored_root(head: &HeadRow) -> Result<Option<Digest>, StartRefusal> {
     if head.size == 0 {
         return Ok(None);
     }
@@ -310,7 +312,7 @@ async fn take_up_runs(
     shared: &super::Shared,
     leased: &Leased,
     chain: &mut Chain,
-) -> Result<Vec<RecoveredRun>, Refused> {
+) -> Result<Vec<RecoveredRun>, StartRefusal> {
     let mut runs = Vec::new();
     for run in shared.store.open_runs(&leased.key).await? {
         let rows = shared.store.run_entries(&leased.key, &run).await?;
@@ -326,7 +328,7 @@ async fn take_up_runs(
         let calls = tail.calls.clone();
         let last_seq = tail.next_seq.saturating_sub(1);
         chain.take_up(run, tail);
-        let past = Past::of(entries.iter().map(|(entry, _)| entry));
+        let past = PastUsage::of(entries.iter().map(|(entry, _)| entry));
         runs.push(RecoveredRun { run, opened, last_seq, calls, past });
     }
     delegated(shared, leased, &mut runs).await?;
@@ -339,12 +341,12 @@ async fn delegated(
     shared: &super::Shared,
     leased: &Leased,
     runs: &mut [RecoveredRun],
-) -> Result<(), Refused> {
+) -> Result<(), StartRefusal> {
     let may = runs.iter().filter(|run| {
         run.opened.draft.get::<RunOpened>().is_some_and(|run| run.delegates.is_some())
     });
     let Some(mut from) = may.map(|run| run.opened.seq).min() else { return Ok(()) };
-    let mut tally = Tally::default();
+    let mut tally = DelegationTally::default();
     loop {
         let rows = shared.store.tail(&leased.key, from, 1000).await?;
         let Some(last) = rows.last() else { break };
@@ -361,7 +363,7 @@ async fn delegated(
 }
 
 /// What was found before the first entry of an epoch.
-struct Found<'a> {
+struct RecoveredState<'a> {
     /// The last head this machine remembers.
     mark: Option<&'a spool::Watermark>,
     /// Entries that were put back, from and to.
@@ -376,14 +378,14 @@ struct Found<'a> {
 fn opening(
     writer: &Writer,
     leased: &Leased,
-    found: &Found<'_>,
+    found: &RecoveredState<'_>,
     behind: Option<i64>,
-) -> Vec<Written> {
+) -> Vec<DraftWithPayloads> {
     let settings = &writer.shared.settings;
     let (mark, healed) = (found.mark, found.healed);
     let mut opening = Vec::new();
     if leased.head.size == 0 && healed.is_none() {
-        opening.push(Written::bare(Draft::of(ChainGenesis {
+        opening.push(DraftWithPayloads::bare(Draft::of(ChainGenesis {
             continues: None,
             enrolment_key: Base64(writer.signer.public().to_bytes()),
             origin: leased.origin.as_str().into(),
@@ -397,7 +399,7 @@ fn opening(
         (_, true) => "restart",
         (_, false) => "take_over",
     };
-    let data = started(&Started {
+    let data = started(&StartedWriter {
         issued: &found.issued,
         version: &settings.version,
         mark: mark.map(|mark| (mark.size, Some(mark.root))),
@@ -410,20 +412,20 @@ fn opening(
             .cloned()
             .collect(),
     });
-    opening.push(Written::bare(Draft::of(data)));
+    opening.push(DraftWithPayloads::bare(Draft::of(data)));
     if let Some(behind) = behind {
         let delta_ms = Millis(behind.saturating_neg());
-        opening.push(Written::bare(Draft::of(ClockStep { delta_ms })));
+        opening.push(DraftWithPayloads::bare(Draft::of(ClockStep { delta_ms })));
     }
     if let Some((from, to)) = healed {
         let (from, to, source) = (from.into(), to.into(), "spool".into());
-        opening.push(Written::bare(Draft::of(LedgerRecovered { from, source, to })));
+        opening.push(DraftWithPayloads::bare(Draft::of(LedgerRecovered { from, source, to })));
     }
     opening
 }
 
 /// What a `writer.started` says.
-pub(super) struct Started<'a> {
+pub(super) struct StartedWriter<'a> {
     pub issued: &'a Issued,
     pub version: &'a str,
     /// The last head that is remembered.
@@ -433,7 +435,7 @@ pub(super) struct Started<'a> {
 }
 
 /// The first entry of an epoch.
-pub(super) fn started(of: &Started<'_>) -> WriterStarted {
+pub(super) fn started(of: &StartedWriter<'_>) -> WriterStarted {
     let certificate = &of.issued.certificate;
     WriterStarted {
         certificate: of.issued.issued.clone(),

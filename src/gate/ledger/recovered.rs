@@ -20,12 +20,12 @@ pub struct RecoveredRun {
     /// Every call and how far it is.
     pub calls: Calls,
     /// What its limits remember.
-    pub past: Past,
+    pub past: PastUsage,
 }
 
 /// What of a run's entries its limits go by after a restart.
 #[derive(Clone, Debug, Default)]
-pub struct Past {
+pub struct PastUsage {
     /// Failed or unknown calls since the last one that went well.
     pub errors_in_row: u64,
     /// What its authorised calls spent.
@@ -42,7 +42,7 @@ pub struct Past {
     pub held: BTreeMap<CallId, ToolName>,
 }
 
-impl Past {
+impl PastUsage {
     /// Denials remembered at most.
     const DENIALS: usize = 1024;
 

@@ -27,7 +27,7 @@ pub const BACKUP_DAYS: u64 = 35;
 
 /// A stored payload, without its bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Kept {
+pub struct StoredPayload {
     /// Its chain.
     pub chain: ChainId,
     /// What the entry says.
@@ -69,7 +69,7 @@ impl Residue {
 #[async_trait]
 pub trait PayloadKeeper: Send + Sync + 'static {
     /// Every stored payload, oldest first.
-    async fn kept(&self) -> Result<Vec<Kept>, StoreError>;
+    async fn kept(&self) -> Result<Vec<StoredPayload>, StoreError>;
 
     /// Deletes these rows, salts with them; how many there were. Idempotent.
     async fn erase(&self, chain: &ChainId, list: &[Digest]) -> Result<u64, StoreError>;
@@ -88,7 +88,7 @@ pub struct Clocks(pub BTreeMap<String, Duration>);
 impl Clocks {
     /// Whether a payload of this role that was stored then is due now.
     #[must_use]
-    pub fn due(&self, kept: &Kept, now: Timestamp) -> bool {
+    pub fn due(&self, kept: &StoredPayload, now: Timestamp) -> bool {
         kept.stored_at.plus(self.term(&kept.role)) <= now
     }
 
@@ -109,7 +109,7 @@ impl Clocks {
 
 /// A hold that was placed and not lifted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Hold {
+pub struct LegalHold {
     /// The log it is about.
     pub log: String,
     /// The run; none: the whole log.
@@ -124,7 +124,7 @@ pub struct Hold {
     pub seq: Seq,
 }
 
-impl std::fmt::Display for Hold {
+impl std::fmt::Display for LegalHold {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let what = self.run.map_or_else(|| self.log.clone(), |run| format!("run {run}"));
         write!(f, "hold {} on {what} by {}: {}", self.seq, self.by, self.reason)
@@ -146,7 +146,7 @@ pub struct Records {
     /// Erasures by log and commitment.
     pub erased: BTreeMap<(String, Digest), Erasure>,
     /// Holds in force, oldest first.
-    pub holds: Vec<Hold>,
+    pub holds: Vec<LegalHold>,
     /// Holds that were lifted, oldest first; `by` and `reason` are of the lifting.
     pub lifted: Vec<Lifted>,
     /// SHA-256 of every signed statement that was obeyed: each is good for once.
@@ -159,7 +159,7 @@ pub struct Records {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Lifted {
     /// What it was on; `by` and `reason` are of the lifting.
-    pub hold: Hold,
+    pub hold: LegalHold,
     /// Who signed that.
     pub signer: String,
 }
@@ -194,12 +194,12 @@ impl Records {
             }
         } else if let Some(HoldPlaced { by, log, reason, run }) = body.get::<HoldPlaced>() {
             let (by, log, reason) = (by.to_string(), log.to_string(), reason.to_string());
-            self.holds.push(Hold { log, run: *run, reason, by, fleet, seq: row.seq });
+            self.holds.push(LegalHold { log, run: *run, reason, by, fleet, seq: row.seq });
         } else if let Some(HoldLifted { by, log, order, reason, run }) = body.get::<HoldLifted>() {
             self.obeyed(Some(order));
             let (by, log, reason) = (by.to_string(), log.to_string(), reason.to_string());
             self.holds.retain(|one| one.log != log || one.run != *run);
-            let hold = Hold { log, run: *run, reason, by, fleet, seq: row.seq };
+            let hold = LegalHold { log, run: *run, reason, by, fleet, seq: row.seq };
             self.lifted.push(Lifted { hold, signer: order.subject.to_string() });
         }
         Ok(())
@@ -214,8 +214,9 @@ impl Records {
 
     /// The hold that keeps this run, or all of this log.
     #[must_use]
-    pub fn hold_on(&self, log: &str, run: Option<&RunId>) -> Option<&Hold> {
-        let of = |hold: &&Hold| hold.log == log && (hold.run.is_none() || hold.run.as_ref() == run);
+    pub fn hold_on(&self, log: &str, run: Option<&RunId>) -> Option<&LegalHold> {
+        let of =
+            |hold: &&LegalHold| hold.log == log && (hold.run.is_none() || hold.run.as_ref() == run);
         self.holds.iter().find(of)
     }
 
@@ -228,7 +229,7 @@ impl Records {
         reader: &dyn LedgerReader,
         chain: &ChainRow,
         asked: &BTreeSet<Digest>,
-    ) -> Result<BTreeMap<Digest, Hold>, StoreError> {
+    ) -> Result<BTreeMap<Digest, LegalHold>, StoreError> {
         kept_by(&self.holds, reader, chain, asked).await
     }
 }
@@ -251,11 +252,11 @@ pub async fn fleet_logs(
 /// # Errors
 /// The store cannot be read.
 pub async fn kept_by(
-    holds: &[Hold],
+    holds: &[LegalHold],
     reader: &dyn LedgerReader,
     chain: &ChainRow,
     asked: &BTreeSet<Digest>,
-) -> Result<BTreeMap<Digest, Hold>, StoreError> {
+) -> Result<BTreeMap<Digest, LegalHold>, StoreError> {
     let mut held = BTreeMap::new();
     for hold in holds.iter().filter(|hold| hold.log == chain.origin) {
         let Some(run) = &hold.run else {

@@ -9,16 +9,16 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::chain::{Chain, Moment, Placed};
-use super::drafts::{self, Written};
+use super::drafts::{self, DraftWithPayloads};
 use super::enrolment::Certifier;
-use super::item::{Claim, Done, Item};
+use super::item::{Claim, Completion, Item};
 use super::later::Lanes;
 use super::permit::{Committed, Receipt, Settled};
 use super::spool::{Journal, LeaseFile};
-use super::store::{Batch, EntryRow, Head, LeaseKey, LeaseRequest, PayloadRow, StoreError};
+use super::store::{Batch, EntryRow, HeadRow, LeaseKey, LeaseRequest, PayloadRow, StoreError};
 use super::tail::TailError;
 use super::writer_key::{LogKeys, WriterKey};
-use super::{Error, Parts, RecoveredRun, Shared, Status, closing, recover};
+use super::{Error, LedgerParts, LedgerStatus, RecoveredRun, Shared, closing, recover};
 use crate::domain::id::Epoch;
 use crate::record::Draft;
 use crate::record::chain::{Heartbeat, WriterStopped};
@@ -43,7 +43,7 @@ pub struct Writer {
     /// The key of an epoch whose certificate was asked for.
     pub(super) introducing: Option<(Epoch, WriterKey)>,
     lanes: Lanes,
-    status: watch::Sender<Status>,
+    status: watch::Sender<LedgerStatus>,
 }
 
 impl std::fmt::Debug for Writer {
@@ -58,14 +58,14 @@ pub(super) struct Sequencer {
     pub(super) key: LeaseKey,
     pub(super) origin: Arc<str>,
     pub(super) chain: Chain,
-    pub(super) head: Head,
+    pub(super) head: HeadRow,
     pub(super) signing: WriterKey,
     pub(super) journal: Option<Box<dyn Journal>>,
-    pub(super) status: watch::Sender<Status>,
+    pub(super) status: watch::Sender<LedgerStatus>,
     /// Owed entries that the sequencer itself makes: permits no receiver waits for any more.
     pub(super) backlog: VecDeque<Item>,
     /// What stands until the space kept back for outcomes is whole: at the start, and after it was spent.
-    pub(super) short: Option<Status>,
+    pub(super) short: Option<LedgerStatus>,
     /// The journal could not keep the last batch.
     pub(super) forgetful: bool,
 }
@@ -84,17 +84,17 @@ pub enum Ending {
 /// A built batch with those who wait for it.
 struct Built {
     batch: Batch,
-    waiting: Vec<(Done, Placed)>,
+    waiting: Vec<(Completion, Placed)>,
 }
 
 impl Writer {
     pub(super) fn new(
-        parts: Parts,
+        parts: LedgerParts,
         shared: Arc<Shared>,
         lanes: Lanes,
-        status: watch::Sender<Status>,
+        status: watch::Sender<LedgerStatus>,
     ) -> Self {
-        let Parts { signer, log_key, journal, lease_file, .. } = parts;
+        let LedgerParts { signer, log_key, journal, lease_file, .. } = parts;
         let (request, introducing) = (None, None);
         Self { shared, signer, log_key, journal, lease_file, request, introducing, lanes, status }
     }
@@ -111,11 +111,11 @@ impl Writer {
         let (mut sequencer, runs) = loop {
             match recover::start(&mut self).await {
                 Ok(started) => break started,
-                Err(recover::Refused::Later(why)) => {
+                Err(recover::StartRefusal::Later(why)) => {
                     self.shared.store.relieve().await;
-                    self.status.send_replace(Status::Starting(why));
+                    self.status.send_replace(LedgerStatus::Starting(why));
                 }
-                Err(recover::Refused::Never(ending)) => {
+                Err(recover::StartRefusal::Never(ending)) => {
                     self.refuse_all(&ending);
                     return ending;
                 }
@@ -147,14 +147,14 @@ impl Writer {
 
     fn refuse_all(&mut self, ending: &Ending) {
         self.status.send_replace(match ending {
-            Ending::Stopped => Status::Stopped,
-            Ending::Fenced(why) => Status::Fenced(why.clone()),
-            Ending::Broken(why) => Status::Broken(why.clone()),
+            Ending::Stopped => LedgerStatus::Stopped,
+            Ending::Fenced(why) => LedgerStatus::Fenced(why.clone()),
+            Ending::Broken(why) => LedgerStatus::Broken(why.clone()),
         });
         self.lanes.close();
     }
 
-    pub(super) fn status(&self) -> watch::Sender<Status> {
+    pub(super) fn status(&self) -> watch::Sender<LedgerStatus> {
         self.status.clone()
     }
 }
@@ -197,12 +197,13 @@ impl Sequencer {
 
     fn heartbeat(&self) -> Item {
         let open_runs = self.chain.tails().len().into();
-        event(Written::bare(Draft::of(Heartbeat { open_runs, rejected: None })))
+        event(DraftWithPayloads::bare(Draft::of(Heartbeat { open_runs, rejected: None })))
     }
 
     /// The last entry of an orderly end, and the slot given back.
     async fn finish(&mut self) -> Ending {
-        let last = event(Written::bare(Draft::of(WriterStopped { reason: "stopped".into() })));
+        let last =
+            event(DraftWithPayloads::bare(Draft::of(WriterStopped { reason: "stopped".into() })));
         let built = match self.build(vec![last]) {
             Ok(built) => built,
             Err(ending) => return ending,
@@ -298,8 +299,8 @@ impl Sequencer {
             // WHY: whatever the store calls it: a quota, a file that is mapped and one that is made anew have each
             // a name of their own for a disk without space.
             self.shared.store.relieve().await;
-            self.short = Some(Status::Full);
-            self.status.send_replace(Status::Failing(why));
+            self.short = Some(LedgerStatus::Full);
+            self.status.send_replace(LedgerStatus::Failing(why));
             if stop.is_some_and(CancellationToken::is_cancelled) {
                 // What is in doubt stays in doubt; the next writer closes it.
                 return Err(Ending::Stopped);
@@ -354,8 +355,8 @@ impl Sequencer {
         if self.short.is_some() {
             self.short = match self.shared.store.replenish().await {
                 Ok(true) => None,
-                Ok(false) => Some(Status::Full),
-                Err(why) => Some(Status::Failing(why.to_string())),
+                Ok(false) => Some(LedgerStatus::Full),
+                Err(why) => Some(LedgerStatus::Failing(why.to_string())),
             };
         }
     }
@@ -373,9 +374,9 @@ impl Sequencer {
         let next = if let Some(short) = &self.short {
             short.clone()
         } else if self.forgetful {
-            Status::Failing("the spool cannot be written".into())
+            LedgerStatus::Failing("the spool cannot be written".into())
         } else {
-            Status::Ready
+            LedgerStatus::Ready
         };
         self.status.send_if_modified(|now| {
             let changed = *now != next;
@@ -387,12 +388,12 @@ impl Sequencer {
     }
 
     /// Everything in the batch is durable: tokens are minted now and nowhere else.
-    fn answer(&mut self, waiting: Vec<(Done, Placed)>) {
+    fn answer(&mut self, waiting: Vec<(Completion, Placed)>) {
         for (done, placed) in waiting {
             let binding = match &done {
-                Done::Judged { judged, .. } => Some(judged.binding()),
-                Done::Finished { finished, .. } => finished.binding(),
-                Done::Event { .. } => None,
+                Completion::Judged { judged, .. } => Some(judged.binding()),
+                Completion::Finished { finished, .. } => finished.binding(),
+                Completion::Event { .. } => None,
             };
             let receipt = Receipt {
                 origin: Arc::clone(&self.origin),
@@ -403,7 +404,7 @@ impl Sequencer {
                 binding,
             };
             match done {
-                Done::Judged { judged, expires, reply } => {
+                Completion::Judged { judged, expires, reply } => {
                     let committed = Committed::mint(*judged, expires, receipt, &self.shared.tenure);
                     // Its caller was told `ledger.unknown`: it must never run, nor wait for anybody.
                     let written = match reply.send(Ok(committed)) {
@@ -417,23 +418,23 @@ impl Sequencer {
                     };
                     self.backlog.push_back(event(written));
                 }
-                Done::Finished { finished, reply } => {
+                Completion::Finished { finished, reply } => {
                     drop(reply.send(Ok(Settled::mint(*finished, receipt))));
                 }
-                Done::Event { reply } => drop(reply.map(|reply| reply.send(Ok(receipt)))),
+                Completion::Event { reply } => drop(reply.map(|reply| reply.send(Ok(receipt)))),
             }
         }
     }
 
     /// Writes these events now; recovery goes through the same door as everything else.
-    pub(super) async fn write(&mut self, events: Vec<Written>) -> Result<(), Ending> {
+    pub(super) async fn write(&mut self, events: Vec<DraftWithPayloads>) -> Result<(), Ending> {
         let built = self.build(events.into_iter().map(event).collect())?;
         if built.batch.entries.is_empty() { Ok(()) } else { self.commit(built, None).await }
     }
 }
 
-fn event(written: Written) -> Item {
-    Item { written, claim: Claim::default(), done: Done::Event { reply: None } }
+fn event(written: DraftWithPayloads) -> Item {
+    Item { written, claim: Claim::default(), done: Completion::Event { reply: None } }
 }
 
 /// Takes what else is queued, outcomes first, without waiting for more.

@@ -18,7 +18,7 @@ use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
 /// Why nothing is written before the first try.
 pub const UNTRIED: &str = "not started";
 
-pub use crate::verify::entries::{EntryRow, Head};
+pub use crate::verify::entries::{EntryRow, HeadRow};
 
 pub use super::reader::{ChainRow, KEPT, LedgerReader, PAYLOADS_MAX, Pruner, Pruning, Volume};
 
@@ -117,7 +117,7 @@ pub struct Leased {
     /// Whether the previous lease secret was shown, so that this is the same writer restarted.
     pub same_writer: bool,
     /// The head as the store has it.
-    pub head: Head,
+    pub head: HeadRow,
 }
 
 /// One payload as it is stored; erasing it erases the salt with it.
@@ -143,7 +143,7 @@ pub struct Batch {
     /// Payloads of at most 16 KiB each.
     pub payloads: Vec<PayloadRow>,
     /// The head after the last entry.
-    pub head: Head,
+    pub head: HeadRow,
 }
 
 /// One root of a completed subtree, as it is stored: derived from the leaves, never trusted.
@@ -159,7 +159,7 @@ impl Batch {
     /// The subtrees of heights 8, 16, 24 and 32 that this batch completes after `expected`: what proofs
     /// are later built from. None if the frontier of `expected` does not fit its size.
     #[must_use]
-    pub fn completed(&self, expected: &Head) -> Vec<Subtree> {
+    pub fn completed(&self, expected: &HeadRow) -> Vec<Subtree> {
         let mut done = Vec::new();
         let Some(mut frontier) = Frontier::from_bytes(expected.size, &expected.frontier) else {
             return done;
@@ -191,7 +191,7 @@ impl Batch {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], naming the first flaw; nothing was written.
-    pub fn check(&self, expected: &Head) -> Result<(), StoreError> {
+    pub fn check(&self, expected: &HeadRow) -> Result<(), StoreError> {
         let flaw = |what: String| Err(StoreError::Unavailable(format!("malformed batch: {what}")));
         if self.entries.is_empty() {
             return flaw("no entries".into());
@@ -236,7 +236,7 @@ pub trait LedgerStore: Send + Sync + 'static {
     async fn append(
         &self,
         key: &LeaseKey,
-        expected: &Head,
+        expected: &HeadRow,
         batch: &Batch,
     ) -> Result<(), StoreError>;
 
@@ -247,7 +247,7 @@ pub trait LedgerStore: Send + Sync + 'static {
     async fn release(&self, key: &LeaseKey) -> Result<(), StoreError>;
 
     /// The head of this chain.
-    async fn head(&self, key: &LeaseKey) -> Result<Head, StoreError>;
+    async fn head(&self, key: &LeaseKey) -> Result<HeadRow, StoreError>;
 
     /// Entries of this chain with `from <= seq`, ascending, at most `limit`.
     async fn tail(

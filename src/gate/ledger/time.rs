@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::Shared;
-use super::recover::{Refused, broken};
+use super::recover::{StartRefusal, broken};
 use super::store::Leased;
 use crate::clock::Clock;
 use crate::domain::id::Seq;
@@ -71,7 +71,7 @@ pub(super) async fn behind(
     shared: &Shared,
     leased: &Leased,
     (newest, size): (Option<&Entry>, Seq),
-) -> Result<Option<i64>, Refused> {
+) -> Result<Option<i64>, StartRefusal> {
     let Some(newest) = newest else { return Ok(None) };
     let behind = newest.ts.millis().saturating_sub(shared.clock.now().millis()).max(0);
     if behind > CLOCK_STEP_MAX_MS && !shared.settings.accept_clock_step {
@@ -89,7 +89,7 @@ pub(super) async fn behind(
 
 /// The milliseconds by which the clock was behind when the last writer started: what a person accepted then is not
 /// asked for again. 0 where it was not behind.
-async fn accepted_step(shared: &Shared, leased: &Leased, size: Seq) -> Result<i64, Refused> {
+async fn accepted_step(shared: &Shared, leased: &Leased, size: Seq) -> Result<i64, StartRefusal> {
     let mut end = size;
     while end > 0 {
         let from = end.saturating_sub(u64::from(PAGE));

@@ -48,15 +48,15 @@ pub enum Error {
     },
 }
 
-struct Key {
+struct VaultKey {
     id: [u8; ID],
     bytes: Zeroizing<[u8; 32]>,
 }
 
 /// The keys payloads are sealed with: the first seals, all of them open.
 pub struct Vault {
-    first: Key,
-    others: Vec<Key>,
+    first: VaultKey,
+    others: Vec<VaultKey>,
 }
 
 impl std::fmt::Debug for Vault {
@@ -71,8 +71,8 @@ impl Vault {
     /// # Errors
     /// A file cannot be read, may be read by others, or holds no key.
     pub fn load(first: &Path, others: &[PathBuf]) -> Result<Self, Error> {
-        let others = others.iter().map(|path| Key::load(path)).collect::<Result<_, _>>()?;
-        Ok(Self { first: Key::load(first)?, others })
+        let others = others.iter().map(|path| VaultKey::load(path)).collect::<Result<_, _>>()?;
+        Ok(Self { first: VaultKey::load(first)?, others })
     }
 
     /// Id of the key that seals, 16 hex digits.
@@ -108,12 +108,12 @@ impl Vault {
         }
     }
 
-    fn key(&self, id: &[u8]) -> Option<&Key> {
+    fn key(&self, id: &[u8]) -> Option<&VaultKey> {
         std::iter::once(&self.first).chain(&self.others).find(|key| key.id.as_slice() == id)
     }
 }
 
-impl Key {
+impl VaultKey {
     /// 32 bytes in base64 or hex, in a file that only its owner may read.
     fn load(path: &Path) -> Result<Self, Error> {
         let bad = |why: String| Error::Key { path: path.display().to_string(), why };
@@ -150,7 +150,7 @@ pub fn keygen(entropy: &dyn Entropy, path: &Path) -> Result<String, Error> {
     let text = Zeroizing::new(format!("{}\n", STANDARD.encode(*bytes)));
     keep_secret(path, text.as_bytes())
         .map_err(|e| Error::Key { path: path.display().to_string(), why: e.to_string() })?;
-    Ok(hex::encode(Key::of(*bytes).id))
+    Ok(hex::encode(VaultKey::of(*bytes).id))
 }
 
 /// What a sealed row is bound to.
@@ -197,7 +197,7 @@ mod tests {
     use crate::domain::commitment::commit;
 
     fn vault(bytes: u8) -> Vault {
-        Vault { first: Key::of([bytes; 32]), others: Vec::new() }
+        Vault { first: VaultKey::of([bytes; 32]), others: Vec::new() }
     }
 
     fn row() -> PayloadRow {
@@ -223,7 +223,7 @@ mod tests {
         let no_key = Err(Error::NoKey(vault_a.key_id()));
         assert_eq!(open(None, &CHAIN, sealed.clone()), no_key);
         assert_eq!(open(Some(&vault_b), &CHAIN, sealed.clone()), no_key);
-        let rotated = Vault { first: Key::of([2; 32]), others: vec![Key::of([1; 32])] };
+        let rotated = Vault { first: VaultKey::of([2; 32]), others: vec![VaultKey::of([1; 32])] };
         assert_eq!(open(Some(&rotated), &CHAIN, sealed.clone()), Ok(row()));
         let changed = Err(Error::Changed(sealed.commitment));
         let other = ChainId::from_bytes([2; 16]);

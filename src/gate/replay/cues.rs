@@ -6,34 +6,34 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::children;
-use super::drift::{Drift, Kind, differences};
-use super::player::{BrokenGlass, Met, Player, refusal, stopped};
+use super::drift::{Drift, DriftKind, differences};
+use super::player::{BrokenGlass, CallMatch, Player, refusal, stopped};
 use super::said::{codes, otherwise, reasons, told};
-use super::step::{Broken, Step};
+use super::step::{BreakGlassStep, RecordedCall};
 use crate::domain::call::ToolCall;
-use crate::domain::decision::{Reason, Verdict};
+use crate::domain::decision::{LayerReason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::domain::outcome::Outcome;
-use crate::enforce::{Cast, Cue, Entrance, Rehearsal};
+use crate::enforce::{RecordedAgent, RecordedOpening, RecordedStep, ReplaySession};
 use crate::judge::{Judged, Resumed};
 use crate::policy::PolicyEngine;
 use crate::record::decided;
 
 impl Player {
-    fn engine(&self, step: &Step) -> Option<Arc<dyn PolicyEngine>> {
+    fn engine(&self, step: &RecordedCall) -> Option<Arc<dyn PolicyEngine>> {
         let recorded = || self.manner.engines.get(&step.decision.policy?).cloned();
         self.manner.now.clone().or_else(recorded)
     }
 
-    fn manifest(&self, step: &Step) -> Digest {
+    fn manifest(&self, step: &RecordedCall) -> Digest {
         let (children, run) = (&self.recording.children, step.run.as_ref());
         let child = run.and_then(|run| children::place_of(children, run));
         child.map_or(self.recording.header.manifest, |(_, child)| child.manifest)
     }
 
-    fn set(&self, step: &Step) -> Cue {
+    fn set(&self, step: &RecordedCall) -> RecordedStep {
         let engine = self.engine(step);
         let layers = engine.as_ref().map(|engine| engine.layers().to_vec()).unwrap_or_default();
         let layers: Vec<_> = layers.into_iter().map(|layer| (layer.layer, layer.digest)).collect();
@@ -47,7 +47,7 @@ impl Player {
             approvals: approved.by.clone(),
         });
         let refused = step.ended.lapsed || step.input.is_none();
-        Cue {
+        RecordedStep {
             now: step.at,
             told: step.input.as_ref().map(|input| told(&input.document)),
             refusals: if refused { reasons(step) } else { Vec::new() },
@@ -59,17 +59,17 @@ impl Player {
 }
 
 #[async_trait]
-impl Rehearsal for Player {
+impl ReplaySession for Player {
     fn recording(&self) -> Digest {
         self.recording.digest
     }
 
-    fn opened(&self, entrance: &Entrance<'_>) -> Result<Cast, Reason> {
+    fn opened(&self, entrance: &RecordedOpening<'_>) -> Result<RecordedAgent, LayerReason> {
         let Some(parent) = &entrance.parent else {
             let header = &self.recording.header;
             // A second run is another run: its ids must not be those of the first.
             let first = self.count() == 1;
-            return Ok(Cast { seed: header.seed, run: first.then_some(header.run) });
+            return Ok(RecordedAgent { seed: header.seed, run: first.then_some(header.run) });
         };
         let mut state = self.state.lock();
         if state.stopped {
@@ -79,11 +79,11 @@ impl Rehearsal for Player {
         let opened = state.lineage.open(children, (above, entrance.manifest), entrance.claims);
         let child = opened.and_then(|place| children.get(place.checked_sub(1)?));
         if let Some(child) = child {
-            return Ok(Cast { seed: child.seed, run: Some(child.run) });
+            return Ok(RecordedAgent { seed: child.seed, run: Some(child.run) });
         }
         let manifest = entrance.manifest.prefixed();
         let drift = Drift {
-            kind: Kind::ExtraChild,
+            kind: DriftKind::ExtraChild,
             step: None,
             tool: String::new(),
             run: None,
@@ -96,17 +96,17 @@ impl Rehearsal for Player {
         Err(reason)
     }
 
-    async fn cue(&self, call: &ToolCall) -> Result<Box<Cue>, Reason> {
+    async fn cue(&self, call: &ToolCall) -> Result<Box<RecordedStep>, LayerReason> {
         let at = loop {
             let told = self.changed.notified();
             match self.meet(call)? {
-                Met::Step(step) => break step,
-                Met::Wait => told.await,
+                CallMatch::Step(step) => break step,
+                CallMatch::Wait => told.await,
             }
         };
         let Some(step) = self.read(at) else {
             let message = "the recorded call cannot be read any more";
-            return Err(Reason::effect_refused("replay", "replay.unreadable", message));
+            return Err(LayerReason::effect_refused("replay", "replay.unreadable", message));
         };
         self.clock.advance(step.at);
         let cue = self.set(&step);
@@ -134,7 +134,7 @@ impl Rehearsal for Player {
             ("enforced", Json::from(step.decision.enforced)),
             ("reasons", codes(&step.decision.reasons)),
             ("obligations", Json::of(&step.decision.obligations)),
-            ("break_glass", nonce(step.break_glass.as_ref().map(Broken::nonce))),
+            ("break_glass", nonce(step.break_glass.as_ref().map(BreakGlassStep::nonce))),
         ]);
         if judged.break_glass().is_some() {
             self.state.lock().broken.extend(again(&step));
@@ -152,7 +152,7 @@ impl Rehearsal for Player {
             was.unwrap_or_default(),
             why.unwrap_or_default()
         );
-        let drift = Drift::at(Kind::Decision, (step.number, step.tool.clone()), message);
+        let drift = Drift::at(DriftKind::Decision, (step.number, step.tool.clone()), message);
         let drift = Drift { call: Some(call.id().to_string()), changes, ..drift };
         // The call is decided as it is; only what comes after it is not answered any more.
         drop(self.note(&mut self.state.lock(), drift));
@@ -177,7 +177,7 @@ fn nonce(order: Option<&str>) -> Json {
 }
 
 /// What is told of a call that runs under break-glass again.
-fn again(step: &Step) -> Option<BrokenGlass> {
+fn again(step: &RecordedCall) -> Option<BrokenGlass> {
     let broken = step.break_glass.as_ref()?;
     let (nonce, by) = (broken.nonce().to_owned(), broken.by().to_vec());
     Some(BrokenGlass { step: step.number, tool: step.tool.clone(), nonce, by })

@@ -9,7 +9,7 @@ const CHANGES_MAX: usize = 64;
 
 /// What kind of difference it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Kind {
+pub enum DriftKind {
     /// A recorded call was not made.
     Missing,
     /// A call was made that is not recorded, or more often than it was.
@@ -30,7 +30,7 @@ pub enum Kind {
     Redacted,
 }
 
-impl Kind {
+impl DriftKind {
     /// The word in reports, and in codes: `replay.<word>`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -52,7 +52,7 @@ impl Kind {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Drift {
     /// What kind.
-    pub kind: Kind,
+    pub kind: DriftKind,
     /// The recorded step it is about: of a call that is not recorded, the one that was expected; none if
     /// nothing was expected any more.
     pub step: Option<u64>,
@@ -71,7 +71,7 @@ pub struct Drift {
 impl Drift {
     /// One about a recorded step, by its number and tool, of which there is no call yet.
     #[must_use]
-    pub fn at(kind: Kind, (step, tool): (u64, String), message: String) -> Self {
+    pub fn at(kind: DriftKind, (step, tool): (u64, String), message: String) -> Self {
         let (run, call, changes) = (None, None, Vec::new());
         Self { kind, step: Some(step), tool, run, call, message, changes }
     }

@@ -110,7 +110,7 @@ pub enum Flaw {
 
 /// Why a run cannot be recorded, or a run cannot go on from its recording.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Obstacle {
+pub enum ReplayObstacle {
     /// Redaction of the list of tools.
     #[error("nothing can be left out of what its agent was shown")]
     Shown,

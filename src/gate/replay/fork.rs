@@ -6,24 +6,24 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::Error;
-use super::flaw::Obstacle;
-use super::player::{Manner, Played, Player};
+use super::flaw::ReplayObstacle;
+use super::player::{Played, Player, ReplaySettings};
 use super::props::RecordedClock;
 use super::recording::Recording;
 use super::said::reasons;
-use super::step::Step;
+use super::step::RecordedCall;
 use crate::domain::call::ToolCall;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
-use crate::enforce::{Fork, Line, Prologue};
+use crate::enforce::{Fork, ForkPrefix, RecordedAnswer};
 
 #[derive(Debug, Default)]
-struct State {
+struct ForkState {
     begun: bool,
     run: Option<RunId>,
     /// A step could not be answered: nothing is any more, and nothing runs.
-    broken: Option<Reason>,
+    broken: Option<LayerReason>,
     /// What was asked, and the step it was.
     told: BTreeMap<CallId, (Digest, usize)>,
 }
@@ -33,7 +33,7 @@ struct State {
 pub struct Forked {
     player: Player,
     at: u64,
-    state: Mutex<State>,
+    state: Mutex<ForkState>,
 }
 
 impl Forked {
@@ -53,21 +53,22 @@ impl Forked {
         let steps = recording.places.len();
         let before = usize::try_from(at).ok().and_then(|at| at.checked_sub(1));
         let before = before.filter(|before| *before <= steps);
-        let before = before.ok_or_else(|| unfit(Obstacle::NoStep { steps, at }))?;
+        let before = before.ok_or_else(|| unfit(ReplayObstacle::NoStep { steps, at }))?;
         let (told, live) = recording.places.split_at(before);
         let last = told.iter().max_by_key(|place| place.end);
         let mut own = live.iter().filter(|place| place.run == 0);
         let early = own.find(|place| last.is_some_and(|last| place.after < last.end));
         if let (Some(last), Some(early)) = (last, early) {
             let (early, last) = (early.number, last.number);
-            return Err(unfit(Obstacle::Between { early, last }));
+            return Err(unfit(ReplayObstacle::Between { early, last }));
         }
         if let Some(child) = recording.children.iter().find(|child| child.before < at) {
-            return Err(unfit(Obstacle::ChildBefore { child: child.run, at }));
+            return Err(unfit(ReplayObstacle::ChildBefore { child: child.run, at }));
         }
         recording.places.truncate(before);
         recording.children.clear();
-        let manner = Manner { collect: false, engines: BTreeMap::new(), now: None, volatile };
+        let manner =
+            ReplaySettings { collect: false, engines: BTreeMap::new(), now: None, volatile };
         let clock = Arc::new(RecordedClock::at(recording.header.opened_at));
         let player = Player::new(recording, manner, clock)?;
         Ok(Self { player, at, state: Mutex::default() })
@@ -92,8 +93,9 @@ impl Forked {
     }
 
     /// What the agent was told then of this step.
-    fn line(&self, at: usize) -> Result<Line, Reason> {
-        let refuse = |why: &str| Err(Reason::effect_refused("replay", "replay.unreadable", why));
+    fn line(&self, at: usize) -> Result<RecordedAnswer, LayerReason> {
+        let refuse =
+            |why: &str| Err(LayerReason::effect_refused("replay", "replay.unreadable", why));
         let Some(step) = self.player.read(at) else {
             return refuse("the recorded call cannot be read any more");
         };
@@ -101,19 +103,19 @@ impl Forked {
     }
 }
 
-fn line(step: &Step) -> Option<Line> {
+fn line(step: &RecordedCall) -> Option<RecordedAnswer> {
     if let Some(outcome) = step.outcome() {
-        return Some(Line::Ended(outcome));
+        return Some(RecordedAnswer::Ended(outcome));
     }
     let denied = Some(reasons(step)).filter(|reasons| !reasons.is_empty());
-    denied.map(Line::Denied)
+    denied.map(RecordedAnswer::Denied)
 }
 
 fn asked(call: &ToolCall) -> Digest {
     Digest::of(&[call.tool().as_str().as_bytes(), &[0], call.canonical()])
 }
 
-impl Prologue for Forked {
+impl ForkPrefix for Forked {
     fn fork(&self) -> Fork {
         let recording = self.player.recording();
         let header = &recording.header;
@@ -137,13 +139,13 @@ impl Prologue for Forked {
         self.player.count();
     }
 
-    fn next(&self, call: &ToolCall) -> Result<Option<Line>, Reason> {
+    fn next(&self, call: &ToolCall) -> Result<Option<RecordedAnswer>, LayerReason> {
         // One call at a time: each is answered before the next is looked at.
         let mut state = self.state.lock();
         if let Some((known, at)) = state.told.get(call.id()) {
             if *known != asked(call) {
                 let message = format!("call `{}` was asked with other bytes", call.id());
-                return Err(Reason::effect_refused("replay", "replay.call", message));
+                return Err(LayerReason::effect_refused("replay", "replay.call", message));
             }
             return self.line(*at).map(Some);
         }
@@ -156,7 +158,7 @@ impl Prologue for Forked {
         Ok(Some(line))
     }
 
-    fn told(&self, call: &CallId) -> Option<Line> {
+    fn told(&self, call: &CallId) -> Option<RecordedAnswer> {
         let at = self.state.lock().told.get(call)?.1;
         self.line(at).ok()
     }

@@ -14,7 +14,7 @@ const LOOKED_AT: usize = 64;
 
 /// What is known of one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Known {
+pub struct StepFacts {
     /// The run it is of, by its place among the recorded ones.
     pub run: usize,
     /// Names tool and arguments, without what is volatile.
@@ -27,7 +27,7 @@ pub struct Known {
 
 /// What a call is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Found {
+pub enum StepMatch {
     /// This step.
     Step(usize),
     /// A step whose causes are being answered: ask again when something was.
@@ -48,21 +48,21 @@ struct Open {
 /// The steps of a recording, and how far they were played. Steps are counted from 0.
 #[derive(Debug, Default)]
 pub struct Matching {
-    steps: Vec<Known>,
+    steps: Vec<StepFacts>,
     by_key: BTreeMap<(usize, Digest), VecDeque<usize>>,
     by_run: BTreeMap<usize, Open>,
     left: BTreeSet<usize>,
 }
 
 /// The first of these that ended before this step was asked.
-fn cause(of: &BTreeSet<(u64, usize)>, step: &Known) -> Option<usize> {
+fn cause(of: &BTreeSet<(u64, usize)>, step: &StepFacts) -> Option<usize> {
     of.first().filter(|(end, _)| *end <= step.after).map(|(_, at)| *at)
 }
 
 impl Matching {
     /// Nothing is played yet.
     #[must_use]
-    pub fn of(steps: Vec<Known>) -> Self {
+    pub fn of(steps: Vec<StepFacts>) -> Self {
         let mut by_key: BTreeMap<(usize, Digest), VecDeque<usize>> = BTreeMap::new();
         let mut by_run: BTreeMap<usize, Open> = BTreeMap::new();
         for (at, step) in steps.iter().enumerate() {
@@ -77,19 +77,19 @@ impl Matching {
 
     /// Which step a call of this run with this key is now.
     #[must_use]
-    pub fn find(&self, run: usize, key: &Digest) -> Found {
+    pub fn find(&self, run: usize, key: &Digest) -> StepMatch {
         let step = self.by_key.get(&(run, *key)).and_then(|steps| steps.front()).copied();
         let known = step.and_then(|step| self.steps.get(step));
         let (Some(step), Some(known), Some(open)) = (step, known, self.by_run.get(&run)) else {
-            return Found::Unknown;
+            return StepMatch::Unknown;
         };
         let in_flight = open.unanswered.len() > open.unasked.len();
         match (cause(&open.unasked, known), cause(&open.unanswered, known)) {
-            (None, None) => Found::Step(step),
+            (None, None) => StepMatch::Step(step),
             // What is in flight may make the agent ask for the other.
-            (Some(_), _) | (None, Some(_)) if in_flight => Found::Wait,
-            (Some(before), _) => Found::Early(step, before),
-            (None, Some(_)) => Found::Wait,
+            (Some(_), _) | (None, Some(_)) if in_flight => StepMatch::Wait,
+            (Some(before), _) => StepMatch::Early(step, before),
+            (None, Some(_)) => StepMatch::Wait,
         }
     }
 
@@ -150,7 +150,7 @@ mod tests {
     }
 
     fn steps(all: &[(&str, u64, u64)]) -> Matching {
-        let known = |(name, after, end): &(&str, u64, u64)| Known {
+        let known = |(name, after, end): &(&str, u64, u64)| StepFacts {
             run: 0,
             key: key(name),
             after: *after,
@@ -159,9 +159,9 @@ mod tests {
         Matching::of(all.iter().map(known).collect())
     }
 
-    fn play(matching: &mut Matching, name: &str) -> Found {
+    fn play(matching: &mut Matching, name: &str) -> StepMatch {
         let found = matching.find(0, &key(name));
-        if let Found::Step(step) = found {
+        if let StepMatch::Step(step) = found {
             matching.ask(step);
         }
         found
@@ -170,53 +170,53 @@ mod tests {
     #[test]
     fn calls_one_after_the_other_are_found_in_their_order() {
         let mut played = steps(&[("a", 0, 2), ("b", 2, 4), ("a", 4, 6)]);
-        assert_eq!(play(&mut played, "a"), Found::Step(0));
+        assert_eq!(play(&mut played, "a"), StepMatch::Step(0));
         played.answer(0);
-        assert_eq!(played.find(0, &key("a")), Found::Early(2, 1));
-        assert_eq!(play(&mut played, "b"), Found::Step(1));
+        assert_eq!(played.find(0, &key("a")), StepMatch::Early(2, 1));
+        assert_eq!(play(&mut played, "b"), StepMatch::Step(1));
         // Nobody knows yet what the agent does with the answer.
-        assert_eq!(played.find(0, &key("a")), Found::Wait);
+        assert_eq!(played.find(0, &key("a")), StepMatch::Wait);
         played.answer(1);
-        assert_eq!(play(&mut played, "a"), Found::Step(2));
-        assert_eq!(played.find(0, &key("a")), Found::Unknown);
+        assert_eq!(play(&mut played, "a"), StepMatch::Step(2));
+        assert_eq!(played.find(0, &key("a")), StepMatch::Unknown);
         assert_eq!(played.left().count(), 0);
     }
 
     #[test]
     fn calls_side_by_side_may_come_in_any_order() {
         let mut played = steps(&[("a", 0, 3), ("b", 0, 4), ("c", 4, 6)]);
-        assert_eq!(play(&mut played, "b"), Found::Step(1));
-        assert_eq!(play(&mut played, "a"), Found::Step(0));
-        assert_eq!(played.find(0, &key("c")), Found::Wait);
+        assert_eq!(play(&mut played, "b"), StepMatch::Step(1));
+        assert_eq!(play(&mut played, "a"), StepMatch::Step(0));
+        assert_eq!(played.find(0, &key("c")), StepMatch::Wait);
         played.answer(1);
-        assert_eq!(played.find(0, &key("c")), Found::Wait);
+        assert_eq!(played.find(0, &key("c")), StepMatch::Wait);
         played.answer(0);
-        assert_eq!(play(&mut played, "c"), Found::Step(2));
+        assert_eq!(play(&mut played, "c"), StepMatch::Step(2));
     }
 
     #[test]
     fn a_call_waits_only_for_what_is_on_its_way() {
         let mut played = steps(&[("a", 0, 2), ("b", 2, 4)]);
-        assert_eq!(played.find(0, &key("b")), Found::Early(1, 0));
-        assert_eq!(play(&mut played, "a"), Found::Step(0));
-        assert_eq!(played.find(0, &key("b")), Found::Wait);
+        assert_eq!(played.find(0, &key("b")), StepMatch::Early(1, 0));
+        assert_eq!(play(&mut played, "a"), StepMatch::Step(0));
+        assert_eq!(played.find(0, &key("b")), StepMatch::Wait);
         assert_eq!(played.expected(0).next(), None);
         played.answer(0);
         assert_eq!(played.expected(0).collect::<Vec<_>>(), [1]);
-        assert_eq!(played.find(0, &key("x")), Found::Unknown);
+        assert_eq!(played.find(0, &key("x")), StepMatch::Unknown);
         assert_eq!(played.len(), 2);
     }
 
     #[test]
     fn each_run_waits_only_for_its_own_calls() {
-        let known = |run, name: &str, after, end| Known { run, key: key(name), after, end };
+        let known = |run, name: &str, after, end| StepFacts { run, key: key(name), after, end };
         let mut played =
             Matching::of(vec![known(0, "a", 0, 2), known(1, "a", 0, 2), known(0, "b", 2, 4)]);
-        assert_eq!(played.find(1, &key("a")), Found::Step(1));
+        assert_eq!(played.find(1, &key("a")), StepMatch::Step(1));
         played.ask(1);
-        assert_eq!(played.find(0, &key("b")), Found::Early(2, 0));
-        assert_eq!(played.find(1, &key("a")), Found::Unknown);
-        assert_eq!(played.find(0, &key("a")), Found::Step(0));
+        assert_eq!(played.find(0, &key("b")), StepMatch::Early(2, 0));
+        assert_eq!(played.find(1, &key("a")), StepMatch::Unknown);
+        assert_eq!(played.find(0, &key("a")), StepMatch::Step(0));
         assert_eq!(played.left_of(1).count(), 0);
     }
 }

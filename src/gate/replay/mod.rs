@@ -22,7 +22,7 @@ mod said;
 pub mod shelf;
 pub mod step;
 
-use flaw::{Flaw, Obstacle};
+use flaw::{Flaw, ReplayObstacle};
 
 use crate::domain::id::RunId;
 use crate::{evidence, identity};
@@ -80,7 +80,7 @@ pub enum Error {
         /// The run.
         run: RunId,
         /// What is in the way.
-        why: Obstacle,
+        why: ReplayObstacle,
     },
     /// The ledger cannot be read, or does not have the run.
     #[error(transparent)]

@@ -8,15 +8,15 @@ use tokio::sync::Notify;
 
 use super::Error;
 use super::children::{self, Lineage};
-use super::drift::{Drift, Kind, differences, without};
+use super::drift::{Drift, DriftKind, differences, without};
 use super::line::ToolList;
-use super::matching::{Found, Known, Matching};
+use super::matching::{Matching, StepFacts, StepMatch};
 use super::props::RecordedClock;
-use super::recording::{Place, Recording};
-use super::step::Step;
+use super::recording::{Recording, StepLocation};
+use super::step::RecordedCall;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
@@ -27,7 +27,7 @@ const ARGS: &str = "args";
 
 /// How a recording is played.
 #[derive(Debug)]
-pub struct Manner {
+pub struct ReplaySettings {
     /// Go on after a drift, and collect all of them; else the first one ends it.
     pub collect: bool,
     /// The bundles that decide, by digest; of a step whose own is not there, `now`'s.
@@ -68,12 +68,12 @@ pub struct BrokenGlass {
     pub by: Vec<String>,
 }
 
-type Key = (RunId, CallId);
+type CallKey = (RunId, CallId);
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct PlayerState {
     pub(super) matching: Matching,
-    pub(super) asked: BTreeMap<Key, (usize, Arc<Step>)>,
+    pub(super) asked: BTreeMap<CallKey, (usize, Arc<RecordedCall>)>,
     pub(super) drifts: Vec<Drift>,
     /// Steps that others were asked before, which had their answers.
     pub(super) overtaken: BTreeSet<usize>,
@@ -88,15 +88,15 @@ pub(super) struct State {
 #[derive(Debug)]
 pub struct Player {
     pub(super) recording: Recording,
-    pub(super) manner: Manner,
+    pub(super) manner: ReplaySettings,
     pub(super) clock: Arc<RecordedClock>,
     pub(super) definitions: BTreeMap<String, Digest>,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<PlayerState>,
     pub(super) changed: Notify,
 }
 
 /// What is found of one call.
-pub(super) enum Met {
+pub(super) enum CallMatch {
     Step(usize),
     Wait,
 }
@@ -108,22 +108,22 @@ impl Player {
     /// A step cannot be read.
     pub fn new(
         recording: Recording,
-        manner: Manner,
+        manner: ReplaySettings,
         clock: Arc<RecordedClock>,
     ) -> Result<Self, Error> {
         let mut steps = Vec::new();
         for place in &recording.places {
-            let Place { run, after, end, .. } = *place;
+            let StepLocation { run, after, end, .. } = *place;
             let step = recording.step(place)?;
             let known = !place.redacted.iter().any(|role| role == ARGS);
             // What nobody knows, no call is the same as.
             let of = |n: u64| Digest::of(&[b"redacted\0", &n.to_be_bytes()]);
             let key = if known { key(&manner, &step.tool, &step.args) } else { of(place.number) };
-            steps.push(Known { run, key, after, end });
+            steps.push(StepFacts { run, key, after, end });
         }
         // What is no such list has no definitions to hold calls against.
         let definitions = recording.tools.read().map(ToolList::definitions).unwrap_or_default();
-        let state = State { matching: Matching::of(steps), ..State::default() };
+        let state = PlayerState { matching: Matching::of(steps), ..PlayerState::default() };
         let (state, changed) = (Mutex::new(state), Notify::new());
         Ok(Self { recording, manner, clock, definitions, state, changed })
     }
@@ -136,7 +136,7 @@ impl Player {
 
     /// Takes up the step of this call and has it answered at once; `None`: every step was asked for. Whoever
     /// takes steps like this takes one at a time.
-    pub(super) fn take(&self, call: &ToolCall) -> Result<Option<usize>, Reason> {
+    pub(super) fn take(&self, call: &ToolCall) -> Result<Option<usize>, LayerReason> {
         let over = {
             let state = self.state.lock();
             !state.stopped && state.matching.left().next().is_none()
@@ -145,32 +145,32 @@ impl Player {
             return Ok(None);
         }
         match self.meet(call)? {
-            Met::Step(at) => {
+            CallMatch::Step(at) => {
                 self.state.lock().matching.answer(at);
                 Ok(Some(at))
             }
-            Met::Wait => {
+            CallMatch::Wait => {
                 let message = "the call waits for another one, and none is on its way";
-                Err(Reason::effect_refused("replay", "replay.stopped", message))
+                Err(LayerReason::effect_refused("replay", "replay.stopped", message))
             }
         }
     }
 
     /// One step. If it cannot be read any more, the replay is over.
-    pub(super) fn read(&self, at: usize) -> Option<Step> {
+    pub(super) fn read(&self, at: usize) -> Option<RecordedCall> {
         let step = self.recording.step(self.recording.places.get(at)?);
         step.inspect_err(|error| self.lose(&mut self.state.lock(), error)).ok()
     }
 
     /// A step cannot be read any more, and nothing is answered after it.
-    fn lose(&self, state: &mut State, error: &Error) {
+    fn lose(&self, state: &mut PlayerState, error: &Error) {
         state.stopped = true;
         state.unread.get_or_insert_with(|| error.to_string());
         self.changed.notify_waiters();
     }
 
     /// The recorded call that a call is, while it is on the road.
-    pub(super) fn step_of(&self, run: &RunId, call: &CallId) -> Option<Arc<Step>> {
+    pub(super) fn step_of(&self, run: &RunId, call: &CallId) -> Option<Arc<RecordedCall>> {
         let state = self.state.lock();
         state.asked.get(&(*run, call.clone())).map(|(_, step)| Arc::clone(step))
     }
@@ -193,7 +193,7 @@ impl Player {
             // What is told now is not told again.
             state.stopped = true;
         }
-        let State { matching, opened, broken, drifts, unread, .. } = &*state;
+        let PlayerState { matching, opened, broken, drifts, unread, .. } = &*state;
         Played {
             steps: matching.len(),
             asked,
@@ -217,7 +217,7 @@ impl Player {
         let absent = placed
             .filter(|(place, child)| !lineage.is_open(*place) && lineage.is_open(child.parent));
         let told = absent.map(|(_, child)| Drift {
-            kind: Kind::MissingChild,
+            kind: DriftKind::MissingChild,
             step: None,
             tool: String::new(),
             run: Some(child.run),
@@ -253,11 +253,11 @@ impl Player {
     fn missing(&self, step: usize, what: &str) -> Drift {
         let (number, tool) = self.place(step);
         let message = format!("step {number} (`{tool}`) {what}");
-        Drift::at(Kind::Missing, (number, tool), message)
+        Drift::at(DriftKind::Missing, (number, tool), message)
     }
 
     /// Takes note of a drift; whether the replay is over with it.
-    pub(super) fn note(&self, state: &mut State, drift: Drift) -> Result<(), Reason> {
+    pub(super) fn note(&self, state: &mut PlayerState, drift: Drift) -> Result<(), LayerReason> {
         let reason = refusal(&drift);
         state.drifts.push(self.of_run(drift));
         if self.manner.collect {
@@ -269,7 +269,7 @@ impl Player {
     }
 
     /// Finds the step of this call, and takes it up.
-    pub(super) fn meet(&self, call: &ToolCall) -> Result<Met, Reason> {
+    pub(super) fn meet(&self, call: &ToolCall) -> Result<CallMatch, LayerReason> {
         let tool = call.tool().as_str();
         let key = key(&self.manner, tool, call.args());
         let mut state = self.state.lock();
@@ -277,13 +277,13 @@ impl Player {
             return Err(stopped());
         }
         let step = match state.matching.find(self.place_of(call.run()), &key) {
-            Found::Wait => return Ok(Met::Wait),
-            Found::Step(step) => step,
-            Found::Early(step, before) => {
+            StepMatch::Wait => return Ok(CallMatch::Wait),
+            StepMatch::Step(step) => step,
+            StepMatch::Early(step, before) => {
                 self.early(&mut state, step, before)?;
                 step
             }
-            Found::Unknown => self.unknown(&mut state, call)?,
+            StepMatch::Unknown => self.unknown(&mut state, call)?,
         };
         state.matching.ask(step);
         self.whole(&mut state, step, call)?;
@@ -291,15 +291,20 @@ impl Player {
             let (number, tool) = self.place(step);
             let message =
                 format!("step {number} (`{tool}`) was asked after steps that had waited for it");
-            let drift = Drift::at(Kind::Reordered, (number, tool), message);
+            let drift = Drift::at(DriftKind::Reordered, (number, tool), message);
             let call = Some(call.id().to_string());
             self.note(&mut state, Drift { call, ..drift })?;
         }
-        Ok(Met::Step(step))
+        Ok(CallMatch::Step(step))
     }
 
     /// A step of which something was left out cannot be answered.
-    fn whole(&self, state: &mut State, step: usize, call: &ToolCall) -> Result<(), Reason> {
+    fn whole(
+        &self,
+        state: &mut PlayerState,
+        step: usize,
+        call: &ToolCall,
+    ) -> Result<(), LayerReason> {
         let redacted = self.recording.places.get(step).map(|place| place.redacted.as_slice());
         let Some([first, ..]) = redacted else { return Ok(()) };
         let (number, tool) = self.place(step);
@@ -307,7 +312,7 @@ impl Player {
             "step {number} (`{tool}`) cannot be answered: something of its `{first}` was left out \
              of the recording"
         );
-        let drift = Drift::at(Kind::Redacted, (number, tool), message);
+        let drift = Drift::at(DriftKind::Redacted, (number, tool), message);
         let drift = Drift { call: Some(call.id().to_string()), ..drift };
         let reason = refusal(&drift);
         state.matching.answer(step);
@@ -317,7 +322,12 @@ impl Player {
     }
 
     /// A step was asked for, and another one, whose answer the agent had then, was not.
-    fn early(&self, state: &mut State, step: usize, before: usize) -> Result<(), Reason> {
+    fn early(
+        &self,
+        state: &mut PlayerState,
+        step: usize,
+        before: usize,
+    ) -> Result<(), LayerReason> {
         if self.manner.collect {
             // Whether it comes later or never is told when that is known.
             state.overtaken.insert(before);
@@ -330,7 +340,7 @@ impl Player {
     }
 
     /// A call that is none of those that are left: the one it should have been, if it is the same tool.
-    fn unknown(&self, state: &mut State, call: &ToolCall) -> Result<usize, Reason> {
+    fn unknown(&self, state: &mut PlayerState, call: &ToolCall) -> Result<usize, LayerReason> {
         let (tool, id) = (call.tool().as_str(), Some(call.id().to_string()));
         let same = |step: &usize| self.place(*step).1 == tool;
         let run = self.place_of(call.run());
@@ -346,7 +356,7 @@ impl Player {
                 None => format!("`{tool}` was called after the last recorded step"),
             };
             let drift = Drift {
-                kind: Kind::Extra,
+                kind: DriftKind::Extra,
                 step: place.map(|(number, _)| number),
                 tool: tool.to_owned(),
                 run: (run > 0).then(|| *call.run()),
@@ -376,14 +386,14 @@ impl Player {
             changes.iter().take(4).map(|change| format!("`{}`", change.at)).collect();
         let message =
             format!("step {number} (`{tool}`) has other arguments at {}", paths.join(", "));
-        let drift = Drift::at(Kind::Arguments, (number, tool.to_owned()), message);
+        let drift = Drift::at(DriftKind::Arguments, (number, tool.to_owned()), message);
         self.note(state, Drift { call: id, changes, ..drift })?;
         Ok(step)
     }
 }
 
 /// Names tool and arguments, without what is volatile.
-fn key(manner: &Manner, tool: &str, args: &Json) -> Digest {
+fn key(manner: &ReplaySettings, tool: &str, args: &Json) -> Digest {
     let bytes = match manner.volatile.get(tool) {
         Some(pointers) => canonical::bytes(&without(args, pointers)),
         None => canonical::bytes(args),
@@ -391,12 +401,12 @@ fn key(manner: &Manner, tool: &str, args: &Json) -> Digest {
     Digest::of(&[tool.as_bytes(), &[0], &bytes])
 }
 
-pub(super) fn stopped() -> Reason {
+pub(super) fn stopped() -> LayerReason {
     let message = "the agent has drifted from the recording, and nothing more is answered";
-    Reason::effect_refused("replay", "replay.stopped", message)
+    LayerReason::effect_refused("replay", "replay.stopped", message)
 }
 
-pub(super) fn refusal(drift: &Drift) -> Reason {
+pub(super) fn refusal(drift: &Drift) -> LayerReason {
     let detail = format!("replay.{}", drift.kind.as_str());
-    Reason::effect_refused("replay", &detail, drift.message.as_str())
+    LayerReason::effect_refused("replay", &detail, drift.message.as_str())
 }

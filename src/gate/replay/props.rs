@@ -10,11 +10,11 @@ use super::player::Player;
 use super::recording::Recording;
 use crate::clock::{Clock, SystemClock};
 use crate::domain::call::ToolCall;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::effect::Effect;
 use crate::domain::outcome::{FailureClass, Outcome, Unmasked};
 use crate::domain::time::Timestamp;
-use crate::judge::prepared::Hold;
+use crate::judge::prepared::PreparedResource;
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
 use crate::tool::scrub::Scrub;
@@ -51,13 +51,13 @@ impl Clock for RecordedClock {
 }
 
 /// The one executor behind every tool of a replay.
-struct Prop {
+struct ReplayExecutor {
     player: Arc<Player>,
 }
 
 #[async_trait]
-impl ToolExecutor for Prop {
-    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+impl ToolExecutor for ReplayExecutor {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         let step = self.player.step_of(call.run(), call.id());
         let input = step.as_ref().and_then(|step| step.input.as_ref());
         let Some((effect, input)) = input.and_then(|i| Some((i.document.effect.clone()?, i)))
@@ -86,7 +86,7 @@ impl ToolExecutor for Prop {
 /// # Errors
 /// The recording has a tool that is none.
 pub fn toolbox(recording: &Recording, player: &Arc<Player>) -> Result<Toolbox, String> {
-    let prop: Arc<dyn ToolExecutor> = Arc::new(Prop { player: Arc::clone(player) });
+    let prop: Arc<dyn ToolExecutor> = Arc::new(ReplayExecutor { player: Arc::clone(player) });
     let tools = described::read(&recording.tools, &prop)?;
     Ok(Toolbox::of(tools, Scrub::new(&[])))
 }

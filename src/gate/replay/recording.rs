@@ -22,7 +22,7 @@ use super::children::{self, Child};
 use super::flaw::Flaw;
 pub use super::line::Header;
 use super::line::{ChildLine, EndLine, FileLine, LineKind, ToolsLine, opened};
-use super::step::Step;
+use super::step::RecordedCall;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
@@ -38,7 +38,7 @@ const LINE_BYTES_MAX: u64 = Limits::FILE.bytes_max as u64 + 1;
 
 /// Where one step is in the file, and what it takes to find it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct StepLocation {
     /// The step, from 1.
     pub number: u64,
     /// The run it is of: 0 that of the header, then the children in their order.
@@ -70,7 +70,7 @@ pub struct Recording {
     /// The runs below, in the order in which they were opened.
     pub children: Vec<Child>,
     /// Every step, in order.
-    pub places: Vec<Place>,
+    pub places: Vec<StepLocation>,
     file: File,
     name: String,
 }
@@ -85,7 +85,7 @@ impl Recording {
         let failed = |source| Error::File { file: name.clone(), source };
         let file = File::open(path).map_err(failed)?;
         let mut lines = BufReader::new(file.try_clone().map_err(failed)?);
-        let mut reading = Reading::default();
+        let mut reading = RecordingReader::default();
         let mut number: u64 = 0;
         loop {
             let mut line = Vec::new();
@@ -100,7 +100,7 @@ impl Recording {
         }
         let wrong = |flaw| Error::Recording { file: name.clone(), line: number, flaw };
         let (header, tools) = reading.whole().map_err(wrong)?;
-        let Reading { files, children, places, whole, .. } = reading;
+        let RecordingReader { files, children, places, whole, .. } = reading;
         let digest = Digest::from_bytes(whole.finalize().into());
         Ok(Self { header, digest, files, tools, children, places, file, name })
     }
@@ -125,7 +125,7 @@ impl Recording {
     ///
     /// # Errors
     /// The file was changed since it was opened, or cannot be read any more.
-    pub fn step(&self, place: &Place) -> Result<Step, Error> {
+    pub fn step(&self, place: &StepLocation) -> Result<RecordedCall, Error> {
         let mut line = vec![0_u8; place.length];
         let (file, step) = (|| self.name.clone(), place.number);
         let failed = |source| Error::File { file: file(), source };
@@ -140,19 +140,19 @@ impl Recording {
 
 /// What was read so far.
 #[derive(Default)]
-struct Reading {
+struct RecordingReader {
     header: Option<Header>,
     files: BTreeMap<String, Vec<u8>>,
     tools: Option<Json>,
     children: Vec<Child>,
-    places: Vec<Place>,
+    places: Vec<StepLocation>,
     ended: bool,
     offset: u64,
     hashed: Sha256,
     whole: Sha256,
 }
 
-impl Reading {
+impl RecordingReader {
     fn line(&mut self, line: &[u8]) -> Result<(), Flaw> {
         let text = line.strip_suffix(b"\n").ok_or(Flaw::Cut)?;
         let json = canonical::read(text, &Limits::FILE)?.ok_or(Flaw::Canonical)?;
@@ -217,7 +217,7 @@ impl Reading {
     }
 
     /// The place of a step's run, and its manifest.
-    fn run_of(&self, step: &Step) -> Result<(usize, Digest), Flaw> {
+    fn run_of(&self, step: &RecordedCall) -> Result<(usize, Digest), Flaw> {
         let header = self.header.as_ref().ok_or(Flaw::NoRecording)?;
         let Some(run) = step.run else { return Ok((0, header.manifest)) };
         let found = children::place_of(&self.children, &run);
@@ -225,7 +225,7 @@ impl Reading {
         Ok((place, child.manifest))
     }
 
-    fn step(&mut self, step: Step, text: &[u8]) -> Result<(), Flaw> {
+    fn step(&mut self, step: RecordedCall, text: &[u8]) -> Result<(), Flaw> {
         let number = u64::try_from(self.places.len()).unwrap_or(u64::MAX).saturating_add(1);
         if step.number != number {
             return Err(Flaw::Number { found: step.number, expected: number });
@@ -236,7 +236,7 @@ impl Reading {
         if told.is_some_and(|told| told.0 != manifest) {
             return Err(Flaw::Manifest(number));
         }
-        self.places.push(Place {
+        self.places.push(StepLocation {
             number,
             run,
             tool: step.tool,

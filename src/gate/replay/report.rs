@@ -16,7 +16,7 @@ const VALUE_MAX: usize = 120;
 
 /// How a replay ended.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Report<'a> {
+pub struct ReplayReport<'a> {
     /// What was replayed.
     pub header: &'a Header,
     /// SHA-256 of the recording.
@@ -31,7 +31,7 @@ pub struct Report<'a> {
     pub unsure: Option<String>,
 }
 
-impl Report<'_> {
+impl ReplayReport<'_> {
     /// Whether the agent did what it did, as far as can be told.
     #[must_use]
     pub const fn same(&self) -> bool {

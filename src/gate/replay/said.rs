@@ -1,9 +1,9 @@
 //! What a recorded step says, in the words of the road.
 
-use super::drift::{Drift, Kind, differences};
-use super::step::Step;
+use super::drift::{Drift, DriftKind, differences};
+use super::step::RecordedCall;
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::id::CallId;
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::Outcome;
@@ -21,14 +21,14 @@ pub(super) fn codes(reasons: &[call::Reason]) -> Json {
 }
 
 /// What was said against a call that no policy judged.
-pub(super) fn reasons(step: &Step) -> Vec<Reason> {
+pub(super) fn reasons(step: &RecordedCall) -> Vec<LayerReason> {
     if step.ended.kind == record::Kind::CallExpired.as_str() {
         let message = "no approval came in time".to_owned();
         let (code, rule) = (Code::CallExpired, "approval".to_owned());
-        return vec![Reason { code, detail: String::new(), message, rule }];
+        return vec![LayerReason { code, detail: String::new(), message, rule }];
     }
     let reason = |reason: &call::Reason| {
-        Some(Reason {
+        Some(LayerReason {
             code: Code::parse(&reason.code)?,
             detail: reason.detail.to_string(),
             message: reason.message.to_string(),
@@ -52,7 +52,7 @@ pub(super) fn told(input: &Document) -> Recorded {
 
 /// What the agent is given, where it is not what it was given.
 pub(super) fn otherwise(
-    step: &Step,
+    step: &RecordedCall,
     call: &CallId,
     recorded: &Outcome,
     now: &Outcome,
@@ -70,6 +70,6 @@ pub(super) fn otherwise(
             read(was).zip(read(is)).map(|(was, is)| differences(&was, &is)).unwrap_or_default();
     }
     let message = format!("step {} (`{}`) {what}", step.number, step.tool);
-    let drift = Drift::at(Kind::Result, (step.number, step.tool.clone()), message);
+    let drift = Drift::at(DriftKind::Result, (step.number, step.tool.clone()), message);
     Some(Drift { call: Some(call.to_string()), changes, ..drift })
 }

@@ -10,17 +10,17 @@ use super::Error;
 use super::fork::Forked;
 use super::recording::Recording;
 use crate::domain::digest::Digest;
-use crate::enforce::{Prologue, Recordings};
+use crate::enforce::{ForkPrefix, Recordings};
 
 /// One directory.
 #[derive(Debug)]
-pub struct Shelf {
+pub struct RecordingStore {
     dir: PathBuf,
     /// One file is read at a time: it is read to its end before anything of it counts.
     turn: Mutex<()>,
 }
 
-impl Shelf {
+impl RecordingStore {
     /// The recordings of this directory: `<SHA-256 in hex>.recording`.
     #[must_use]
     pub fn at(dir: &Path) -> Self {
@@ -29,8 +29,8 @@ impl Shelf {
 }
 
 #[async_trait]
-impl Recordings for Shelf {
-    async fn prologue(&self, recording: &Digest, at: u64) -> Result<Arc<dyn Prologue>, String> {
+impl Recordings for RecordingStore {
+    async fn prologue(&self, recording: &Digest, at: u64) -> Result<Arc<dyn ForkPrefix>, String> {
         let (path, digest) = (self.dir.join(format!("{}.recording", recording.hex())), *recording);
         let _turn = self.turn.lock().await;
         let reading = tokio::task::spawn_blocking(move || read(&path, digest, at));
@@ -41,7 +41,7 @@ impl Recordings for Shelf {
 
 /// Why no run goes on from a recording, as its agent is told: where files lie is not its business.
 #[derive(Debug, thiserror::Error)]
-enum Unfit {
+enum UnfitName {
     #[error("there is no recording `{}` here", .0.prefixed())]
     Absent(Digest),
     #[error("the recording `{}` is not whole", .0.prefixed())]
@@ -50,18 +50,18 @@ enum Unfit {
     Step(Error),
 }
 
-fn read(path: &Path, digest: Digest, at: u64) -> Result<Forked, Unfit> {
+fn read(path: &Path, digest: Digest, at: u64) -> Result<Forked, UnfitName> {
     if !path.is_file() {
-        return Err(Unfit::Absent(digest));
+        return Err(UnfitName::Absent(digest));
     }
     let unfit = |why: &dyn std::fmt::Display| {
         tracing::warn!(file = %path.display(), %why, "a recording that a run was to go on from is not used");
-        Unfit::Damaged(digest)
+        UnfitName::Damaged(digest)
     };
     let found = Recording::open(path).map_err(|e| unfit(&e))?;
     if found.digest != digest {
         return Err(unfit(&"it is another one than its name says"));
     }
     let volatile = found.volatile().map_err(|e| unfit(&e))?;
-    Forked::new(found, at, volatile).map_err(Unfit::Step)
+    Forked::new(found, at, volatile).map_err(UnfitName::Step)
 }

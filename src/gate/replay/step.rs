@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer};
 
 use super::flaw::Flaw;
 use super::line::Bond;
-use crate::approval::break_glass::{Open, ROLE, Signed, Statement};
-use crate::approval::{Approval, Malformed};
+use crate::approval::break_glass::{BreakGlassStatement, Open, ROLE, SignedBreakGlass};
+use crate::approval::{Approval, MalformedStatement};
 use crate::domain::canonical;
 use crate::domain::decision::Verdict;
 use crate::domain::digest::{Digest, Salt};
@@ -22,7 +22,7 @@ use crate::record::{Hex, Kind, List, Nonce};
 
 /// One recorded call.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
-pub struct Step {
+pub struct RecordedCall {
     /// From 1, in the order of decisions.
     #[serde(rename = "n")]
     pub number: u64,
@@ -45,7 +45,7 @@ pub struct Step {
     /// Who approved it, if it was held and then ran.
     pub approved: Option<Approved>,
     /// The break-glass order under which it ran without an approver, if it did.
-    pub break_glass: Option<Broken>,
+    pub break_glass: Option<BreakGlassStep>,
     /// How it ended.
     pub ended: End,
     /// What the agent was given, if it completed.
@@ -132,28 +132,28 @@ fn salt<'de, D: Deserializer<'de>>(from: D) -> Result<Salt, D::Error> {
 /// The break-glass order of one call, as its entry and its payloads have it.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(try_from = "OrderForm")]
-pub struct Broken {
+pub struct BreakGlassStep {
     order: OrderForm,
-    statement: Statement,
+    statement: BreakGlassStatement,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 struct OrderForm {
-    signed: Signed,
+    signed: SignedBreakGlass,
     by: Vec<String>,
     signers: Digest,
 }
 
-impl TryFrom<OrderForm> for Broken {
-    type Error = Malformed;
+impl TryFrom<OrderForm> for BreakGlassStep {
+    type Error = MalformedStatement;
 
-    fn try_from(order: OrderForm) -> Result<Self, Malformed> {
-        let statement = Statement::parse(order.signed.statement.as_bytes())?;
+    fn try_from(order: OrderForm) -> Result<Self, MalformedStatement> {
+        let statement = BreakGlassStatement::parse(order.signed.statement.as_bytes())?;
         Ok(Self { order, statement })
     }
 }
 
-impl Step {
+impl RecordedCall {
     /// Whether every payload is the one its entry commits to.
     pub(super) fn is_bound(&self) -> Result<(), Flaw> {
         let mut bodies = BTreeMap::from([("args", canonical::bytes(&self.args))]);
@@ -209,7 +209,7 @@ impl Step {
     }
 }
 
-impl Broken {
+impl BreakGlassStep {
     /// The order as it was when the call ran. Nobody checks its signatures again: it stands for this call,
     /// and for nothing else.
     #[must_use]

@@ -28,7 +28,7 @@ struct ToolVerdict {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct Decided {
+struct DecisionLabels {
     tool: String,
     verdict: &'static str,
     enforced: &'static str,
@@ -46,7 +46,7 @@ struct StageLabel {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct Kind {
+struct KindLabels {
     kind: &'static str,
 }
 
@@ -77,7 +77,7 @@ type Latencies = Family<StageLabel, Histogram, fn() -> Histogram>;
 pub struct Metrics {
     registry: Registry,
     tools: RwLock<BTreeSet<String>>,
-    calls: Family<Decided, Counter>,
+    calls: Family<DecisionLabels, Counter>,
     unenforced: Family<ToolVerdict, Counter>,
     denials: Family<CodeLabel, Counter>,
     outcomes: Family<ToolOutcome, Counter>,
@@ -88,22 +88,22 @@ pub struct Metrics {
     commit_duration: Histogram,
     batch_entries: Histogram,
     queue_depth: Gauge,
-    ledger_errors: Family<Kind, Counter>,
+    ledger_errors: Family<KindLabels, Counter>,
     rejected: Family<CodeLabel, Counter>,
     suspended: Counter,
-    alarms: Family<Kind, Counter>,
+    alarms: Family<KindLabels, Counter>,
     break_glass_open: Gauge,
     break_glass_calls: Counter,
     break_glass_alerts: Counter,
     orders_refused: Counter,
     pool_unanswered: Counter,
-    reaped: Family<Kind, Counter>,
+    reaped: Family<KindLabels, Counter>,
     self_tests: Family<Passed, Counter>,
     certificates_read: Family<Passed, Counter>,
     config_read: Family<Passed, Counter>,
     upstream_drift: Family<Grade, Counter>,
     upstream_restarts: Family<ServerLabel, Counter>,
-    upstream_dropped: Family<Kind, Counter>,
+    upstream_dropped: Family<KindLabels, Counter>,
     open_runs: Gauge,
     in_flight: Gauge,
     held_calls: Gauge,
@@ -228,7 +228,7 @@ impl Metrics {
             self.unenforced.get_or_create(&ToolVerdict { tool: tool.clone(), verdict }).inc();
         }
         let enforced = if enforced { "true" } else { "false" };
-        self.calls.get_or_create(&Decided { tool, verdict, enforced }).inc();
+        self.calls.get_or_create(&DecisionLabels { tool, verdict, enforced }).inc();
     }
 
     /// A call was judged and is denied, first of all for this code of the contract.
@@ -245,7 +245,7 @@ impl Metrics {
     /// The hub visited a slot nobody wrote any more: `closed`, `lost`, `later`, `distrusted`,
     /// `other_key`, `held`.
     pub fn reaped(&self, kind: &'static str) {
-        self.reaped.get_or_create(&Kind { kind }).inc();
+        self.reaped.get_or_create(&KindLabels { kind }).inc();
     }
 
     /// A call passed a stage in this time.
@@ -271,7 +271,7 @@ impl Metrics {
 
     /// A batch did not become durable: `conflict`, `unavailable`, `unknown`, `fenced`.
     pub fn ledger_error(&self, kind: &'static str) {
-        self.ledger_errors.get_or_create(&Kind { kind }).inc();
+        self.ledger_errors.get_or_create(&KindLabels { kind }).inc();
     }
 
     /// So many entries wait for the writer.
@@ -286,7 +286,7 @@ impl Metrics {
 
     /// A call was refused for what the gate itself found in it: `credential`.
     pub fn alarm(&self, kind: &'static str) {
-        self.alarms.get_or_create(&Kind { kind }).inc();
+        self.alarms.get_or_create(&KindLabels { kind }).inc();
     }
 
     /// A run was suspended.
@@ -351,7 +351,7 @@ impl Metrics {
     /// A server's message was dropped: `unknown_id`, `repeated_id`, `malformed`, `request`,
     /// `notification`.
     pub fn upstream_dropped(&self, kind: &'static str) {
-        self.upstream_dropped.get_or_create(&Kind { kind }).inc();
+        self.upstream_dropped.get_or_create(&KindLabels { kind }).inc();
     }
 
     /// So many runs are open.

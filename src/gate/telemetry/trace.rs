@@ -47,7 +47,7 @@ const EXPORT_WITHIN: Duration = Duration::from_secs(5);
 const FLUSH_WITHIN: Duration = Duration::from_secs(3);
 
 /// The way to a collector: whoever opens connections makes it, nothing here does.
-pub trait Dial: Send + Sync + std::fmt::Debug {
+pub trait CollectorDialer: Send + Sync + std::fmt::Debug {
     /// A channel that connects when it is used, and again when the connection is lost. Asked for on the
     /// exporter's own runtime.
     fn dial(&self) -> Channel;
@@ -57,7 +57,7 @@ pub trait Dial: Send + Sync + std::fmt::Debug {
 #[derive(Clone, Debug)]
 pub struct Otlp {
     /// The way to the collector.
-    pub dial: Arc<dyn Dial>,
+    pub dial: Arc<dyn CollectorDialer>,
     /// `service.name` of this process.
     pub service_name: String,
 }
@@ -87,11 +87,11 @@ pub enum Error {
 /// Keeps traces flowing while it lives.
 #[derive(Debug)]
 #[must_use = "spans that were not sent are lost when this is dropped"]
-pub struct Guard {
+pub struct TraceGuard {
     exporter: Option<Exporter>,
 }
 
-impl Guard {
+impl TraceGuard {
     /// Sends what was not sent yet, for at most 3 seconds. Blocks: not for a task.
     pub fn flush(mut self) {
         if let Some(exporter) = self.exporter.take() {
@@ -100,7 +100,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for TraceGuard {
     fn drop(&mut self) {
         if let Some(exporter) = self.exporter.take() {
             exporter.close(FLUSH_WITHIN);
@@ -155,13 +155,13 @@ impl Exporter {
 ///
 /// # Errors
 /// The filter or the endpoint cannot be read, or logging was set up before.
-pub fn init(log: &str, json: bool, otlp: Option<&Otlp>) -> Result<Guard, Error> {
+pub fn init(log: &str, json: bool, otlp: Option<&Otlp>) -> Result<TraceGuard, Error> {
     // WHY: the spans of calls are for collectors. As long as logs listened to them too, every call
     // paid for six spans that nobody reads.
     let filter = EnvFilter::try_new(format!("{log},{TARGET}=off"))
         .map_err(|source| Error::Filter { filter: log.to_owned(), source })?;
     let terminal = io::stderr().is_terminal();
-    let writer = Lines { terminal: terminal && !json };
+    let writer = StderrLines { terminal: terminal && !json };
     let layer = tracing_subscriber::fmt::layer().with_writer(writer);
     let logs = match (json, terminal) {
         (true, _) => layer.json().with_current_span(false).with_span_list(false).boxed(),
@@ -179,7 +179,7 @@ pub fn init(log: &str, json: bool, otlp: Option<&Otlp>) -> Result<Guard, Error> 
             .with_filter(FilterFn::new(|meta| meta.is_span() && meta.target() == TARGET))
     });
     tracing_subscriber::registry().with(logs.with_filter(filter)).with(traces).try_init()?;
-    Ok(Guard { exporter })
+    Ok(TraceGuard { exporter })
 }
 
 type Layered = tracing_subscriber::layer::Layered<Filtered, Registry>;
@@ -295,25 +295,25 @@ fn parent(traceparent: &str) -> Option<Context> {
 
 /// Standard error, one event per line.
 #[derive(Clone, Copy, Debug)]
-struct Lines {
+struct StderrLines {
     terminal: bool,
 }
 
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Line;
+impl<'a> MakeWriter<'a> for StderrLines {
+    type Writer = EventWriter;
 
-    fn make_writer(&'a self) -> Line {
-        Line { terminal: self.terminal }
+    fn make_writer(&'a self) -> EventWriter {
+        EventWriter { terminal: self.terminal }
     }
 }
 
 /// Writes one event.
 #[derive(Debug)]
-struct Line {
+struct EventWriter {
     terminal: bool,
 }
 
-impl Write for Line {
+impl Write for EventWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
         io::stderr().lock().write_all(one_line(&text, self.terminal).as_bytes())?;
@@ -350,7 +350,7 @@ mod tests {
     #[derive(Debug)]
     struct Plain(String);
 
-    impl Dial for Plain {
+    impl CollectorDialer for Plain {
         fn dial(&self) -> Channel {
             Channel::from_shared(self.0.clone()).unwrap().connect_lazy()
         }

@@ -5,7 +5,7 @@ use http::StatusCode;
 
 use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
-use crate::domain::outcome::{Content, Opaque, Unmasked};
+use crate::domain::outcome::{AnswerContent, Opaque, Unmasked};
 
 /// The member that a result has for a body.
 pub(super) struct Body {
@@ -26,7 +26,7 @@ impl Body {
         let all = [number, self.member].into_iter().chain(members);
         // Part of something bigger (RFC 9110, 15.3.7).
         let span = (status == StatusCode::PARTIAL_CONTENT).then_some(Opaque::Span);
-        let result = Content::of(canonical::bytes(&Json::object(all)), self.opaque.or(span));
+        let result = AnswerContent::of(canonical::bytes(&Json::object(all)), self.opaque.or(span));
         Unmasked::Completed { result, status: status.as_u16().to_string() }
     }
 }

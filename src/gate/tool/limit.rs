@@ -6,9 +6,9 @@
 //! failure are no exception.
 
 use crate::domain::canonical;
-use crate::domain::decision::Obligation;
+use crate::domain::decision::PolicyObligation;
 use crate::domain::json::{Json, Limits};
-use crate::domain::outcome::{Content, FailureClass, Opaque, Outcome, Redaction, Unmasked};
+use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Outcome, Redaction, Unmasked};
 use crate::firewall;
 use crate::ledger::permit::Permit;
 use crate::tool::text;
@@ -37,7 +37,7 @@ pub fn apply(permit: &Permit, outcome: Unmasked) -> Outcome {
 
 fn apply_to(
     cap: u64,
-    obligations: &[Obligation],
+    obligations: &[PolicyObligation],
     outcome: Unmasked,
 ) -> (Outcome, Option<Redaction>) {
     let duty = Duty::of(obligations);
@@ -73,7 +73,7 @@ fn protocol(message: &str) -> Withheld {
 /// The bytes of an answer, what must be masked in them masked.
 fn released(
     duty: Option<&Duty>,
-    content: Content,
+    content: AnswerContent,
     done: Option<&mut Redaction>,
 ) -> Result<Vec<u8>, Withheld> {
     let (json, opaque) = content.into_parts();
@@ -86,10 +86,10 @@ fn released(
     }
 }
 
-fn capped(cap: u64, obligations: &[Obligation], bytes: Vec<u8>) -> Result<Vec<u8>, Withheld> {
+fn capped(cap: u64, obligations: &[PolicyObligation], bytes: Vec<u8>) -> Result<Vec<u8>, Withheld> {
     let caps = obligations.iter().filter_map(|obligation| match obligation {
-        Obligation::CapBytes { bytes } => Some(*bytes),
-        Obligation::Redact { .. } => None,
+        PolicyObligation::CapBytes { bytes } => Some(*bytes),
+        PolicyObligation::Redact { .. } => None,
     });
     let cap = caps.fold(cap, u64::min);
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > cap {
@@ -100,10 +100,10 @@ fn capped(cap: u64, obligations: &[Obligation], bytes: Vec<u8>) -> Result<Vec<u8
 }
 
 impl Duty {
-    fn of(obligations: &[Obligation]) -> Option<Self> {
+    fn of(obligations: &[PolicyObligation]) -> Option<Self> {
         let redacts = obligations.iter().filter_map(|obligation| match obligation {
-            Obligation::Redact { kinds, opaque } => Some((kinds, *opaque)),
-            Obligation::CapBytes { .. } => None,
+            PolicyObligation::Redact { kinds, opaque } => Some((kinds, *opaque)),
+            PolicyObligation::CapBytes { .. } => None,
         });
         redacts.fold(None, |duty: Option<Self>, (kinds, opaque)| {
             let mut duty = duty.unwrap_or(Self { kinds: Vec::new(), opaque: true });
@@ -205,12 +205,12 @@ mod tests {
         Outcome::Completed { result: text.into(), status: "200".into() }
     }
 
-    fn apply_to(cap: u64, obligations: &[Obligation], outcome: Outcome) -> Outcome {
+    fn apply_to(cap: u64, obligations: &[PolicyObligation], outcome: Outcome) -> Outcome {
         super::apply_to(cap, obligations, outcome.again()).0
     }
 
-    fn masking(kind: &str, opaque: bool) -> [Obligation; 1] {
-        [Obligation::Redact { kinds: vec![kind.into()], opaque }]
+    fn masking(kind: &str, opaque: bool) -> [PolicyObligation; 1] {
+        [PolicyObligation::Redact { kinds: vec![kind.into()], opaque }]
     }
 
     fn class(outcome: &Outcome) -> Option<FailureClass> {
@@ -222,9 +222,9 @@ mod tests {
         let text = r#"{"a":"xxxxxxxx"}"#;
         assert_eq!(apply_to(16, &[], completed(text)), completed(text));
         assert_eq!(class(&apply_to(15, &[], completed(text))), Some(FailureClass::TooLarge));
-        let cap = [Obligation::CapBytes { bytes: 15 }];
+        let cap = [PolicyObligation::CapBytes { bytes: 15 }];
         assert_eq!(class(&apply_to(99, &cap, completed(text))), Some(FailureClass::TooLarge));
-        let wider = [Obligation::CapBytes { bytes: 99 }];
+        let wider = [PolicyObligation::CapBytes { bytes: 99 }];
         assert_eq!(class(&apply_to(15, &wider, completed(text))), Some(FailureClass::TooLarge));
     }
 
@@ -242,7 +242,7 @@ mod tests {
     fn without_a_mask_a_result_keeps_its_bytes_and_with_one_it_must_be_strict() {
         let odd = completed(r#"{ "b":1e400, "a":1,"a":2 ,"A":123456789012345678901}"#);
         assert_eq!(apply_to(99, &[], odd.clone()), odd);
-        assert_eq!(apply_to(99, &[Obligation::CapBytes { bytes: 99 }], odd.clone()), odd);
+        assert_eq!(apply_to(99, &[PolicyObligation::CapBytes { bytes: 99 }], odd.clone()), odd);
         let redact = masking("email", false);
         assert_eq!(class(&apply_to(99, &redact, odd)), Some(FailureClass::Protocol));
         assert_eq!(apply_to(99, &redact, completed(r#"{ "b":1.0 }"#)), completed(r#"{"b":1}"#));
@@ -262,7 +262,7 @@ mod tests {
         let all = [Opaque::Binary, Opaque::Span, Opaque::Cut, Opaque::Media, Opaque::Encoded];
         for why in all {
             let answer = |opaque: bool| {
-                let result = Content::Opaque(br#"{"a":"ann@example.com"}"#.to_vec(), why);
+                let result = AnswerContent::Opaque(br#"{"a":"ann@example.com"}"#.to_vec(), why);
                 let outcome = Outcome::Completed { result, status: "ok".into() };
                 super::apply_to(999, &masking("email", opaque), outcome)
             };

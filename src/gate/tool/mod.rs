@@ -49,12 +49,12 @@ use self::probe::Point;
 use crate::catalog::Kind;
 use crate::clock::Clock;
 use crate::domain::call::ToolCall;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::effect::Effect;
 use crate::domain::facts::ToolFacts;
 use crate::domain::json::Json;
 use crate::domain::outcome::{Ended, FailureClass, Outcome, Unmasked};
-use crate::judge::prepared::Hold;
+use crate::judge::prepared::PreparedResource;
 use crate::ledger::permit::{Finished, Permit};
 use crate::limits::Spend;
 
@@ -66,7 +66,7 @@ pub trait ToolExecutor: Send + Sync + 'static {
     ///
     /// # Errors
     /// Every reason why the call cannot run.
-    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>>;
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>>;
 
     /// The most the call may take of its run's budgets, if only its arguments tell: tokens of a model, and
     /// their price. `None`: what the binding declares for every call. `args_bytes` are those of the
@@ -81,7 +81,7 @@ pub trait ToolExecutor: Send + Sync + 'static {
     ///
     /// # Errors
     /// It should be kept and cannot be; the call is refused.
-    fn pre_image(&self, hold: &(dyn Any + Send + Sync)) -> Result<Option<Json>, Reason> {
+    fn pre_image(&self, hold: &(dyn Any + Send + Sync)) -> Result<Option<Json>, LayerReason> {
         let _ = hold;
         Ok(None)
     }
@@ -136,7 +136,7 @@ fn open(
 }
 
 /// Looks at everything a checked tool needs, without a call.
-async fn look(kind: Kind, around: &probe::Around) -> Vec<Point> {
+async fn look(kind: Kind, around: &probe::ProbeSetup) -> Vec<Point> {
     let resolve = &around.resolve;
     match kind {
         Kind::Http(http) => http::probe(&http, resolve).await,
@@ -150,7 +150,7 @@ async fn look(kind: Kind, around: &probe::Around) -> Vec<Point> {
             let looking = tokio::task::spawn_blocking(move || command::probe(&command, &levels));
             looking.await.unwrap_or_else(|lost| {
                 let why = format!("the look itself failed: {lost}");
-                vec![Point::wrong("look", probe::State::Unreached, why, "")]
+                vec![Point::wrong("look", probe::ProbeState::Unreached, why, "")]
             })
         }
         Kind::Sql(sql) => sql::probe(*sql, Arc::clone(resolve)).await,

@@ -25,7 +25,7 @@ const RESERVED: &[&str] = &[
 
 /// Why a path is refused by its text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Refusal {
+pub(super) enum PathRefusal {
     /// Out of bounds or ambiguous, with the reason.
     Path(&'static str),
     /// A name nobody is given.
@@ -43,7 +43,7 @@ pub(super) enum Use {
 
 /// Names that nobody is given beneath one root, and what is excepted.
 #[derive(Debug, Default)]
-pub(super) struct Guard {
+pub(super) struct ExcludedNames {
     protect: Vec<String>,
     /// Exact paths that are given whatever their names.
     allow: Vec<String>,
@@ -53,7 +53,7 @@ pub(super) struct Guard {
     own: Vec<Vec<String>>,
 }
 
-impl Guard {
+impl ExcludedNames {
     /// `own`: paths below the root of files that are the gate's.
     pub fn new(root: &Root, own: &[&str]) -> Self {
         let folded = |names: &[String]| names.iter().map(|name| fold(name)).collect();
@@ -66,9 +66,9 @@ impl Guard {
     }
 
     /// Whether this is a plain relative path below the root, of names that are given.
-    pub fn check(&self, path: &str, purpose: Use) -> Result<(), Refusal> {
+    pub fn check(&self, path: &str, purpose: Use) -> Result<(), PathRefusal> {
         written(path)?;
-        if self.protects(path, purpose) { Err(Refusal::Protected) } else { Ok(()) }
+        if self.protects(path, purpose) { Err(PathRefusal::Protected) } else { Ok(()) }
     }
 
     /// Whether a name in this path is protected, in any spelling some file system takes for it.
@@ -94,21 +94,21 @@ impl Guard {
 }
 
 /// Whether this is a plain relative path, whatever its names.
-fn written(path: &str) -> Result<(), Refusal> {
+fn written(path: &str) -> Result<(), PathRefusal> {
     if path.is_empty() || path.len() > PATH_BYTES_MAX {
-        return Err(Refusal::Path("has 1 to 4096 bytes"));
+        return Err(PathRefusal::Path("has 1 to 4096 bytes"));
     }
     if path.starts_with('/') {
-        return Err(Refusal::Path("is relative to the root"));
+        return Err(PathRefusal::Path("is relative to the root"));
     }
     if path.chars().any(is_hidden) {
-        return Err(Refusal::Path("has no control, bidirectional or invisible characters"));
+        return Err(PathRefusal::Path("has no control, bidirectional or invisible characters"));
     }
     if path.contains('\\') {
-        return Err(Refusal::Path("has no backslash"));
+        return Err(PathRefusal::Path("has no backslash"));
     }
     if !path.nfc().eq(path.chars()) {
-        return Err(Refusal::Path("is in unicode normal form c"));
+        return Err(PathRefusal::Path("is in unicode normal form c"));
     }
     // Look-alikes such as `‥` and `／` are dots and slashes to somebody.
     let folded: String = path.nfkc().collect();
@@ -116,35 +116,37 @@ fn written(path: &str) -> Result<(), Refusal> {
     if folded != path {
         names(&folded)?;
         if folded.matches('/').count() != path.matches('/').count() || folded.contains('\\') {
-            return Err(Refusal::Path("has no look-alikes of separators"));
+            return Err(PathRefusal::Path("has no look-alikes of separators"));
         }
     }
     Ok(())
 }
 
-fn names(path: &str) -> Result<(), Refusal> {
+fn names(path: &str) -> Result<(), PathRefusal> {
     if path.split('/').count() > NAMES_MAX {
-        return Err(Refusal::Path("has at most 64 names"));
+        return Err(PathRefusal::Path("has at most 64 names"));
     }
     path.split('/').try_for_each(|name| plain(&name.to_lowercase()))
 }
 
-fn plain(name: &str) -> Result<(), Refusal> {
+fn plain(name: &str) -> Result<(), PathRefusal> {
     if matches!(name, "" | "." | "..") {
-        return Err(Refusal::Path("has no empty, `.` or `..` names"));
+        return Err(PathRefusal::Path("has no empty, `.` or `..` names"));
     }
     if name.len() > NAME_BYTES_MAX {
-        return Err(Refusal::Path("has names of at most 255 bytes"));
+        return Err(PathRefusal::Path("has names of at most 255 bytes"));
     }
     if name.ends_with(['.', ' ']) || name.starts_with(' ') {
-        return Err(Refusal::Path("has no names that begin or end with a space or end with a dot"));
+        return Err(PathRefusal::Path(
+            "has no names that begin or end with a space or end with a dot",
+        ));
     }
     if name.starts_with('~') {
-        return Err(Refusal::Path("has no names that begin with `~`"));
+        return Err(PathRefusal::Path("has no names that begin with `~`"));
     }
     let stem = name.split(['.', ':']).next().unwrap_or_default().trim_end();
     if RESERVED.contains(&stem) || name.contains(':') {
-        return Err(Refusal::Path("has no device names or `:`"));
+        return Err(PathRefusal::Path("has no device names or `:`"));
     }
     Ok(())
 }
@@ -154,8 +156,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn check(path: &str) -> Result<(), Refusal> {
-        Guard::default().check(path, Use::Look)
+    fn check(path: &str) -> Result<(), PathRefusal> {
+        ExcludedNames::default().check(path, Use::Look)
     }
 
     #[test]
@@ -195,7 +197,7 @@ mod tests {
             "x\u{e0041}",
             "COM1 .txt",
         ] {
-            assert!(matches!(check(bad), Err(Refusal::Path(_))), "{bad:?}: {:?}", check(bad));
+            assert!(matches!(check(bad), Err(PathRefusal::Path(_))), "{bad:?}: {:?}", check(bad));
         }
         assert!(check(&"a/".repeat(64)).is_err() && check(&"x".repeat(256)).is_err());
     }
@@ -231,7 +233,7 @@ mod tests {
             "tls/site.key",
             ".wicketgate-0123.tmp",
         ] {
-            assert_eq!(check(bad), Err(Refusal::Protected), "{bad:?}");
+            assert_eq!(check(bad), Err(PathRefusal::Protected), "{bad:?}");
         }
     }
 
@@ -241,8 +243,8 @@ mod tests {
         for name in [".gitlab-ci.yml", ".github/x", ".husky/pre-commit", ".ZSHENV", "a/.x/y", "․x"]
         {
             for purpose in [Use::Look, Use::Change] {
-                let refused = Guard::default().check(name, purpose);
-                assert_eq!(refused, Err(Refusal::Protected), "{name}");
+                let refused = ExcludedNames::default().check(name, purpose);
+                assert_eq!(refused, Err(PathRefusal::Protected), "{name}");
             }
         }
         for purpose in [Use::Look, Use::Change] {
@@ -250,7 +252,7 @@ mod tests {
                 assert_eq!(named.check(name, purpose), Ok(()), "{name}");
             }
             for name in [".github/workflows/ci.yml", ".git/config", ".githubx", ".github/.x"] {
-                assert_eq!(named.check(name, purpose), Err(Refusal::Protected), "{name}");
+                assert_eq!(named.check(name, purpose), Err(PathRefusal::Protected), "{name}");
             }
         }
     }
@@ -260,18 +262,18 @@ mod tests {
         let named = guard(&[], &[], &["package.json"]);
         for name in ["sub/Jenkinsfile", "MAKEFILE", "package.json", "x.code-workspace", "setup.py"]
         {
-            assert_eq!(Guard::default().check(name, Use::Look), Ok(()), "{name}");
-            let written = Guard::default().check(name, Use::Change);
-            assert_eq!(written, Err(Refusal::Protected), "{name}");
+            assert_eq!(ExcludedNames::default().check(name, Use::Look), Ok(()), "{name}");
+            let written = ExcludedNames::default().check(name, Use::Change);
+            assert_eq!(written, Err(PathRefusal::Protected), "{name}");
             assert_eq!(named.check(name, Use::Change).is_ok(), name == "package.json", "{name}");
         }
     }
 
-    fn guard(protect: &[&str], allow: &[&str], allow_names: &[&str]) -> Guard {
+    fn guard(protect: &[&str], allow: &[&str], allow_names: &[&str]) -> ExcludedNames {
         let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let (protect, allow) = (list(protect), list(allow));
         let root = Root { protect, allow, allow_names: list(allow_names), ..Root::default() };
-        Guard::new(&root, &[])
+        ExcludedNames::new(&root, &[])
     }
 
     #[test]
@@ -279,7 +281,7 @@ mod tests {
         let own = ["conf/wicketgate.yaml", ".env.own"];
         let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let (protect, allow) = (list(&["Secrets"]), list(&[".env.example", ".env.own"]));
-        let guard = Guard::new(&Root { protect, allow, ..Root::default() }, &own);
+        let guard = ExcludedNames::new(&Root { protect, allow, ..Root::default() }, &own);
         let look = |path: &str| guard.check(path, Use::Look);
         for bad in [
             "secrets/a",
@@ -291,7 +293,7 @@ mod tests {
             "conf/wicketgate.yaml",
             "CONF/Wicketgate.yaml/x",
         ] {
-            assert_eq!(look(bad), Err(Refusal::Protected), "{bad}");
+            assert_eq!(look(bad), Err(PathRefusal::Protected), "{bad}");
         }
         for fine in [".env.example", "secret", "conf/other.yaml", "wicketgate.yaml"] {
             assert_eq!(look(fine), Ok(()), "{fine}");

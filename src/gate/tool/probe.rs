@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::look;
-use super::net::{Client, Reached, Refused, Resolve};
+use super::net::{Client, ConnectError, Reached, Resolve};
 use super::sandbox::Levels;
 use super::scrub::Scrub;
 use crate::catalog::Binding;
@@ -16,7 +16,7 @@ use crate::catalog::host::Origin;
 
 /// How one thing that a tool needs was found; what is worse is greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum State {
+pub enum ProbeState {
     /// It cannot be looked at without a call: a pattern of hosts.
     Skipped,
     /// It is there, and as it should be.
@@ -43,7 +43,7 @@ pub enum State {
     Refused,
 }
 
-impl State {
+impl ProbeState {
     /// The word for it, lowercase.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -82,7 +82,7 @@ pub struct Point {
     /// What: `https://api.example.com:443`, `/usr/bin/sort`, `sandbox S2`.
     pub what: String,
     /// How it was found.
-    pub state: State,
+    pub state: ProbeState,
     /// The same in words, for the operator; never a secret.
     pub found: String,
     /// What to do about it; nothing if it is fine.
@@ -93,14 +93,14 @@ impl Point {
     /// It is as it should be.
     #[must_use]
     pub fn ready(what: impl Into<String>, found: impl Into<String>) -> Self {
-        Self { what: what.into(), state: State::Ready, found: found.into(), todo: None }
+        Self { what: what.into(), state: ProbeState::Ready, found: found.into(), todo: None }
     }
 
     /// It is not, and this is what to do.
     #[must_use]
     pub fn wrong(
         what: impl Into<String>,
-        state: State,
+        state: ProbeState,
         found: impl Into<String>,
         todo: &str,
     ) -> Self {
@@ -111,13 +111,13 @@ impl Point {
 
 /// The worst of them; a tool of which there is nothing to look at is ready.
 #[must_use]
-pub fn worst(points: &[Point]) -> State {
-    points.iter().map(|point| point.state).max().unwrap_or(State::Ready)
+pub fn worst(points: &[Point]) -> ProbeState {
+    points.iter().map(|point| point.state).max().unwrap_or(ProbeState::Ready)
 }
 
 /// What every look needs.
 #[derive(Clone, Debug)]
-pub struct Around {
+pub struct ProbeSetup {
     /// Who knows the addresses of names.
     pub resolve: Arc<dyn Resolve>,
     /// What isolation this machine gives, found out once.
@@ -126,7 +126,7 @@ pub struct Around {
 
 /// Looks at everything one binding needs. Takes as long as what it reaches: the caller has a deadline.
 /// What stands behind an MCP server is compared where the server is asked, and is nothing here.
-pub async fn probe(binding: Binding, around: &Around) -> Vec<Point> {
+pub async fn probe(binding: Binding, around: &ProbeSetup) -> Vec<Point> {
     let scrub = Scrub::new(&binding.kind.secrets());
     let points = look(binding.kind, around).await;
     let clean = |point: Point| Point { found: scrub.text(&point.found), ..point };
@@ -143,12 +143,12 @@ pub(super) async fn connect(
     let what = name.map_or_else(|| place.clone(), |name| format!("{name} {place}"));
     match client {
         Ok(client) => connection(what, client.reach(origin).await),
-        Err(why) => Point::wrong(what, State::Refused, why.to_string(), "correct `ca_file`"),
+        Err(why) => Point::wrong(what, ProbeState::Refused, why.to_string(), "correct `ca_file`"),
     }
 }
 
 /// What a connection, or the lack of one, means.
-pub(super) fn connection(what: String, came: Result<Reached, Refused>) -> Point {
+pub(super) fn connection(what: String, came: Result<Reached, ConnectError>) -> Point {
     let refused = match came {
         Ok(Reached { peer, tls: Some(version) }) => {
             let found = format!("connected to {peer}, {version}, its certificate is valid");
@@ -160,24 +160,26 @@ pub(super) fn connection(what: String, came: Result<Reached, Refused>) -> Point 
         Err(refused) => refused,
     };
     let (state, todo) = match &refused {
-        Refused::Name => (State::Unreached, "correct the name, or look at this machine's resolver"),
-        Refused::Unreachable => {
-            (State::Unreached, "start it, or let this machine through to its port")
+        ConnectError::Name => {
+            (ProbeState::Unreached, "correct the name, or look at this machine's resolver")
         }
-        Refused::Answers => (State::Blocked, "use a name with fewer addresses"),
-        Refused::Address(_) => {
-            (State::Blocked, "if it is meant, open its range in `private_addresses`")
+        ConnectError::Unreachable => {
+            (ProbeState::Unreached, "start it, or let this machine through to its port")
         }
-        Refused::Elsewhere => {
-            (State::Blocked, "find out what redirects this machine's connections")
+        ConnectError::Answers => (ProbeState::Blocked, "use a name with fewer addresses"),
+        ConnectError::Address(_) => {
+            (ProbeState::Blocked, "if it is meant, open its range in `private_addresses`")
         }
-        Refused::Certificate => {
-            (State::Untrusted, "correct the name, or name its authority in `ca_file`")
+        ConnectError::Elsewhere => {
+            (ProbeState::Blocked, "find out what redirects this machine's connections")
         }
-        Refused::Tls => (State::Untrusted, "let it speak TLS 1.2 or 1.3 on this port"),
+        ConnectError::Certificate => {
+            (ProbeState::Untrusted, "correct the name, or name its authority in `ca_file`")
+        }
+        ConnectError::Tls => (ProbeState::Untrusted, "let it speak TLS 1.2 or 1.3 on this port"),
     };
     let mut found = refused.to_string();
-    if let Refused::Address(ip) = &refused {
+    if let ConnectError::Address(ip) = &refused {
         found = format!("{found}: {ip}");
     }
     Point::wrong(what, state, found, todo)
@@ -190,19 +192,23 @@ mod tests {
     #[test]
     fn the_worst_of_what_was_found_is_how_the_tool_stands() {
         let point = |state| Point::wrong("x", state, "y", "z");
-        assert_eq!(worst(&[]), State::Ready);
-        assert_eq!(worst(&[point(State::Skipped)]), State::Skipped);
-        assert_eq!(worst(&[point(State::Ready), point(State::Skipped)]), State::Ready);
-        let both = [point(State::Unreached), point(State::Blocked), point(State::Ready)];
-        assert_eq!(worst(&both), State::Blocked);
-        assert!(!State::Blocked.is_unknown() && !State::Blocked.is_fine());
+        assert_eq!(worst(&[]), ProbeState::Ready);
+        assert_eq!(worst(&[point(ProbeState::Skipped)]), ProbeState::Skipped);
+        assert_eq!(
+            worst(&[point(ProbeState::Ready), point(ProbeState::Skipped)]),
+            ProbeState::Ready
+        );
+        let both =
+            [point(ProbeState::Unreached), point(ProbeState::Blocked), point(ProbeState::Ready)];
+        assert_eq!(worst(&both), ProbeState::Blocked);
+        assert!(!ProbeState::Blocked.is_unknown() && !ProbeState::Blocked.is_fine());
     }
 
     #[test]
     fn an_address_that_is_refused_is_named_with_what_to_do() {
-        let refused = Refused::Address([10, 0, 0, 1].into());
+        let refused = ConnectError::Address([10, 0, 0, 1].into());
         let point = connection("http://a.test:80".into(), Err(refused));
-        assert_eq!(point.state, State::Blocked);
+        assert_eq!(point.state, ProbeState::Blocked);
         assert!(point.found.ends_with(": 10.0.0.1"), "{point:?}");
         assert!(point.todo.is_some_and(|todo| todo.contains("`private_addresses`")));
     }

@@ -2,8 +2,8 @@
 
 use http::{HeaderName, HeaderValue, header};
 
-use super::net::Refused;
-use crate::catalog::binding::{Credential, Place};
+use super::net::ConnectError;
+use crate::catalog::binding::{Credential, CredentialTarget};
 use crate::catalog::template::encode;
 use crate::domain::call::ToolCall;
 use crate::domain::outcome::{FailureClass, Unmasked};
@@ -31,7 +31,7 @@ pub(super) fn headers_of(
 ) -> Result<Vec<(HeaderName, HeaderValue)>, RequestError> {
     let mut out = Vec::new();
     for credential in credentials {
-        let Place::Header(name) = &credential.place else { continue };
+        let CredentialTarget::Header(name) = &credential.place else { continue };
         let text = format!("{}{}", credential.prefix, &*credential.secret.latest());
         let mut value =
             HeaderValue::from_str(&text).map_err(|_| RequestError::Secret(name.clone()))?;
@@ -73,7 +73,9 @@ pub(super) fn sources<'a>(
 }
 
 /// Why the connector made no connection, if it was the connector.
-pub(super) fn refusal<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Refused> {
+pub(super) fn refusal<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a ConnectError> {
     sources(error).find_map(|error| error.downcast_ref())
 }
 

@@ -13,14 +13,14 @@ use super::{Error, ToolExecutor, limit, text};
 use crate::catalog::secret::Secret;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::effect::Effect;
 use crate::domain::json::{Json, Limits};
-use crate::domain::outcome::{Content, FailureClass, Unmasked};
+use crate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
 use crate::domain::readings::readings;
 use crate::domain::token;
 use crate::firewall;
-use crate::judge::prepared::Hold;
+use crate::judge::prepared::PreparedResource;
 use crate::ledger::permit::Permit;
 use crate::limits::Spend;
 
@@ -207,7 +207,10 @@ impl Scrub {
                 let (result, opaque) = result.into_parts();
                 if !finder.hides_in(&result) {
                     // A clean result keeps its bytes.
-                    return Unmasked::Completed { result: Content::of(result, opaque), status };
+                    return Unmasked::Completed {
+                        result: AnswerContent::of(result, opaque),
+                        status,
+                    };
                 }
                 let clean = Json::parse(&result, &Limits::FILE).ok().map(|value| {
                     canonical::bytes(&firewall::map_text(&value, &|text| finder.mask(text)))
@@ -215,7 +218,7 @@ impl Scrub {
                 // What stands across several values of it cannot be masked in any of them.
                 match clean.filter(|clean| !finder.hides_in(clean)) {
                     Some(result) => {
-                        Unmasked::Completed { result: Content::of(result, opaque), status }
+                        Unmasked::Completed { result: AnswerContent::of(result, opaque), status }
                     }
                     None => Unmasked::Failed {
                         class: FailureClass::Protocol,
@@ -251,7 +254,7 @@ pub(super) struct Scrubbed {
 
 #[async_trait]
 impl ToolExecutor for Scrubbed {
-    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         self.inner.prepare(call)
     }
 
@@ -259,11 +262,11 @@ impl ToolExecutor for Scrubbed {
         self.inner.most(args, args_bytes)
     }
 
-    fn pre_image(&self, hold: &(dyn Any + Send + Sync)) -> Result<Option<Json>, Reason> {
+    fn pre_image(&self, hold: &(dyn Any + Send + Sync)) -> Result<Option<Json>, LayerReason> {
         let kept = self.inner.pre_image(hold)?;
         if kept.as_ref().is_some_and(|kept| self.scrub.finds(kept)) {
             let why = "what the call would change holds a credential of this gate";
-            return Err(Reason::effect_refused("firewall", "firewall.credential", why));
+            return Err(LayerReason::effect_refused("firewall", "firewall.credential", why));
         }
         Ok(kept)
     }
@@ -295,7 +298,7 @@ mod tests {
     fn scrubbed(value: &Json) -> String {
         let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
         let result = canonical::bytes(value);
-        let result = Content::Text(result);
+        let result = AnswerContent::Text(result);
         match scrub.apply(Unmasked::Completed { result, status: "200".into() }) {
             Unmasked::Completed { result, .. } => String::from_utf8(result.into_parts().0).unwrap(),
             other => panic!("{other:?}"),
@@ -367,7 +370,7 @@ mod tests {
         let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
         let numbers = Json::Array(TOKEN.bytes().map(|b| Json::from(u64::from(b))).collect());
         let result = canonical::bytes(&Json::object([("data", numbers)]));
-        let result = Content::Text(result);
+        let result = AnswerContent::Text(result);
         let outcome = scrub.apply(Unmasked::Completed { result, status: "200".into() });
         assert!(matches!(outcome, Unmasked::Failed { .. }), "{outcome:?}");
     }
@@ -410,11 +413,11 @@ mod tests {
     fn a_clean_result_keeps_its_bytes_and_one_that_cannot_be_masked_is_a_failure() {
         let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
         let apply = |text: &str| {
-            let result = Content::Text(text.into());
+            let result = AnswerContent::Text(text.into());
             scrub.apply(Unmasked::Completed { result, status: "ok".into() })
         };
         for clean in [r#"{ "b":1.0,"a":1 }"#, r#"{"a":1,"a":1e400}"#] {
-            let result = Content::Text(clean.into());
+            let result = AnswerContent::Text(clean.into());
             let expected = Unmasked::Completed { result, status: "ok".into() };
             assert_eq!(apply(clean), expected);
         }

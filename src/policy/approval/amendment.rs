@@ -6,8 +6,8 @@
 use serde::Deserialize;
 
 use super::approvers::Purpose;
-use super::check::{Refused, refuse, signer};
-use super::{Approval, Approvers, Malformed, Word, is_nonce};
+use super::check::{ApprovalRefusal, refuse, signer};
+use super::{Approval, Approvers, MalformedStatement, Verdict, is_nonce};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
@@ -26,7 +26,7 @@ const AUTHOR_MAX: usize = 128;
 /// What is signed: the canonical form (RFC 8785) of exactly these members.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Statement {
+pub struct AmendmentStatement {
     /// The bundle that is to be put in force.
     pub bundle: Digest,
     /// The bundle that must be in force then: on any other the word is void.
@@ -38,27 +38,27 @@ pub struct Statement {
     /// 16 random bytes in hex, drawn with the proposal: a statement is good for that proposal only.
     pub nonce: String,
     /// What the publisher says.
-    pub verdict: Word,
+    pub verdict: Verdict,
 }
 
-impl Statement {
+impl AmendmentStatement {
     /// Reads the bytes that were signed: canonical form, exactly the members of a statement.
     ///
     /// # Errors
     /// See [`Malformed`].
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, MalformedStatement> {
         if bytes.len() > BYTES_MAX {
-            return Err(Malformed::Long(BYTES_MAX));
+            return Err(MalformedStatement::Long(BYTES_MAX));
         }
         let statement: Self = Json::parse(bytes, &Limits::ENTRY)?.read()?;
         if statement.author.is_empty() || statement.author.len() > AUTHOR_MAX {
-            return Err(Malformed::Name { name: "author", most: AUTHOR_MAX });
+            return Err(MalformedStatement::Name { name: "author", most: AUTHOR_MAX });
         }
         if !is_nonce(&statement.nonce) {
-            return Err(Malformed::Member("nonce"));
+            return Err(MalformedStatement::Member("nonce"));
         }
         // Whatever else could be written otherwise is caught here.
-        if statement.bytes() == bytes { Ok(statement) } else { Err(Malformed::Canonical) }
+        if statement.bytes() == bytes { Ok(statement) } else { Err(MalformedStatement::Canonical) }
     }
 
     /// The bytes that are signed.
@@ -95,8 +95,8 @@ pub struct Pending {
 impl Pending {
     /// What a publisher signs to say this word about it.
     #[must_use]
-    pub fn statement(&self, verdict: Word) -> Statement {
-        Statement {
+    pub fn statement(&self, verdict: Verdict) -> AmendmentStatement {
+        AmendmentStatement {
             bundle: self.bundle,
             base: self.base,
             author: self.author.clone(),
@@ -118,8 +118,8 @@ pub fn check(
     publishers: &Approvers,
     (statement, signature): (&[u8], &str),
     now: Timestamp,
-) -> Result<(Approval, Word), Refused> {
-    let said = Statement::parse(statement)
+) -> Result<(Approval, Verdict), ApprovalRefusal> {
+    let said = AmendmentStatement::parse(statement)
         .or_else(|why| refuse("approval.statement", format!("the statement: {why}")))?;
     let approval = signer(publishers, statement, signature, now, Purpose::Amendment)?;
     if said != pending.statement(said.verdict) {
@@ -129,11 +129,11 @@ pub fn check(
         return refuse("amendment.expired", format!("the proposal ended at {}", pending.expires));
     }
     let is = |other: &str| other.eq_ignore_ascii_case(&approval.subject);
-    if said.verdict == Word::Approve && is(&pending.author) {
+    if said.verdict == Verdict::Approve && is(&pending.author) {
         let why = format!("`{}` proposed it: another approver has to approve", approval.subject);
         return refuse("amendment.self", why);
     }
-    if said.verdict == Word::Approve && pending.given.iter().any(|given| is(given)) {
+    if said.verdict == Verdict::Approve && pending.given.iter().any(|given| is(given)) {
         return refuse("amendment.again", format!("`{}` has approved it before", approval.subject));
     }
     Ok((approval, said.verdict))
@@ -143,14 +143,14 @@ pub fn check(
 mod tests {
     use super::*;
 
-    fn statement() -> Statement {
-        Statement {
+    fn statement() -> AmendmentStatement {
+        AmendmentStatement {
             bundle: Digest::of(&[b"new"]),
             base: Digest::of(&[b"old"]),
             author: "ada".into(),
             expires: Timestamp::from_millis(1_000_000),
             nonce: "0".repeat(32),
-            verdict: Word::Approve,
+            verdict: Verdict::Approve,
         }
     }
 
@@ -182,11 +182,11 @@ mod tests {
     #[test]
     fn a_statement_has_one_spelling_and_no_further_member() {
         let good = statement().bytes();
-        assert_eq!(Statement::parse(&good), Ok(statement()));
+        assert_eq!(AmendmentStatement::parse(&good), Ok(statement()));
         let text = String::from_utf8(good).unwrap();
         let changed = |from: &str, to: &str| {
             assert!(text.contains(from), "{from}");
-            Statement::parse(text.replace(from, to).as_bytes())
+            AmendmentStatement::parse(text.replace(from, to).as_bytes())
         };
         for (from, to) in [
             ("{\"author\"", "{\"a\":1,\"author\""),

@@ -331,7 +331,7 @@ fn signer(purpose: Purpose, line: &str) -> Result<Signer, LineError> {
         return Err(LineError::Subject);
     }
     let (options, rest) = field(rest);
-    let options = Options::parse(purpose, options)?;
+    let options = KeyOptions::parse(purpose, options)?;
     let mut words = rest.split_ascii_whitespace();
     let (name, key) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let key = SshKey::parse(&format!("{name} {key}"))?;
@@ -379,13 +379,13 @@ fn field(line: &str) -> (&str, &str) {
 }
 
 #[derive(Default)]
-struct Options {
+struct KeyOptions {
     namespaces: BTreeSet<String>,
     after: Option<Timestamp>,
     before: Option<Timestamp>,
 }
 
-impl Options {
+impl KeyOptions {
     fn parse(purpose: Purpose, text: &str) -> Result<Self, LineError> {
         let (mut options, mut seen) = (Self::default(), BTreeSet::new());
         let (mut rest, namespace) = (text, purpose.namespace());

@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::approvers::Purpose;
-pub use super::check::Refused;
+pub use super::check::ApprovalRefusal;
 use super::check::signer;
 use super::form::of_version;
-use super::{Approval, Approvers, Malformed};
+use super::{Approval, Approvers, MalformedStatement};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
@@ -44,7 +44,7 @@ const NAME_MAX: usize = 256;
 /// What is signed: the canonical form (RFC 8785) of exactly these members and `v`.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Statement {
+pub struct BreakGlassStatement {
     /// Whose gates it is for.
     pub tenant: String,
     /// The agent, by `metadata.name` of its manifest.
@@ -61,49 +61,49 @@ pub struct Statement {
     pub nonce: String,
 }
 
-impl Statement {
+impl BreakGlassStatement {
     /// Reads the bytes that were signed: canonical form, exactly the members of a statement, each in its
     /// one spelling, and within the bounds of every configuration.
     ///
     /// # Errors
     /// See [`Malformed`].
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, MalformedStatement> {
         if bytes.len() > BYTES_MAX {
-            return Err(Malformed::Long(BYTES_MAX));
+            return Err(MalformedStatement::Long(BYTES_MAX));
         }
         let statement: Self = of_version(bytes, &Limits::FILE, VERSION)?;
         statement.bounded()?;
         // Whatever else could be written otherwise, and white space, is caught here.
-        if statement.bytes() == bytes { Ok(statement) } else { Err(Malformed::Canonical) }
+        if statement.bytes() == bytes { Ok(statement) } else { Err(MalformedStatement::Canonical) }
     }
 
     /// Whether every member is one that a statement may have.
     ///
     /// # Errors
     /// The first that is not.
-    pub fn bounded(&self) -> Result<(), Malformed> {
+    pub fn bounded(&self) -> Result<(), MalformedStatement> {
         let named = |name: &str| !name.is_empty() && name.len() <= NAME_MAX;
         let names = [("tenant", &self.tenant), ("agent", &self.agent)];
         if let Some((name, _)) = names.into_iter().find(|(_, text)| !named(text)) {
-            return Err(Malformed::Name { name, most: NAME_MAX });
+            return Err(MalformedStatement::Name { name, most: NAME_MAX });
         }
         let unique: BTreeSet<&str> = self.tools.iter().map(ToolName::as_str).collect();
         let sorted = unique.iter().copied().eq(self.tools.iter().map(ToolName::as_str));
         if self.tools.is_empty() || self.tools.len() > TOOLS_MAX || !sorted {
-            return Err(Malformed::Tools(TOOLS_MAX));
+            return Err(MalformedStatement::Tools(TOOLS_MAX));
         }
         if self.reason.trim().is_empty() || self.reason.len() > REASON_MAX {
-            return Err(Malformed::Reason(REASON_MAX));
+            return Err(MalformedStatement::Reason(REASON_MAX));
         }
         let hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
         if self.nonce.len() != 32 || !self.nonce.bytes().all(hex) {
-            return Err(Malformed::Member("nonce"));
+            return Err(MalformedStatement::Member("nonce"));
         }
         if self.expires <= self.not_before {
-            return Err(Malformed::Ends);
+            return Err(MalformedStatement::Ends);
         }
         if self.span_millis() > millis(MINUTES_MAX) {
-            return Err(Malformed::Span(MINUTES_MAX));
+            return Err(MalformedStatement::Span(MINUTES_MAX));
         }
         Ok(())
     }
@@ -137,7 +137,7 @@ fn millis(minutes: u64) -> i64 {
 /// commits to under the role `approval`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Signed {
+pub struct SignedBreakGlass {
     /// The statement's bytes, which are UTF-8.
     pub statement: String,
     /// SSHSIGs, armored as stock tools write them; at most [`SIGNATURES_MAX`] are read.
@@ -145,7 +145,7 @@ pub struct Signed {
     pub signatures: Vec<String>,
 }
 
-impl Signed {
+impl SignedBreakGlass {
     /// As one JSON object.
     #[must_use]
     pub fn to_json(&self) -> Json {
@@ -185,7 +185,7 @@ pub struct Terms {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Open {
     /// What it says.
-    pub statement: Statement,
+    pub statement: BreakGlassStatement,
     /// Who signed, one entry for each signature, in the order of their subjects.
     pub by: Vec<Approval>,
     /// How many different subjects it needs.
@@ -193,7 +193,7 @@ pub struct Open {
     /// SHA-256 of the list of keys that says so.
     pub signers: Digest,
     /// What was signed, as it goes on the books.
-    pub signed: Signed,
+    pub signed: SignedBreakGlass,
 }
 
 impl Open {
@@ -223,11 +223,11 @@ impl Open {
 pub fn check(
     terms: &Terms,
     list: &Approvers,
-    signed: &Signed,
+    signed: &SignedBreakGlass,
     now: Timestamp,
-) -> Result<Open, Refused> {
+) -> Result<Open, ApprovalRefusal> {
     let bytes = signed.statement.as_bytes();
-    let statement = Statement::parse(bytes)
+    let statement = BreakGlassStatement::parse(bytes)
         .or_else(|why| refuse("break_glass.statement", format!("the statement: {why}")))?;
     if signed.signatures.len() > SIGNATURES_MAX {
         return refuse("break_glass.quorum", format!("more than {SIGNATURES_MAX} signatures"));
@@ -235,7 +235,7 @@ pub fn check(
     let mut by: Vec<Approval> = Vec::new();
     for signature in &signed.signatures {
         let one = signer(list, bytes, signature, now, Purpose::BreakGlass);
-        let one = one.map_err(|why| Refused { code: code(why.code), why: why.why })?;
+        let one = one.map_err(|why| ApprovalRefusal { code: code(why.code), why: why.why })?;
         if by.iter().any(|other| other.key == one.key) {
             return refuse("break_glass.again", format!("{} signed twice", one.key));
         }
@@ -254,7 +254,11 @@ pub fn check(
 }
 
 /// Whether it is for this tenant, no longer than allowed, and in force now.
-fn about(terms: &Terms, statement: &Statement, now: Timestamp) -> Result<(), Refused> {
+fn about(
+    terms: &Terms,
+    statement: &BreakGlassStatement,
+    now: Timestamp,
+) -> Result<(), ApprovalRefusal> {
     if statement.tenant != terms.tenant {
         return refuse("break_glass.tenant", "the statement is for another tenant");
     }
@@ -273,8 +277,8 @@ fn about(terms: &Terms, statement: &Statement, now: Timestamp) -> Result<(), Ref
     Ok(())
 }
 
-fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, Refused> {
-    Err(Refused { code, why: why.into() })
+fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, ApprovalRefusal> {
+    Err(ApprovalRefusal { code, why: why.into() })
 }
 
 /// The code of what is wrong with one signature.

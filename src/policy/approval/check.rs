@@ -1,7 +1,7 @@
 //! What one signature is worth for one hold: a pure function, the same at the gate and in an audit.
 
 use super::approvers::Purpose;
-use super::{Approval, Approvers, Statement, Word};
+use super::{Approval, ApprovalStatement, Approvers, Verdict};
 use crate::crypto::sshsig::{self, SshSig};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
@@ -37,15 +37,15 @@ pub struct Hold {
 /// Why a word does not count.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{code}: {why}")]
-pub struct Refused {
+pub struct ApprovalRefusal {
     /// Stable: `approval.signature`, `approval.nonce`, …
     pub code: &'static str,
     /// For a person.
     pub why: String,
 }
 
-pub(super) fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, Refused> {
-    Err(Refused { code, why: why.into() })
+pub(super) fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, ApprovalRefusal> {
+    Err(ApprovalRefusal { code, why: why.into() })
 }
 
 /// Whose word this is, and which, if it counts for this hold at this time.
@@ -66,15 +66,15 @@ pub fn check(
     statement: &[u8],
     signature: &str,
     now: Timestamp,
-) -> Result<(Approval, Word), Refused> {
-    let said = Statement::parse(statement)
+) -> Result<(Approval, Verdict), ApprovalRefusal> {
+    let said = ApprovalStatement::parse(statement)
         .or_else(|why| refuse("approval.statement", format!("the statement: {why}")))?;
     let approval = signer(approvers, statement, signature, now, Purpose::Approval)?;
     about(hold, &said)?;
     if now >= hold.expires {
         return refuse("approval.expired", format!("the hold ended at {}", hold.expires));
     }
-    if said.verdict == Word::Approve {
+    if said.verdict == Verdict::Approve {
         may(hold, &approval)?;
     }
     Ok((approval, said.verdict))
@@ -87,7 +87,7 @@ pub(super) fn signer(
     signature: &str,
     now: Timestamp,
     purpose: Purpose,
-) -> Result<Approval, Refused> {
+) -> Result<Approval, ApprovalRefusal> {
     let wrong = |error: sshsig::Error| {
         let code = match error {
             sshsig::Error::Namespace(_) => "approval.namespace",
@@ -96,7 +96,7 @@ pub(super) fn signer(
             | sshsig::Error::Absent
             | sshsig::Error::Wrong => "approval.signature",
         };
-        Refused { code, why: error.to_string() }
+        ApprovalRefusal { code, why: error.to_string() }
     };
     let signature = SshSig::parse(signature).map_err(wrong)?;
     let key = signature.key.fingerprint();
@@ -129,7 +129,7 @@ pub(super) fn signer(
 }
 
 /// Whether a statement is about this hold and nothing else.
-pub(super) fn about(hold: &Hold, said: &Statement) -> Result<(), Refused> {
+pub(super) fn about(hold: &Hold, said: &ApprovalStatement) -> Result<(), ApprovalRefusal> {
     let same = [
         (said.run == hold.run, "approval.run", "another run"),
         (said.call_digest == hold.call_digest, "approval.call", "another call"),
@@ -146,7 +146,7 @@ pub(super) fn about(hold: &Hold, said: &Statement) -> Result<(), Refused> {
 }
 
 /// Whether this subject may approve this hold, and has not done so before.
-fn may(hold: &Hold, approval: &Approval) -> Result<(), Refused> {
+fn may(hold: &Hold, approval: &Approval) -> Result<(), ApprovalRefusal> {
     let subject = &approval.subject;
     barred(hold, approval)?;
     if hold.given.contains(subject) {
@@ -156,7 +156,7 @@ fn may(hold: &Hold, approval: &Approval) -> Result<(), Refused> {
 }
 
 /// Whether this subject is none of those who may not decide about this hold for somebody else.
-pub(super) fn barred(hold: &Hold, approval: &Approval) -> Result<(), Refused> {
+pub(super) fn barred(hold: &Hold, approval: &Approval) -> Result<(), ApprovalRefusal> {
     let subject = &approval.subject;
     // Letters may be written otherwise in a manifest or by an identity provider.
     if hold.barred.iter().any(|barred| barred.eq_ignore_ascii_case(subject)) {

@@ -7,7 +7,7 @@ use crate::domain::members::Mismatch;
 
 /// What is wrong with a statement, an order or a proposal.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Malformed {
+pub enum MalformedStatement {
     /// More bytes than a statement of its kind may have: these.
     #[error("longer than {0} bytes")]
     Long(usize),
@@ -67,14 +67,14 @@ pub enum Malformed {
     Canonical,
 }
 
-impl Malformed {
+impl MalformedStatement {
     /// A member of this name, which the bytes chose.
     fn unknown(name: &str) -> Self {
         Self::Unknown(name.chars().filter(|c| !c.is_control()).take(64).collect())
     }
 }
 
-impl From<Mismatch> for Malformed {
+impl From<Mismatch> for MalformedStatement {
     fn from(mismatch: Mismatch) -> Self {
         match mismatch {
             Mismatch::Unknown(name) => Self::unknown(&name),
@@ -89,11 +89,11 @@ pub(super) fn of_version<T: DeserializeOwned>(
     bytes: &[u8],
     limits: &Limits,
     expected: &'static str,
-) -> Result<T, Malformed> {
+) -> Result<T, MalformedStatement> {
     let mut json = Json::parse(bytes, limits)?;
-    let Json::Object(members) = &mut json else { return Err(Malformed::Object) };
+    let Json::Object(members) = &mut json else { return Err(MalformedStatement::Object) };
     if members.remove("v").as_ref().and_then(Json::as_str) != Some(expected) {
-        return Err(Malformed::Value { name: "v", expected });
+        return Err(MalformedStatement::Value { name: "v", expected });
     }
     Ok(json.read()?)
 }

@@ -29,9 +29,9 @@ pub mod sign;
 mod word;
 
 pub use approvers::Approvers;
-pub use check::{Hold, ROLE, Refused, check};
-pub use form::Malformed;
-pub use word::Signed;
+pub use check::{ApprovalRefusal, Hold, ROLE, check};
+pub use form::MalformedStatement;
+pub use word::SignedApproval;
 
 /// The SSHSIG namespace of approvals; a signature made for anything else is none.
 pub const NAMESPACE: &str = "wicketgate-approval";
@@ -44,14 +44,14 @@ const LAYERS_MAX: usize = 256;
 /// What an approver says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Word {
+pub enum Verdict {
     /// It may run.
     Approve,
     /// It may not.
     Refuse,
 }
 
-impl Word {
+impl Verdict {
     /// `approve` or `refuse`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -71,7 +71,7 @@ impl Word {
 /// What is signed: the canonical form (RFC 8785) of exactly these members.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Statement {
+pub struct ApprovalStatement {
     /// Run, call id, tool and arguments: `call_digest` of the entry `call.held`.
     pub call_digest: Digest,
     /// What the tool was when the call was held; absent if it is none that is known.
@@ -88,25 +88,25 @@ pub struct Statement {
     /// 16 random bytes in hex, drawn when the call was held: a statement is good for that hold only.
     pub nonce: String,
     /// What the approver says.
-    pub verdict: Word,
+    pub verdict: Verdict,
 }
 
-impl Statement {
+impl ApprovalStatement {
     /// Reads the bytes that were signed: canonical form, exactly the members of a statement, each in its
     /// one spelling.
     ///
     /// # Errors
     /// See [`Malformed`].
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, MalformedStatement> {
         if bytes.len() > BYTES_MAX {
-            return Err(Malformed::Long(BYTES_MAX));
+            return Err(MalformedStatement::Long(BYTES_MAX));
         }
         let statement: Self = Json::parse(bytes, &Limits::FILE)?.read()?;
         if !is_nonce(&statement.nonce) {
-            return Err(Malformed::Member("nonce"));
+            return Err(MalformedStatement::Member("nonce"));
         }
         // Whatever else could be written otherwise, and white space, is caught here.
-        if statement.bytes() == bytes { Ok(statement) } else { Err(Malformed::Canonical) }
+        if statement.bytes() == bytes { Ok(statement) } else { Err(MalformedStatement::Canonical) }
     }
 
     /// The bytes that are signed.

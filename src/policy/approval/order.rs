@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use super::approvers::Purpose;
-use super::check::{Refused, refuse, signer};
+use super::check::{ApprovalRefusal, refuse, signer};
 use super::form::of_version;
-use super::{Approval, Approvers, Malformed, Signed};
+use super::{Approval, Approvers, MalformedStatement, SignedApproval};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
@@ -43,7 +43,7 @@ const OBEYED_WITHIN: std::time::Duration = std::time::Duration::from_secs(24 * 6
 /// What a statement orders (`order`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Word {
+pub enum OrderKind {
     /// Takes back a stop: of `all`, or of an `agent`, `run`, `tool`, `manifest` or `key`.
     Reinstate,
     /// Erases payloads: those of a `run`, or `payloads` by their commitments.
@@ -52,7 +52,7 @@ pub enum Word {
     Release,
 }
 
-impl Word {
+impl OrderKind {
     /// As it is written.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -80,11 +80,11 @@ impl Previous {
 
 /// What is signed: the canonical form (RFC 8785) of exactly these members and `v`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Statement {
+pub struct OrderStatement {
     /// Whose gates it is for.
     pub tenant: String,
     /// What is ordered.
-    pub order: Word,
+    pub order: OrderKind,
     /// What kind of thing it is about: see [`Word`].
     pub target: String,
     /// The target's name; empty for `all` and `payloads`.
@@ -109,7 +109,7 @@ pub struct Statement {
 #[derive(Deserialize)]
 struct Form {
     tenant: String,
-    order: Word,
+    order: OrderKind,
     target: String,
     name: String,
     role: Option<String>,
@@ -123,7 +123,7 @@ struct Form {
     previous_seq: u64,
 }
 
-impl From<Form> for Statement {
+impl From<Form> for OrderStatement {
     fn from(form: Form) -> Self {
         Self {
             tenant: form.tenant,
@@ -141,51 +141,54 @@ impl From<Form> for Statement {
     }
 }
 
-impl Statement {
+impl OrderStatement {
     /// Reads the bytes that were signed: canonical form, exactly the members of a statement.
     ///
     /// # Errors
     /// See [`Malformed`].
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, MalformedStatement> {
         if bytes.len() > BYTES_MAX {
-            return Err(Malformed::Long(BYTES_MAX));
+            return Err(MalformedStatement::Long(BYTES_MAX));
         }
         let statement = Self::from(of_version::<Form>(bytes, &Limits::ENTRY, VERSION)?);
         statement.shaped()?;
         // Further members, and whatever else could be written otherwise, are caught here.
-        if statement.bytes() == bytes { Ok(statement) } else { Err(Malformed::Canonical) }
+        if statement.bytes() == bytes { Ok(statement) } else { Err(MalformedStatement::Canonical) }
     }
 
     /// Refuses members that this order has no use for.
-    fn shaped(&self) -> Result<(), Malformed> {
+    fn shaped(&self) -> Result<(), MalformedStatement> {
         let texts =
             [("tenant", &self.tenant), ("target", &self.target), ("name", &self.name)].into_iter();
         let words = [("role", &self.role), ("request", &self.request)].into_iter();
         let words = words.filter_map(|(name, word)| Some((name, word.as_ref()?, WORD_MAX)));
         let mut bounded = texts.map(|(name, text)| (name, text, TEXT_MAX)).chain(words);
         if let Some((name, ..)) = bounded.find(|(_, text, most)| text.len() > *most) {
-            return Err(Malformed::Member(name));
+            return Err(MalformedStatement::Member(name));
         }
         if self.reason.trim().is_empty() || self.reason.len() > TEXT_MAX {
-            return Err(Malformed::Reason(TEXT_MAX));
+            return Err(MalformedStatement::Reason(TEXT_MAX));
         }
         let of_erasures =
             self.role.is_some() || self.request.is_some() || !self.payloads.is_empty();
         let named = self.role.is_none() && self.name.is_empty();
         let fits = match (self.order, self.target.as_str()) {
-            (Word::Reinstate, _) => !of_erasures,
-            (Word::Erase, "run") => self.expires.is_none() && self.payloads.is_empty(),
-            (Word::Erase, "payloads") => {
+            (OrderKind::Reinstate, _) => !of_erasures,
+            (OrderKind::Erase, "run") => self.expires.is_none() && self.payloads.is_empty(),
+            (OrderKind::Erase, "payloads") => {
                 let some = (1..=PAYLOADS_MAX).contains(&self.payloads.len());
                 self.expires.is_none() && named && some
             }
-            (Word::Release, "run" | "log") => self.expires.is_none() && !of_erasures,
-            (Word::Erase | Word::Release, _) => false,
+            (OrderKind::Release, "run" | "log") => self.expires.is_none() && !of_erasures,
+            (OrderKind::Erase | OrderKind::Release, _) => false,
         };
         if fits {
             Ok(())
         } else {
-            Err(Malformed::Order { order: self.order.as_str(), target: self.target.clone() })
+            Err(MalformedStatement::Order {
+                order: self.order.as_str(),
+                target: self.target.clone(),
+            })
         }
     }
 
@@ -219,17 +222,17 @@ impl Statement {
 /// An order that loosens and whose signature holds. Nothing else makes one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Loosening {
-    statement: Statement,
+    statement: OrderStatement,
     by: Approval,
     signers: Digest,
     version: u64,
-    signed: Signed,
+    signed: SignedApproval,
 }
 
 impl Loosening {
     /// What it says.
     #[must_use]
-    pub const fn statement(&self) -> &Statement {
+    pub const fn statement(&self) -> &OrderStatement {
         &self.statement
     }
 
@@ -253,7 +256,7 @@ impl Loosening {
 
     /// The statement and its signature, as they go on the books.
     #[must_use]
-    pub const fn signed(&self) -> &Signed {
+    pub const fn signed(&self) -> &SignedApproval {
         &self.signed
     }
 
@@ -281,18 +284,18 @@ impl Loosening {
 /// signed more than a day ago).
 pub fn check(
     approvers: &Approvers,
-    (tenant, words): (&str, &[Word]),
-    signed: &Signed,
+    (tenant, words): (&str, &[OrderKind]),
+    signed: &SignedApproval,
     now: Timestamp,
-) -> Result<Loosening, Refused> {
+) -> Result<Loosening, ApprovalRefusal> {
     if signed.signature.is_empty() {
         return refuse("order.unsigned", "the order loosens and is not signed");
     }
     let bytes = signed.statement.as_bytes();
-    let statement = Statement::parse(bytes)
+    let statement = OrderStatement::parse(bytes)
         .or_else(|why| refuse("order.statement", format!("the statement: {why}")))?;
     let by = signer(approvers, bytes, &signed.signature, now, Purpose::Order);
-    let by = by.map_err(|why| Refused { code: code(why.code), why: why.why })?;
+    let by = by.map_err(|why| ApprovalRefusal { code: code(why.code), why: why.why })?;
     if statement.tenant != tenant {
         return refuse("order.tenant", "the statement is for another tenant");
     }
@@ -300,7 +303,7 @@ pub fn check(
         let order = statement.order.as_str();
         return refuse("order.word", format!("it orders to {order}, which was not asked for"));
     }
-    if statement.order != Word::Reinstate && statement.at.plus(OBEYED_WITHIN) < now {
+    if statement.order != OrderKind::Reinstate && statement.at.plus(OBEYED_WITHIN) < now {
         let at = statement.at;
         return refuse(
             "order.old",
@@ -334,10 +337,10 @@ fn code(of: &'static str) -> &'static str {
 mod tests {
     use super::*;
 
-    fn statement() -> Statement {
-        Statement {
+    fn statement() -> OrderStatement {
+        OrderStatement {
             tenant: "default".into(),
-            order: Word::Reinstate,
+            order: OrderKind::Reinstate,
             target: "agent".into(),
             name: "refund-agent".into(),
             role: None,
@@ -356,20 +359,24 @@ mod tests {
 
     #[test]
     fn a_statement_reads_back_and_no_other_spelling_of_it_is_one() {
-        let later = Statement { expires: Some(Timestamp::from_millis(9_000)), ..statement() };
-        let run = Statement { order: Word::Erase, target: "run".into(), ..statement() };
-        let args =
-            Statement { role: Some("args".into()), request: Some("T-17".into()), ..run.clone() };
-        let some = Statement {
+        let later = OrderStatement { expires: Some(Timestamp::from_millis(9_000)), ..statement() };
+        let run = OrderStatement { order: OrderKind::Erase, target: "run".into(), ..statement() };
+        let args = OrderStatement {
+            role: Some("args".into()),
+            request: Some("T-17".into()),
+            ..run.clone()
+        };
+        let some = OrderStatement {
             target: "payloads".into(),
             name: String::new(),
             payloads: payloads(200),
             ..run.clone()
         };
-        let held = Statement { order: Word::Release, target: "log".into(), ..statement() };
+        let held =
+            OrderStatement { order: OrderKind::Release, target: "log".into(), ..statement() };
         for statement in [statement(), later, run, args, some, held] {
             let bytes = statement.bytes();
-            assert_eq!(Statement::parse(&bytes), Ok(statement));
+            assert_eq!(OrderStatement::parse(&bytes), Ok(statement));
             let text = String::from_utf8(bytes).unwrap();
             for other in [
                 text.replace(':', ": "),
@@ -379,37 +386,38 @@ mod tests {
                 text.replace("sha256:", ""),
                 text.replace("provider is back", "  "),
             ] {
-                assert!(Statement::parse(other.as_bytes()).is_err(), "{other}");
+                assert!(OrderStatement::parse(other.as_bytes()).is_err(), "{other}");
             }
         }
     }
 
     #[test]
     fn no_order_has_members_of_another() {
-        let run = Statement { order: Word::Erase, target: "run".into(), ..statement() };
-        let some = Statement {
+        let run = OrderStatement { order: OrderKind::Erase, target: "run".into(), ..statement() };
+        let some = OrderStatement {
             target: "payloads".into(),
             name: String::new(),
             payloads: payloads(2),
             ..run.clone()
         };
-        let held = Statement { order: Word::Release, target: "run".into(), ..statement() };
+        let held =
+            OrderStatement { order: OrderKind::Release, target: "run".into(), ..statement() };
         let end = Some(Timestamp::from_millis(9_000));
         for wrong in [
-            Statement { role: Some("args".into()), ..statement() },
-            Statement { payloads: payloads(1), ..statement() },
-            Statement { request: Some("T".into()), ..held.clone() },
-            Statement { expires: end, ..held.clone() },
-            Statement { target: "all".into(), ..held },
-            Statement { expires: end, ..run.clone() },
-            Statement { target: "log".into(), ..run.clone() },
-            Statement { payloads: payloads(1), ..run },
-            Statement { payloads: payloads(0), ..some.clone() },
-            Statement { payloads: payloads(201), ..some.clone() },
-            Statement { name: "x".into(), ..some.clone() },
-            Statement { role: Some("args".into()), ..some },
+            OrderStatement { role: Some("args".into()), ..statement() },
+            OrderStatement { payloads: payloads(1), ..statement() },
+            OrderStatement { request: Some("T".into()), ..held.clone() },
+            OrderStatement { expires: end, ..held.clone() },
+            OrderStatement { target: "all".into(), ..held },
+            OrderStatement { expires: end, ..run.clone() },
+            OrderStatement { target: "log".into(), ..run.clone() },
+            OrderStatement { payloads: payloads(1), ..run },
+            OrderStatement { payloads: payloads(0), ..some.clone() },
+            OrderStatement { payloads: payloads(201), ..some.clone() },
+            OrderStatement { name: "x".into(), ..some.clone() },
+            OrderStatement { role: Some("args".into()), ..some },
         ] {
-            assert!(Statement::parse(&wrong.bytes()).is_err(), "{wrong:?}");
+            assert!(OrderStatement::parse(&wrong.bytes()).is_err(), "{wrong:?}");
         }
     }
 }

@@ -5,7 +5,10 @@
 
 use super::approvers::Purpose;
 use super::check::{about, barred, refuse, signer};
-use super::{Approval, Approvers, Hold, Malformed, Refused, Signed, Statement, Word};
+use super::{
+    Approval, ApprovalRefusal, ApprovalStatement, Approvers, Hold, MalformedStatement,
+    SignedApproval, Verdict,
+};
 use crate::domain::canonical;
 use crate::domain::commitment::derived;
 use crate::domain::digest::{Digest, Salt};
@@ -19,7 +22,7 @@ const MODIFY: &str = "modify";
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Proposal {
     /// The held call. As it stands it is not to run.
-    of: Statement,
+    of: ApprovalStatement,
     /// The new arguments: see [`named`].
     arguments: String,
 }
@@ -34,8 +37,8 @@ pub fn named(salt: &Salt, arguments: &[u8]) -> String {
 impl Proposal {
     /// The proposal of these arguments (canonical) for the held call that `about` speaks of.
     #[must_use]
-    pub fn new(about: Statement, salt: &Salt, arguments: &[u8]) -> Self {
-        let of = Statement { verdict: Word::Refuse, ..about };
+    pub fn new(about: ApprovalStatement, salt: &Salt, arguments: &[u8]) -> Self {
+        let of = ApprovalStatement { verdict: Verdict::Refuse, ..about };
         Self { of, arguments: named(salt, arguments) }
     }
 
@@ -43,19 +46,19 @@ impl Proposal {
     ///
     /// # Errors
     /// See [`Malformed`].
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, MalformedStatement> {
         let json = Json::parse(bytes, &Limits::FILE)?;
-        let Json::Object(mut members) = json else { return Err(Malformed::Object) };
+        let Json::Object(mut members) = json else { return Err(MalformedStatement::Object) };
         let taken = |value: Option<Json>| value.as_ref().and_then(Json::as_str).map(str::to_owned);
         if taken(members.remove("verdict")).as_deref() != Some(MODIFY) {
-            return Err(Malformed::Value { name: "verdict", expected: MODIFY });
+            return Err(MalformedStatement::Value { name: "verdict", expected: MODIFY });
         }
         let arguments = taken(members.remove("arguments"));
-        let arguments = arguments.ok_or(Malformed::Member("arguments"))?;
-        members.insert("verdict".into(), Json::from(Word::Refuse.as_str()));
-        let of = Statement::parse(&canonical::bytes(&Json::Object(members)))?;
+        let arguments = arguments.ok_or(MalformedStatement::Member("arguments"))?;
+        members.insert("verdict".into(), Json::from(Verdict::Refuse.as_str()));
+        let of = ApprovalStatement::parse(&canonical::bytes(&Json::Object(members)))?;
         let proposal = Self { of, arguments };
-        if proposal.bytes() == bytes { Ok(proposal) } else { Err(Malformed::Canonical) }
+        if proposal.bytes() == bytes { Ok(proposal) } else { Err(MalformedStatement::Canonical) }
     }
 
     /// The bytes that are signed.
@@ -88,7 +91,7 @@ pub struct Proposer {
     /// SHA-256 of the list of approvers that says so.
     pub signers: Option<Digest>,
     /// What was signed, until it is recorded.
-    pub signed: Option<Signed>,
+    pub signed: Option<SignedApproval>,
 }
 
 impl Proposer {
@@ -108,7 +111,7 @@ pub fn check(
     approvers: &Approvers,
     (statement, signature): (&[u8], &str),
     now: Timestamp,
-) -> Result<(Proposal, Approval), Refused> {
+) -> Result<(Proposal, Approval), ApprovalRefusal> {
     let said = Proposal::parse(statement)
         .or_else(|why| refuse("approval.statement", format!("the statement: {why}")))?;
     let approval = signer(approvers, statement, signature, now, Purpose::Approval)?;

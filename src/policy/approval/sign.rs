@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{NAMESPACE, Statement};
+use super::{ApprovalStatement, NAMESPACE};
 use crate::crypto::agent;
 use crate::crypto::keys::SecretKey;
 use crate::crypto::openssh::{self, Ask};
 use crate::crypto::signer;
 use crate::crypto::ssh::{self, PLAIN, SshKey, put};
-use crate::crypto::sshsig::{self, Hash, SshSig, covered};
+use crate::crypto::sshsig::{self, SshHash, SshSig, covered};
 
 /// How long an agent may take: somebody may have to find and touch a key.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -99,7 +99,7 @@ impl Key {
 ///
 /// # Errors
 /// [`Error::Agent`].
-pub fn sign(key: &Key, statement: &Statement) -> Result<String, Error> {
+pub fn sign(key: &Key, statement: &ApprovalStatement) -> Result<String, Error> {
     sign_bytes(key, NAMESPACE, &statement.bytes())
 }
 
@@ -108,7 +108,7 @@ pub fn sign(key: &Key, statement: &Statement) -> Result<String, Error> {
 /// # Errors
 /// [`Error::Agent`].
 pub fn sign_bytes(key: &Key, namespace: &str, message: &[u8]) -> Result<String, Error> {
-    let covered = covered(namespace, Hash::Sha512, message);
+    let covered = covered(namespace, SshHash::Sha512, message);
     let answer = match key {
         Key::File(secret) => {
             let mut blob = Vec::new();
@@ -118,7 +118,7 @@ pub fn sign_bytes(key: &Key, namespace: &str, message: &[u8]) -> Result<String, 
         }
         Key::Agent { socket, key } => agent::ask(socket, &key.blob(), &covered, PATIENCE)?,
     };
-    let made = SshSig::answered(key.public(), namespace, Hash::Sha512, &answer)?;
+    let made = SshSig::answered(key.public(), namespace, SshHash::Sha512, &answer)?;
     made.verify(namespace, message)?;
     Ok(made.armored())
 }

@@ -8,14 +8,14 @@ use crate::domain::json::{Json, Limits};
 /// A statement and the signature over it, as an entry commits to them under the role `approval`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Signed {
+pub struct SignedApproval {
     /// The statement's bytes, which are UTF-8.
     pub statement: String,
     /// The SSHSIG, armored as stock tools write it.
     pub signature: String,
 }
 
-impl Signed {
+impl SignedApproval {
     /// The payload: canonical JSON of exactly these two.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {

@@ -16,7 +16,7 @@ mod form;
 
 /// Whether something is there that was not, is not there that was, or is another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Edit {
+pub enum DiffEdit {
     /// Only the new bundle has it.
     Added,
     /// Only the old bundle has it.
@@ -25,7 +25,7 @@ pub enum Edit {
     Changed,
 }
 
-impl Edit {
+impl DiffEdit {
     /// `added`, `removed` or `changed`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -53,7 +53,7 @@ pub struct RuleEdit {
     /// `default`, `allow` (a grant), `deny`, `require_approval`, `obligations`, `function` or `rule`.
     pub kind: &'static str,
     /// How.
-    pub edit: Edit,
+    pub edit: DiffEdit,
     /// `agent/main.rego:5` of the old bundle.
     pub old: Option<String>,
     /// The same of the new one.
@@ -68,7 +68,7 @@ pub struct NamedEdit {
     /// Its name.
     pub name: String,
     /// How.
-    pub edit: Edit,
+    pub edit: DiffEdit,
 }
 
 /// Everything that differs.
@@ -130,7 +130,7 @@ fn named<T: PartialEq>(old: &BTreeMap<String, T>, new: &BTreeMap<String, T>) -> 
     let differ = names.into_iter().filter(|name| old.get(*name) != new.get(*name));
     let edit = |name: &String| NamedEdit {
         name: name.clone(),
-        edit: Edit::between(old.get(name), new.get(name)),
+        edit: DiffEdit::between(old.get(name), new.get(name)),
     };
     differ.map(edit).collect()
 }
@@ -245,7 +245,7 @@ fn edit(old: Option<&Source>, new: Option<&Source>) -> RuleEdit {
     RuleEdit {
         rule: text(|rule| &rule.name),
         kind: new.or(old).map_or("rule", |rule| rule.kind),
-        edit: Edit::between(old, new),
+        edit: DiffEdit::between(old, new),
         old: old.map(|rule| rule.place.clone()),
         new: new.map(|rule| rule.place.clone()),
         text: text(|rule| &rule.text),
@@ -318,9 +318,9 @@ mod tests {
         assert_eq!(
             found,
             [
-                (Edit::Removed, Some("agent/main.rego:4"), None),
-                (Edit::Added, None, Some("agent/main.rego:5")),
-                (Edit::Changed, Some("agent/main.rego:6"), Some("agent/main.rego:4")),
+                (DiffEdit::Removed, Some("agent/main.rego:4"), None),
+                (DiffEdit::Added, None, Some("agent/main.rego:5")),
+                (DiffEdit::Changed, Some("agent/main.rego:6"), Some("agent/main.rego:4")),
             ]
         );
     }
@@ -341,6 +341,6 @@ mod tests {
         let new = "allow if startswith(input.tool.name, \"a\")";
         let diff =
             Diff::between(&bundle("allow if input.tool.name == \"a\"", "{}"), &bundle(new, "{}"));
-        assert_eq!(diff.builtins, [NamedEdit { name: "startswith".into(), edit: Edit::Added }]);
+        assert_eq!(diff.builtins, [NamedEdit { name: "startswith".into(), edit: DiffEdit::Added }]);
     }
 }

@@ -18,9 +18,9 @@ mod probe;
 mod rule;
 mod told;
 
-use probe::Asked;
+use probe::ProbeOutcome;
 pub(super) use probe::{Prober, path_of};
-pub(super) use rule::Teller;
+pub(super) use rule::RuleTracer;
 pub(super) use told::{condition_lines, short};
 
 /// One condition of a rule.
@@ -37,12 +37,12 @@ pub struct Condition {
     /// What it reads, in the order of the text, with its value; `None`: undefined.
     pub reads: Vec<(String, Option<Json>)>,
     /// The rules it asks, where it is the condition that stopped this one.
-    pub because: Vec<RuleTold>,
+    pub because: Vec<RuleTrace>,
 }
 
 /// One rule, and how far it came.
 #[derive(Clone, PartialEq, Debug)]
-pub struct RuleTold {
+pub struct RuleTrace {
     /// `wicketgate.agent.deny`.
     pub name: String,
     /// `file:line` of its head.
@@ -63,7 +63,7 @@ pub struct Explained {
     /// Who decided: `org`, `team`, `agent`, or `library` where no layer spoke (no rule allows it, T3).
     pub layer: String,
     /// Every rule of the layers that the decision is made of, those that fired first.
-    pub rules: Vec<RuleTold>,
+    pub rules: Vec<RuleTrace>,
 }
 
 /// Decides about these canonical input bytes and says why.
@@ -77,7 +77,7 @@ pub fn explain(bundle: &Bundle, input: &[u8]) -> Result<Explained, Error> {
     let value = Value::from_json_str(&text).map_err(|e| Error::Engine(e.to_string()))?;
     let modules = bundle.modules();
     let prober = Prober::new(&rego::engine(bundle.template.clone(), DEADLINE)?, Some(&value));
-    let teller = Teller::new(&prober, modules);
+    let teller = RuleTracer::new(&prober, modules);
     let mut rules = Vec::new();
     for module in layered(modules) {
         for rule in &module.policy {
@@ -105,7 +105,7 @@ fn decides(rule: &Rule) -> bool {
         && matches!(name.as_slice(), [one] if read.contains(&one.as_str()))
 }
 
-fn layer(answer: Option<&Answer>, rules: &[RuleTold]) -> String {
+fn layer(answer: Option<&Answer>, rules: &[RuleTrace]) -> String {
     let of = |name: &str| {
         let layer = name.strip_prefix("wicketgate.").and_then(|rest| rest.split('.').next());
         layer.filter(|layer| ["org", "team", "agent"].contains(layer)).map(str::to_owned)

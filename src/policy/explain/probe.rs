@@ -14,7 +14,7 @@ const BOUND: &str = "wicketgate_value__";
 
 /// What came of asking.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum ProbeOutcome {
     /// The values for which the body holds; none: it does not hold.
     Values(Vec<Value>),
     /// The body cannot be asked by itself: it needs a variable that only a later condition binds.
@@ -45,7 +45,7 @@ impl Prober {
     }
 
     /// The values of the expression `value` for which `body` holds, in the scope of `module`.
-    pub fn ask(&self, module: &Module, body: &str, value: &str) -> Asked {
+    pub fn ask(&self, module: &Module, body: &str, value: &str) -> ProbeOutcome {
         let body = if body.trim().is_empty() { "true" } else { body };
         let heading = source::heading(module);
         let text = format!("{heading}\n{PROBE} contains [{value}] if {{\n{body}\n}}\n");
@@ -55,18 +55,18 @@ impl Prober {
             .add_policy("the probe".to_owned(), text)
             .and_then(|_| engine.eval_rule(path_of(&ast::package(module), PROBE)));
         match asked {
-            Ok(found) => Asked::Values(members(&found)),
+            Ok(found) => ProbeOutcome::Values(members(&found)),
             Err(error) => {
                 let (file, line, _, message) = read_engine_message(&error.to_string());
                 if message.contains("unsafe") {
-                    return Asked::Unsafe;
+                    return ProbeOutcome::Unsafe;
                 }
                 let at = if line == 0 || file == "the probe" {
                     String::new()
                 } else {
                     format!("{file}:{line}: ")
                 };
-                Asked::Failed(format!("{at}{message}"))
+                ProbeOutcome::Failed(format!("{at}{message}"))
             }
         }
     }
@@ -75,8 +75,8 @@ impl Prober {
     pub fn value(&self, module: &Module, body: &str, expr: &str, withs: &str) -> Option<Value> {
         let body = format!("{body}\n{BOUND} := {expr} {withs}");
         match self.ask(module, &body, BOUND) {
-            Asked::Values(values) => values.into_iter().next(),
-            Asked::Unsafe | Asked::Failed(_) => None,
+            ProbeOutcome::Values(values) => values.into_iter().next(),
+            ProbeOutcome::Unsafe | ProbeOutcome::Failed(_) => None,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regorus::Value;
 use regorus::unstable::{AssignOp, Expr, Literal, LiteralStmt, Module, Query, Ref, Rule, RuleHead};
 
-use super::{Asked, Condition, Prober, RuleTold, json};
+use super::{Condition, ProbeOutcome, Prober, RuleTrace, json};
 use crate::domain::json::Json;
 use crate::{ast, source};
 
@@ -16,25 +16,25 @@ const READS: usize = 8;
 
 /// Who tells: an engine with an input, and the modules whose rules can be followed.
 #[derive(Debug)]
-pub(crate) struct Teller<'a> {
+pub(crate) struct RuleTracer<'a> {
     prober: &'a Prober,
     modules: &'a [Ref<Module>],
 }
 
-impl<'a> Teller<'a> {
+impl<'a> RuleTracer<'a> {
     /// Tells of rules as this prober sees them.
     pub const fn new(prober: &'a Prober, modules: &'a [Ref<Module>]) -> Self {
         Self { prober, modules }
     }
 
     /// How far this rule comes; nothing is told of functions and defaults.
-    pub fn rule(&self, module: &Module, rule: &Rule, depth: usize) -> Option<RuleTold> {
+    pub fn rule(&self, module: &Module, rule: &Rule, depth: usize) -> Option<RuleTrace> {
         let Rule::Spec { span, head, bodies } = rule else { return None };
         if matches!(head, RuleHead::Func { .. }) {
             return None;
         }
         let head_value = source::said(head).map_or("true", |place| source::part(span, place));
-        let mut told = RuleTold {
+        let mut told = RuleTrace {
             name: whole(module, rule)?.join("."),
             place: source::place(span),
             fired: false,
@@ -64,8 +64,8 @@ impl<'a> Teller<'a> {
 
     fn said(&self, module: &Module, body: &str, value: &str) -> Vec<Json> {
         match self.prober.ask(module, body, value) {
-            Asked::Values(values) => values.iter().map(json).collect(),
-            Asked::Unsafe | Asked::Failed(_) => Vec::new(),
+            ProbeOutcome::Values(values) => values.iter().map(json).collect(),
+            ProbeOutcome::Unsafe | ProbeOutcome::Failed(_) => Vec::new(),
         }
     }
 
@@ -90,9 +90,9 @@ impl<'a> Teller<'a> {
             if !stopped {
                 let longer = format!("{body}\n{}", source::text(&stmt.span));
                 match self.prober.ask(module, &longer, "true") {
-                    Asked::Values(values) => condition.holds = Some(!values.is_empty()),
-                    Asked::Unsafe => {}
-                    Asked::Failed(why) => condition.failed = Some(why),
+                    ProbeOutcome::Values(values) => condition.holds = Some(!values.is_empty()),
+                    ProbeOutcome::Unsafe => {}
+                    ProbeOutcome::Failed(why) => condition.failed = Some(why),
                 }
                 condition.reads = self.reads(module, (&body, &bound), stmt);
                 bound.extend(binds(stmt));
@@ -140,7 +140,7 @@ impl<'a> Teller<'a> {
         body: &str,
         stmt: &LiteralStmt,
         depth: usize,
-    ) -> Vec<RuleTold> {
+    ) -> Vec<RuleTrace> {
         let replaced;
         let prober = if stmt.with_mods.is_empty() {
             self.prober
@@ -154,7 +154,7 @@ impl<'a> Teller<'a> {
             replaced = self.prober.with_input(&input);
             &replaced
         };
-        let teller = Teller::new(prober, self.modules);
+        let teller = RuleTracer::new(prober, self.modules);
         let wanted = asked(module, stmt);
         let mut told = Vec::new();
         for other in self.modules {

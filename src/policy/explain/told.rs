@@ -1,6 +1,6 @@
 //! An explanation for people and for machines.
 
-use super::{Condition, Explained, RuleTold};
+use super::{Condition, Explained, RuleTrace};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 
@@ -36,7 +36,7 @@ pub(crate) fn condition_lines(conditions: &[Condition]) -> Vec<String> {
     lines
 }
 
-fn rule_json(rule: &RuleTold) -> Json {
+fn rule_json(rule: &RuleTrace) -> Json {
     Json::object([
         ("rule", Json::from(rule.name.as_str())),
         ("place", Json::from(rule.place.as_str())),
@@ -68,7 +68,7 @@ fn condition_json(condition: &Condition) -> Json {
     Json::object(members)
 }
 
-fn write_rule(rule: &RuleTold, depth: usize, lines: &mut Vec<String>) {
+fn write_rule(rule: &RuleTrace, depth: usize, lines: &mut Vec<String>) {
     let how = if rule.fired { "fired" } else { "did not fire" };
     let space = "  ".repeat(depth);
     lines.push(format!("{space}{} {}: {how}", rule.place, rule.name));

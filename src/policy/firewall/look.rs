@@ -15,7 +15,7 @@ const AMONG_MIN: usize = 24;
 
 /// What was seen in a text.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct TextFindings {
     /// Kinds and where they stand, in no order; they may overlap.
     pub spans: Vec<(&'static str, Range<usize>)>,
     /// It holds something that nobody could look through.
@@ -23,13 +23,13 @@ pub(super) struct Seen {
 }
 
 /// Looks through a text.
-pub(super) fn text(source: &str) -> Seen {
+pub(super) fn text(source: &str) -> TextFindings {
     through(source, true)
 }
 
-fn through(source: &str, sifts: bool) -> Seen {
+fn through(source: &str, sifts: bool) -> TextFindings {
     let left = budget(source.len());
-    let mut look = Look { seen: Seen::default(), left, over: false, sifts };
+    let mut look = TextScan { seen: TextFindings::default(), left, over: false, sifts };
     // Nothing shorter holds anything, however it is written.
     if source.len() >= 6 {
         let plain = Reading::of(source);
@@ -40,17 +40,20 @@ fn through(source: &str, sifts: bool) -> Seen {
 }
 
 /// Looks at a number: nobody encodes with those.
-pub(super) fn number(source: &str) -> Seen {
+pub(super) fn number(source: &str) -> TextFindings {
     let hits = rules::scan(source, Mode::Written).into_iter();
-    Seen { spans: hits.map(|hit| (hit.kind, hit.start..hit.end)).collect(), unscanned: false }
+    TextFindings {
+        spans: hits.map(|hit| (hit.kind, hit.start..hit.end)).collect(),
+        unscanned: false,
+    }
 }
 
 fn budget(bytes: usize) -> usize {
     bytes.saturating_mul(READINGS_PER_BYTE).saturating_add(READINGS_BYTES).min(READINGS_BYTES_MAX)
 }
 
-struct Look {
-    seen: Seen,
+struct TextScan {
+    seen: TextFindings,
     left: usize,
     /// There was more than there is time for.
     over: bool,
@@ -86,7 +89,7 @@ fn longest_plain(bytes: &[u8]) -> usize {
     longest
 }
 
-impl Look {
+impl TextScan {
     /// Whether there is still time for so much.
     fn afford(&mut self, bytes: usize) -> bool {
         match self.left.checked_sub(bytes) {

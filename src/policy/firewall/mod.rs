@@ -88,7 +88,7 @@ fn spelled(items: &[Json]) -> Option<String> {
     items.iter().map(|item| item.as_str().filter(|text| text.chars().nth(1).is_none())).collect()
 }
 
-fn note(seen: &look::Seen, path: &str, found: &mut BTreeSet<Finding>) {
+fn note(seen: &look::TextFindings, path: &str, found: &mut BTreeSet<Finding>) {
     let kinds: BTreeSet<&str> = seen.spans.iter().map(|(kind, _)| *kind).collect();
     for kind in kinds.into_iter().chain(seen.unscanned.then_some(UNSCANNED)) {
         if found.len() >= FINDINGS_MAX {
@@ -201,7 +201,7 @@ impl Mask<'_> {
         Some(format!("[REDACTED:{kind}]"))
     }
 
-    fn spans(&mut self, text: &str, seen: look::Seen) -> Option<String> {
+    fn spans(&mut self, text: &str, seen: look::TextFindings) -> Option<String> {
         self.unscanned |= seen.unscanned;
         let mut spans = seen.spans;
         spans.retain(|(kind, _)| self.wants(kind));

@@ -47,14 +47,14 @@ type Wrong<'a> = (&'a Span, String);
 
 /// What the library asks of a rule of this name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum RuleDemand {
     Allow,
     Deny,
     Approval,
     Obligation,
 }
 
-impl Asked {
+impl RuleDemand {
     fn of(layer: &str, name: &str) -> Option<Self> {
         match name {
             // Of the org layer none is asked: it only restricts.
@@ -84,12 +84,15 @@ impl Asked {
 /// A rule of a shape that no set has does not load (`policy.rule_shape`); what it gives is looked at here.
 fn of_rule<'a>(layer: &str, rule: &'a Rule) -> Vec<Wrong<'a>> {
     let parts = name_of(rule).unwrap_or_default();
-    let asked = parts.first().and_then(|name| Asked::of(layer, name));
+    let asked = parts.first().and_then(|name| RuleDemand::of(layer, name));
     match (asked, rule) {
         (Some(asked), Rule::Spec { head: RuleHead::Set { key: Some(key), .. }, bodies, .. }) => {
             of_item(asked, key, bodies)
         }
-        (Some(Asked::Allow), Rule::Spec { head: RuleHead::Compr { assign, .. }, bodies, .. }) => {
+        (
+            Some(RuleDemand::Allow),
+            Rule::Spec { head: RuleHead::Compr { assign, .. }, bodies, .. },
+        ) => {
             let more = bodies.iter().filter_map(|body| body.assign.as_ref());
             let values = assign.iter().chain(more).map(|assign| &*assign.value);
             values.filter_map(|value| no_flag(value, rule.span())).collect()
@@ -108,7 +111,7 @@ fn no_flag<'a>(value: &Expr, span: &'a Span) -> Option<Wrong<'a>> {
                 span,
                 format!(
                     "`allow` is {what}, and only `true` allows; write {}",
-                    Asked::Allow.example()
+                    RuleDemand::Allow.example()
                 ),
             )
         }),
@@ -132,7 +135,7 @@ const fn kind(value: &Expr) -> Option<&'static str> {
 
 /// One item, as it is written out in the head, or in a variable that the body sets once.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
-fn of_item<'a>(asked: Asked, item: &'a Expr, bodies: &'a [RuleBody]) -> Vec<Wrong<'a>> {
+fn of_item<'a>(asked: RuleDemand, item: &'a Expr, bodies: &'a [RuleBody]) -> Vec<Wrong<'a>> {
     let item = match item {
         Expr::Var { span, .. } => match set_once(span.text(), bodies) {
             Some(value) => value,
@@ -141,7 +144,9 @@ fn of_item<'a>(asked: Asked, item: &'a Expr, bodies: &'a [RuleBody]) -> Vec<Wron
         other => other,
     };
     match item {
-        Expr::String { .. } | Expr::RawString { .. } if asked != Asked::Obligation => Vec::new(),
+        Expr::String { .. } | Expr::RawString { .. } if asked != RuleDemand::Obligation => {
+            Vec::new()
+        }
         Expr::Object { fields, span, .. } => of_object(asked, fields, span),
         other => match kind(other) {
             None => Vec::new(),
@@ -171,7 +176,7 @@ fn set_once<'a>(name: &str, bodies: &'a [RuleBody]) -> Option<&'a Expr> {
 
 type Field = (Span, Ref<Expr>, Ref<Expr>);
 
-fn of_object<'a>(asked: Asked, fields: &'a [Field], span: &'a Span) -> Vec<Wrong<'a>> {
+fn of_object<'a>(asked: RuleDemand, fields: &'a [Field], span: &'a Span) -> Vec<Wrong<'a>> {
     let mut named: BTreeMap<&str, &Expr> = BTreeMap::new();
     for (_, key, value) in fields {
         let Some(key) = ast::literal(key) else {
@@ -185,10 +190,10 @@ fn of_object<'a>(asked: Asked, fields: &'a [Field], span: &'a Span) -> Vec<Wrong
         named.insert(key, value);
     }
     let (needed, allowed): (&[&str], &[&str]) = match asked {
-        Asked::Allow => return Vec::new(),
-        Asked::Deny => (&["code", "message"], &[]),
-        Asked::Approval => (&["code", "message"], &["approvers", "role"]),
-        Asked::Obligation => match named.get("type").map(|kind| ast::literal(kind)) {
+        RuleDemand::Allow => return Vec::new(),
+        RuleDemand::Deny => (&["code", "message"], &[]),
+        RuleDemand::Approval => (&["code", "message"], &["approvers", "role"]),
+        RuleDemand::Obligation => match named.get("type").map(|kind| ast::literal(kind)) {
             Some(Some("redact")) => (&["type", "kinds"], &["opaque"]),
             Some(Some("cap_bytes")) => (&["type", "bytes"], &[]),
             Some(None) if named.get("type").is_some_and(|kind| scalar(kind).is_none()) => {

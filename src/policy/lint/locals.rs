@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use regorus::unstable::{AssignOp, Expr, Literal, LiteralStmt, Module, Ref, Rule, RuleHead};
 
-use super::scope::{Scope, Target};
-use super::shape::{self, Found, Step};
+use super::scope::{ModuleScope, Target};
+use super::shape::{self, InputTarget, PathStep};
 use crate::{ast, source};
 
 /// A path of the input: names, and `None` for a bracket whose value is not written out.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct InputPath {
     steps: Vec<Option<String>>,
     /// As it would be written where the variable stands.
     shown: String,
@@ -23,11 +23,11 @@ pub(super) struct Place {
 
 /// What the calls of functions give to each parameter, by the whole path of the function: `None` where they
 /// differ or cannot be told.
-pub(super) type Given = BTreeMap<Vec<String>, Vec<Option<Place>>>;
+pub(super) type Given = BTreeMap<Vec<String>, Vec<Option<InputPath>>>;
 
 /// What a variable gets its value from.
 #[derive(Clone, Copy)]
-enum From<'a> {
+enum VariableSource<'a> {
     Value(&'a Expr),
     /// A member of this.
     Member(&'a Expr),
@@ -42,20 +42,20 @@ enum From<'a> {
 pub(super) struct Locals {
     /// Those that hide names of the module.
     names: BTreeSet<String>,
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, InputPath>,
     texts: BTreeMap<String, String>,
 }
 
 impl Locals {
     /// Those of this rule. `given`: what calls give it, if it is a function.
-    pub fn of(scope: &Scope<'_>, rule: &Rule, given: &[Option<Place>]) -> Self {
+    pub fn of(scope: &ModuleScope<'_>, rule: &Rule, given: &[Option<InputPath>]) -> Self {
         let names = top(rule);
-        let mut declared: BTreeMap<String, Vec<From<'_>>> = BTreeMap::new();
+        let mut declared: BTreeMap<String, Vec<VariableSource<'_>>> = BTreeMap::new();
         for (name, from) in declarations(rule) {
             declared.entry(name).or_default().push(from);
         }
         let mut locals = Self { names, ..Self::default() };
-        let mut left: Vec<(String, From<'_>)> = declared
+        let mut left: Vec<(String, VariableSource<'_>)> = declared
             .into_iter()
             .filter(|(name, _)| locals.names.contains(name) || !scope.defines(name))
             .filter_map(|(name, from)| Some((name, *from.first().filter(|_| from.len() == 1)?)))
@@ -73,26 +73,26 @@ impl Locals {
     /// Whether it is known now what a variable stands for.
     fn learn(
         &mut self,
-        scope: &Scope<'_>,
+        scope: &ModuleScope<'_>,
         name: &str,
-        from: From<'_>,
-        given: &[Option<Place>],
+        from: VariableSource<'_>,
+        given: &[Option<InputPath>],
     ) -> bool {
         let place = match from {
-            From::Value(expr) => {
+            VariableSource::Value(expr) => {
                 if let Some(text) = self.text(expr) {
                     self.texts.insert(name.to_owned(), text);
                     return true;
                 }
                 self.place(scope, expr)
             }
-            From::Member(expr) => self.place(scope, expr).and_then(|mut all| {
+            VariableSource::Member(expr) => self.place(scope, expr).and_then(|mut all| {
                 all.steps.push(None);
                 all.shown = format!("{}[{name}]", all.shown);
                 all.leads_somewhere().then_some(all)
             }),
-            From::Parameter(at) => given.get(at).cloned().flatten(),
-            From::Other => None,
+            VariableSource::Parameter(at) => given.get(at).cloned().flatten(),
+            VariableSource::Other => None,
         };
         let known = place.is_some();
         self.places.extend(place.map(|place| (name.to_owned(), place)));
@@ -100,13 +100,13 @@ impl Locals {
     }
 
     /// The path of the input that an expression is, if some input has it.
-    pub fn place(&self, scope: &Scope<'_>, expr: &Expr) -> Option<Place> {
+    pub fn place(&self, scope: &ModuleScope<'_>, expr: &Expr) -> Option<InputPath> {
         let Target::Input(steps) = scope.target(expr, self) else { return None };
-        let owned = |step: &Step<'_>| match step {
-            Step::Name(name) => Some((*name).to_owned()),
-            Step::Any => None,
+        let owned = |step: &PathStep<'_>| match step {
+            PathStep::Name(name) => Some((*name).to_owned()),
+            PathStep::Any => None,
         };
-        let place = Place { steps: steps.iter().map(owned).collect(), shown: self.shown(expr) };
+        let place = InputPath { steps: steps.iter().map(owned).collect(), shown: self.shown(expr) };
         place.leads_somewhere().then_some(place)
     }
 
@@ -116,9 +116,9 @@ impl Locals {
     }
 
     /// The steps that a variable stands for.
-    pub fn steps(&self, name: &str) -> Option<impl Iterator<Item = Step<'_>>> {
+    pub fn steps(&self, name: &str) -> Option<impl Iterator<Item = PathStep<'_>>> {
         let place = self.places.get(name)?;
-        Some(place.steps.iter().map(|step| step.as_deref().map_or(Step::Any, Step::Name)))
+        Some(place.steps.iter().map(|step| step.as_deref().map_or(PathStep::Any, PathStep::Name)))
     }
 
     /// How many steps of what a reference reads its variable stands for: what is given by them is there.
@@ -147,15 +147,16 @@ impl Locals {
     }
 }
 
-impl Place {
+impl InputPath {
     fn leads_somewhere(&self) -> bool {
-        let steps = self.steps.iter().map(|step| step.as_deref().map_or(Step::Any, Step::Name));
-        !matches!(shape::find(&steps.collect::<Vec<_>>()), Found::Never { .. })
+        let steps =
+            self.steps.iter().map(|step| step.as_deref().map_or(PathStep::Any, PathStep::Name));
+        !matches!(shape::find(&steps.collect::<Vec<_>>()), InputTarget::Never { .. })
     }
 }
 
 /// What all calls in these modules give to the functions they call.
-pub(super) fn given<'a>(all: impl Iterator<Item = (&'a Module, Scope<'a>)>) -> Given {
+pub(super) fn given<'a>(all: impl Iterator<Item = (&'a Module, ModuleScope<'a>)>) -> Given {
     let mut given = Given::new();
     for (module, scope) in all {
         for rule in &module.policy {
@@ -170,10 +171,10 @@ pub(super) fn given<'a>(all: impl Iterator<Item = (&'a Module, Scope<'a>)>) -> G
     given
 }
 
-type Entry<'a> = std::collections::btree_map::Entry<'a, Vec<String>, Vec<Option<Place>>>;
+type Entry<'a> = std::collections::btree_map::Entry<'a, Vec<String>, Vec<Option<InputPath>>>;
 
 /// What two calls give alike stays.
-fn merge(entry: Entry<'_>, places: Vec<Option<Place>>) {
+fn merge(entry: Entry<'_>, places: Vec<Option<InputPath>>) {
     let known = match entry {
         Entry::Vacant(vacant) => {
             vacant.insert(places);
@@ -199,53 +200,60 @@ fn top(rule: &Rule) -> BTreeSet<String> {
 }
 
 /// Every variable that is declared anywhere in a rule, as often as it is.
-fn declarations(rule: &Rule) -> Vec<(String, From<'_>)> {
+fn declarations(rule: &Rule) -> Vec<(String, VariableSource<'_>)> {
     let mut all: Vec<_> = parameters(rule).collect();
     all.extend(ast::parts(rule).conditions.into_iter().flat_map(declares));
     all
 }
 
-fn parameters(rule: &Rule) -> impl Iterator<Item = (String, From<'_>)> {
+fn parameters(rule: &Rule) -> impl Iterator<Item = (String, VariableSource<'_>)> {
     let args: &[Ref<Expr>] = match rule {
         Rule::Spec { head: RuleHead::Func { args, .. }, .. } => args,
         Rule::Spec { .. } | Rule::Default { .. } => &[],
     };
-    args.iter().enumerate().flat_map(|(at, arg)| named(arg, From::Parameter(at)))
+    args.iter().enumerate().flat_map(|(at, arg)| named(arg, VariableSource::Parameter(at)))
 }
 
 /// The variables of one condition, those of a pattern too.
-fn declares(stmt: &LiteralStmt) -> Vec<(String, From<'_>)> {
+fn declares(stmt: &LiteralStmt) -> Vec<(String, VariableSource<'_>)> {
     match &stmt.literal {
         Literal::SomeVars { vars, .. } => {
-            vars.iter().map(|span| (span.text().to_owned(), From::Other)).collect()
+            vars.iter().map(|span| (span.text().to_owned(), VariableSource::Other)).collect()
         }
         Literal::SomeIn { key, value, collection, .. } => {
-            let mut all = named(value, From::Member(collection));
-            all.extend(key.iter().flat_map(|key| named(key, From::Other)));
+            let mut all = named(value, VariableSource::Member(collection));
+            all.extend(key.iter().flat_map(|key| named(key, VariableSource::Other)));
             all
         }
         Literal::Every { key, value, domain, .. } => {
-            let mut all = vec![(value.text().to_owned(), From::Member(domain))];
-            all.extend(key.iter().map(|key| (key.text().to_owned(), From::Other)));
+            let mut all = vec![(value.text().to_owned(), VariableSource::Member(domain))];
+            all.extend(key.iter().map(|key| (key.text().to_owned(), VariableSource::Other)));
             all
         }
         Literal::Expr { expr, .. } => {
             let Expr::AssignExpr { op: AssignOp::ColEq, lhs, rhs, .. } = expr.as_ref() else {
                 return Vec::new();
             };
-            named(lhs, if stmt.with_mods.is_empty() { From::Value(rhs) } else { From::Other })
+            named(
+                lhs,
+                if stmt.with_mods.is_empty() {
+                    VariableSource::Value(rhs)
+                } else {
+                    VariableSource::Other
+                },
+            )
         }
         Literal::NotExpr { .. } => Vec::new(),
     }
 }
 
 /// A variable with what it gets, or the variables of a pattern, which are not followed.
-fn named<'a>(expr: &'a Expr, from: From<'a>) -> Vec<(String, From<'a>)> {
+fn named<'a>(expr: &'a Expr, from: VariableSource<'a>) -> Vec<(String, VariableSource<'a>)> {
     if let Some(name) = variable(expr) {
         return vec![(name, from)];
     }
     let parts = ast::expression(expr).reads.into_iter().filter_map(variable);
-    parts.map(|name| (name, From::Other)).collect()
+    parts.map(|name| (name, VariableSource::Other)).collect()
 }
 
 fn variable(expr: &Expr) -> Option<String> {

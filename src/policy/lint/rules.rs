@@ -6,9 +6,9 @@ use regorus::Value;
 use regorus::unstable::{Expr, Module, Ref, Rule, RuleBody, RuleHead, Span};
 
 use super::locals::{self, Given, Locals};
-use super::scope::Scope;
+use super::scope::ModuleScope;
 use super::traps;
-use super::truth::{self, Reading, Truth, Verdicts};
+use super::truth::{self, ConditionValue, TruthScan, Verdicts};
 use super::{Finding, Level};
 use crate::ast;
 use crate::bundle::Bundle;
@@ -33,16 +33,16 @@ pub(super) fn read(bundle: &Bundle) -> Read {
         .iter()
         .flat_map(|module| module.policy.iter().filter_map(|r| whole(module, r)))
         .collect();
-    let scoped = modules.iter().map(|module| (&***module, Scope::of(module, &names, &data)));
+    let scoped = modules.iter().map(|module| (&***module, ModuleScope::of(module, &names, &data)));
     let given = locals::given(scoped);
     let known = settle(&modules, (&names, &given), &data);
     let findings = traps::find(&modules, &names, &data, &given);
     let mut out = Read { findings, open: Vec::new(), holds: None };
     for module in modules.into_iter().filter(|module| !ast::file(module).starts_with("lib/")) {
-        let scope = Scope::of(module, &names, &data);
+        let scope = ModuleScope::of(module, &names, &data);
         for rule in &module.policy {
             let locals = variables(&scope, module, rule, &given);
-            let reading = Reading { scope: &scope, locals: &locals, known: &known };
+            let reading = TruthScan { scope: &scope, locals: &locals, known: &known };
             look(&reading, ast::file(module), rule, &mut out);
         }
     }
@@ -57,7 +57,7 @@ fn whole(module: &Module, rule: &Rule) -> Option<Vec<String>> {
 }
 
 /// The variables of a rule, with what calls give it if it is a function.
-fn variables(scope: &Scope<'_>, module: &Module, rule: &Rule, given: &Given) -> Locals {
+fn variables(scope: &ModuleScope<'_>, module: &Module, rule: &Rule, given: &Given) -> Locals {
     let given = whole(module, rule).and_then(|name| given.get(&name));
     Locals::of(scope, rule, given.map(Vec::as_slice).unwrap_or_default())
 }
@@ -72,11 +72,11 @@ fn settle(
     loop {
         let mut groups: BTreeMap<Vec<String>, Vec<Fate>> = BTreeMap::new();
         for module in modules {
-            let scope = Scope::of(module, names, data);
+            let scope = ModuleScope::of(module, names, data);
             for rule in &module.policy {
                 if let Some(name) = whole(module, rule) {
                     let locals = variables(&scope, module, rule, given);
-                    let reading = Reading { scope: &scope, locals: &locals, known: &known };
+                    let reading = TruthScan { scope: &scope, locals: &locals, known: &known };
                     groups.entry(name).or_default().push(fate(&reading, rule));
                 }
             }
@@ -130,7 +130,7 @@ fn conclude(groups: BTreeMap<Vec<String>, Vec<Fate>>) -> Verdicts {
     known
 }
 
-fn fate(reading: &Reading<'_>, rule: &Rule) -> Fate {
+fn fate(reading: &TruthScan<'_>, rule: &Rule) -> Fate {
     let Rule::Spec { head, bodies, .. } = rule else {
         let Rule::Default { value, .. } = rule else { return Fate::Says(None) };
         return Fate::Default(flag(value));
@@ -149,7 +149,8 @@ fn fate(reading: &Reading<'_>, rule: &Rule) -> Fate {
             said.filter(|_| bodies.iter().skip(1).all(|body| body.assign.is_none())),
         );
     }
-    let first = bodies.first().is_none_or(|body| reading.query(&body.query) == Truth::Always);
+    let first =
+        bodies.first().is_none_or(|body| reading.query(&body.query) == ConditionValue::Always);
     if first { Fate::Holds } else { Fate::Says(None) }
 }
 
@@ -173,7 +174,7 @@ fn flag(expr: &Expr) -> Option<bool> {
 }
 
 /// Why a rule can never fire, if it cannot.
-fn dead(reading: &Reading<'_>, rule: &Rule) -> Option<String> {
+fn dead(reading: &TruthScan<'_>, rule: &Rule) -> Option<String> {
     let Rule::Spec { head, bodies, .. } = rule else { return None };
     let value = match head {
         RuleHead::Set { key, .. } => key.as_deref(),
@@ -186,15 +187,15 @@ fn dead(reading: &Reading<'_>, rule: &Rule) -> Option<String> {
     }
     let mut first = None;
     for body in bodies {
-        let Truth::Never(why) = reading.query(&body.query) else { return None };
+        let ConditionValue::Never(why) = reading.query(&body.query) else { return None };
         first.get_or_insert(why);
     }
     first
 }
 
 /// Everything there is to say about one rule.
-fn look(reading: &Reading<'_>, file: &str, rule: &Rule, out: &mut Read) {
-    let Reading { scope, locals, .. } = *reading;
+fn look(reading: &TruthScan<'_>, file: &str, rule: &Rule, out: &mut Read) {
+    let TruthScan { scope, locals, .. } = *reading;
     let name = truth::name_of(rule).unwrap_or_default().join(".");
     let place = |span: &Span| format!("{file}:{}", span.line);
     for read in ast::parts(rule).reads {
@@ -225,8 +226,9 @@ fn look(reading: &Reading<'_>, file: &str, rule: &Rule, out: &mut Read) {
                 Some(assign) => flag(&assign.value) == Some(true),
                 None => says(head) == Some(true),
             };
-            let always =
-                |body: &RuleBody| says_so(body) && reading.query(&body.query) == Truth::Always;
+            let always = |body: &RuleBody| {
+                says_so(body) && reading.query(&body.query) == ConditionValue::Always
+            };
             let bare = bodies.is_empty() && says(head) == Some(true);
             if bare || bodies.iter().any(always) {
                 out.open.push(place(span));

@@ -57,7 +57,7 @@ fn of(shape: &'static Shape) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shape::{Found, Step, find};
+    use super::super::shape::{InputTarget, PathStep, find};
     use super::*;
 
     /// Every place the schema describes, by its names.
@@ -76,8 +76,11 @@ mod tests {
         places(&schema(), &mut Vec::new(), &mut found);
         assert!(found.len() > 60, "{}", found.len());
         for path in &found {
-            let steps: Vec<Step<'_>> = path.iter().map(|name| Step::Name(name)).collect();
-            assert!(matches!(find(&steps), Found::There { .. } | Found::Unknown), "{path:?}");
+            let steps: Vec<PathStep<'_>> = path.iter().map(|name| PathStep::Name(name)).collect();
+            assert!(
+                matches!(find(&steps), InputTarget::There { .. } | InputTarget::Unknown),
+                "{path:?}"
+            );
         }
         let Shape::Object(members) = &INPUT else { panic!("the document is an object") };
         for member in members.iter() {

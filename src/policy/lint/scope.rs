@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regorus::unstable::{Expr, Module};
 
 use super::locals::Locals;
-use super::shape::{self, Found, Step};
+use super::shape::{self, InputTarget, PathStep};
 use crate::ast;
 use crate::domain::json::Json;
 
@@ -13,16 +13,16 @@ use crate::domain::json::Json;
 #[derive(Debug)]
 pub(super) enum Target<'a> {
     /// `input…`
-    Input(Vec<Step<'a>>),
+    Input(Vec<PathStep<'a>>),
     /// `data…`; a rule of the same package by its whole path.
-    Data(Vec<Step<'a>>),
+    Data(Vec<PathStep<'a>>),
     /// A variable of the rule, or what cannot be named.
     Local,
 }
 
 /// The names of one module, and what the bundle brings.
 #[derive(Debug)]
-pub(super) struct Scope<'a> {
+pub(super) struct ModuleScope<'a> {
     pub package: Vec<String>,
     imports: BTreeMap<String, Vec<String>>,
     /// Every rule of the bundle by its whole path.
@@ -30,7 +30,7 @@ pub(super) struct Scope<'a> {
     data: &'a Json,
 }
 
-impl<'a> Scope<'a> {
+impl<'a> ModuleScope<'a> {
     pub fn of(module: &'a Module, rules: &'a BTreeSet<Vec<String>>, data: &'a Json) -> Self {
         let named =
             |parts: &[String]| matches!(parts.first().map(String::as_str), Some("data" | "input"));
@@ -53,7 +53,7 @@ impl<'a> Scope<'a> {
             _ => {}
         }
         let whole = |first: &'s [String]| {
-            let names = first.iter().map(|name| Step::Name(name));
+            let names = first.iter().map(|name| PathStep::Name(name));
             names.chain(steps.iter().copied()).collect::<Vec<_>>()
         };
         if let Some((root, rest)) = self.imports.get(base).and_then(|parts| parts.split_first()) {
@@ -66,8 +66,9 @@ impl<'a> Scope<'a> {
         if !self.in_package(base) {
             return Target::Local;
         }
-        let mut path: Vec<Step<'s>> = self.package.iter().map(|part| Step::Name(part)).collect();
-        path.push(Step::Name(base));
+        let mut path: Vec<PathStep<'s>> =
+            self.package.iter().map(|part| PathStep::Name(part)).collect();
+        path.push(PathStep::Name(base));
         path.extend(steps);
         Target::Data(path)
     }
@@ -97,10 +98,10 @@ impl<'a> Scope<'a> {
     }
 
     /// The rule a path below `data` reads, if it reads one.
-    pub fn rule(&self, steps: &[Step<'_>]) -> Option<&'a Vec<String>> {
+    pub fn rule(&self, steps: &[PathStep<'_>]) -> Option<&'a Vec<String>> {
         let mut name = Vec::new();
         for step in steps {
-            let Step::Name(part) = step else { return None };
+            let PathStep::Name(part) = step else { return None };
             name.push((*part).to_owned());
             if let Some(rule) = self.rules.get(&name) {
                 return Some(rule);
@@ -110,16 +111,16 @@ impl<'a> Scope<'a> {
     }
 
     /// Whether the bundle's data files can hold this path below `data`.
-    pub fn in_data(&self, steps: &[Step<'_>]) -> bool {
+    pub fn in_data(&self, steps: &[PathStep<'_>]) -> bool {
         let mut at = self.data;
         for step in steps {
             at = match (at, step) {
-                (Json::Object(members), Step::Name(name)) => match members.get(*name) {
+                (Json::Object(members), PathStep::Name(name)) => match members.get(*name) {
                     Some(member) => member,
                     None => return false,
                 },
-                (_, Step::Any) => return true,
-                (_, Step::Name(_)) => return false,
+                (_, PathStep::Any) => return true,
+                (_, PathStep::Name(_)) => return false,
             };
         }
         true
@@ -128,11 +129,11 @@ impl<'a> Scope<'a> {
     /// The path of the input this reads, shown, if no input ever has it; and the name that is near.
     pub fn never_supplied(&self, expr: &Expr, locals: &Locals) -> Option<(String, Option<String>)> {
         let Target::Input(steps) = self.target(expr, locals) else { return None };
-        let Found::Never { at, near } = shape::find(&steps) else { return None };
-        let shown = |steps: &[Step<'_>]| {
+        let InputTarget::Never { at, near } = shape::find(&steps) else { return None };
+        let shown = |steps: &[PathStep<'_>]| {
             let names = steps.iter().map(|step| match step {
-                Step::Name(name) => format!(".{name}"),
-                Step::Any => "[_]".to_owned(),
+                PathStep::Name(name) => format!(".{name}"),
+                PathStep::Any => "[_]".to_owned(),
             });
             format!("input{}", names.collect::<String>())
         };
@@ -148,17 +149,17 @@ fn text(value: &regorus::Value) -> Option<&str> {
 
 /// The first name of a reference and the steps after it.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
-fn steps(expr: &Expr) -> Option<(&str, Vec<Step<'_>>)> {
+fn steps(expr: &Expr) -> Option<(&str, Vec<PathStep<'_>>)> {
     let (mut at, mut reversed) = (expr, Vec::new());
     let base = loop {
         match at {
             Expr::Var { value, .. } => break text(value)?,
             Expr::RefDot { refr, field, .. } => {
-                reversed.push(text(&field.1).map_or(Step::Any, Step::Name));
+                reversed.push(text(&field.1).map_or(PathStep::Any, PathStep::Name));
                 at = refr;
             }
             Expr::RefBrack { refr, index, .. } => {
-                reversed.push(ast::literal(index).map_or(Step::Any, Step::Name));
+                reversed.push(ast::literal(index).map_or(PathStep::Any, PathStep::Name));
                 at = refr;
             }
             _other => return None,

@@ -57,14 +57,14 @@ pub(crate) struct Member {
 
 /// One step of a path: a name, or a bracket whose value is not written out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step<'a> {
+pub(crate) enum PathStep<'a> {
     Name(&'a str),
     Any,
 }
 
 /// What a path of the input leads to.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Found {
+pub(crate) enum InputTarget {
     /// Nothing, ever: the step of this index has no such member; this one is near.
     Never { at: usize, near: Option<&'static str> },
     /// This. `always`: in every input.
@@ -190,17 +190,17 @@ pub(crate) static INPUT: Shape = Shape::Object(&[
 ]);
 
 /// Follows a path below `input`.
-pub(crate) fn find(steps: &[Step<'_>]) -> Found {
+pub(crate) fn find(steps: &[PathStep<'_>]) -> InputTarget {
     below(&INPUT, steps)
 }
 
 /// What a path leads to that begins at a place of this shape, which is there.
-pub(crate) fn below(shape: &'static Shape, steps: &[Step<'_>]) -> Found {
+pub(crate) fn below(shape: &'static Shape, steps: &[PathStep<'_>]) -> InputTarget {
     let (mut shape, mut always) = (shape, true);
     for (at, step) in steps.iter().enumerate() {
-        let never = |near| Found::Never { at, near };
+        let never = |near| InputTarget::Never { at, near };
         shape = match (shape, step) {
-            (Shape::Object(_) | Shape::Effect, Step::Name(name)) => {
+            (Shape::Object(_) | Shape::Effect, PathStep::Name(name)) => {
                 let members: Vec<_> = shape.members().collect();
                 let Some(member) = members.iter().find(|member| member.name == *name) else {
                     return never(nearest(name, &members));
@@ -208,7 +208,7 @@ pub(crate) fn below(shape: &'static Shape, steps: &[Step<'_>]) -> Found {
                 always &= member.always;
                 &member.shape
             }
-            (Shape::List(item), Step::Any) => {
+            (Shape::List(item), PathStep::Any) => {
                 always = false;
                 item
             }
@@ -216,15 +216,15 @@ pub(crate) fn below(shape: &'static Shape, steps: &[Step<'_>]) -> Found {
                 always = false;
                 &Shape::Text
             }
-            (Shape::Object(_) | Shape::Effect, Step::Any) | (Shape::Open, _) => {
-                return Found::Unknown;
+            (Shape::Object(_) | Shape::Effect, PathStep::Any) | (Shape::Open, _) => {
+                return InputTarget::Unknown;
             }
             // A list has numbers, and a value that is no collection has no members.
-            (Shape::List(_), Step::Name(_)) => return never(None),
+            (Shape::List(_), PathStep::Name(_)) => return never(None),
             (Shape::Text | Shape::OneOf(_) | Shape::Number | Shape::Flag, _) => return never(None),
         };
     }
-    Found::There { shape, always }
+    InputTarget::There { shape, always }
 }
 
 /// The member whose name takes the fewest changes, if they are few for its length.
@@ -242,18 +242,18 @@ mod tests {
 
     #[test]
     fn a_path_leads_to_what_the_document_holds_or_to_nothing() {
-        let names = |path: &'static str| path.split('.').map(Step::Name).collect::<Vec<_>>();
-        let there = |shape, always| Found::There { shape, always };
+        let names = |path: &'static str| path.split('.').map(PathStep::Name).collect::<Vec<_>>();
+        let there = |shape, always| InputTarget::There { shape, always };
         assert_eq!(find(&names("tool.read_only")), there(&Shape::Flag, true));
         assert_eq!(find(&names("effect.host")), there(&Shape::Text, false));
         assert_eq!(find(&names("agent.labels.team")), there(&Shape::Text, false));
-        assert_eq!(find(&names("args.anything.at_all")), Found::Unknown);
-        let list = [Step::Name("findings"), Step::Any, Step::Name("kind")];
+        assert_eq!(find(&names("args.anything.at_all")), InputTarget::Unknown);
+        let list = [PathStep::Name("findings"), PathStep::Any, PathStep::Name("kind")];
         assert_eq!(find(&list), there(&Shape::Text, false));
-        assert_eq!(find(&names("findings.kind")), Found::Never { at: 1, near: None });
-        assert_eq!(find(&names("tool.naem")), Found::Never { at: 1, near: Some("name") });
-        assert_eq!(find(&names("tol.name")), Found::Never { at: 0, near: Some("tool") });
-        assert_eq!(find(&names("tool.name.x")), Found::Never { at: 2, near: None });
-        assert_eq!(find(&names("tool.zzzzzzz")), Found::Never { at: 1, near: None });
+        assert_eq!(find(&names("findings.kind")), InputTarget::Never { at: 1, near: None });
+        assert_eq!(find(&names("tool.naem")), InputTarget::Never { at: 1, near: Some("name") });
+        assert_eq!(find(&names("tol.name")), InputTarget::Never { at: 0, near: Some("tool") });
+        assert_eq!(find(&names("tool.name.x")), InputTarget::Never { at: 2, near: None });
+        assert_eq!(find(&names("tool.zzzzzzz")), InputTarget::Never { at: 1, near: None });
     }
 }

@@ -11,17 +11,17 @@ use regorus::unstable::{AssignOp, BoolOp, Expr, Literal, LiteralStmt, Module, Re
 
 use super::locals::{Given, Locals};
 use super::patterns;
-use super::scope::{Scope, Target};
-use super::shape::{self, Found, Step};
+use super::scope::{ModuleScope, Target};
+use super::shape::{self, InputTarget, PathStep};
 use super::{Finding, Level};
 use crate::domain::json::Json;
 use crate::{ast, source};
 
 /// One rule of the bundle and the names it sees.
-struct Known<'a> {
+struct KnownRule<'a> {
     name: Vec<String>,
     rule: &'a Rule,
-    scope: Scope<'a>,
+    scope: ModuleScope<'a>,
     locals: Locals,
 }
 
@@ -37,10 +37,10 @@ pub(super) fn find(
         for rule in &module.policy {
             let mut name = ast::package(module);
             name.extend(ast::path(ast::head(rule)).map(|path| path.parts).unwrap_or_default());
-            let scope = Scope::of(module, names, data);
+            let scope = ModuleScope::of(module, names, data);
             let given = given.get(&name).map(Vec::as_slice).unwrap_or_default();
             let locals = Locals::of(&scope, rule, given);
-            all.push(Known { name, rule, scope, locals });
+            all.push(KnownRule { name, rule, scope, locals });
         }
     }
     let mut open: Vec<(usize, bool)> =
@@ -49,7 +49,7 @@ pub(super) fn find(
     let mut findings = Vec::new();
     while let Some((at, more)) = open.pop() {
         let Some(known) = all.get(at) else { continue };
-        let look = Look { all: &all, known };
+        let look = ConditionScan { all: &all, known };
         for body in bodies(known.rule) {
             look.body(body, &[], more, &mut findings);
             for (stmt, more) in conditions(body, more) {
@@ -101,12 +101,12 @@ fn parts(stmt: &LiteralStmt) -> ast::Parts<'_> {
 }
 
 /// The conditions of one rule.
-struct Look<'a> {
-    all: &'a [Known<'a>],
-    known: &'a Known<'a>,
+struct ConditionScan<'a> {
+    all: &'a [KnownRule<'a>],
+    known: &'a KnownRule<'a>,
 }
 
-impl Look<'_> {
+impl ConditionScan<'_> {
     /// `around`: what has to hold as well for these conditions to be asked.
     fn body(
         &self,
@@ -163,7 +163,7 @@ impl Look<'_> {
             parts.reads.iter().filter_map(|read| self.data_path(read)).collect();
         let called = parts.calls.iter().filter_map(|(callee, ..)| callee.as_ref());
         paths.extend(called.filter_map(|path| self.known.scope.whole(&path.parts)));
-        let named = |known: &Known<'_>| paths.iter().any(|path| path.starts_with(&known.name));
+        let named = |known: &KnownRule<'_>| paths.iter().any(|path| path.starts_with(&known.name));
         self.all.iter().enumerate().filter(|(_, known)| named(known)).map(|(at, _)| at).collect()
     }
 
@@ -173,8 +173,8 @@ impl Look<'_> {
             return None;
         };
         let names = steps.iter().map_while(|step| match step {
-            Step::Name(name) => Some((*name).to_owned()),
-            Step::Any => None,
+            PathStep::Name(name) => Some((*name).to_owned()),
+            PathStep::Any => None,
         });
         Some(names.collect())
     }
@@ -218,14 +218,14 @@ impl Look<'_> {
             return false;
         };
         let found = match shape::find(there) {
-            Found::There { shape, .. } => shape::below(shape, after),
-            Found::Unknown if after.is_empty() => return false,
-            found @ (Found::Unknown | Found::Never { .. }) => found,
+            InputTarget::There { shape, .. } => shape::below(shape, after),
+            InputTarget::Unknown if after.is_empty() => return false,
+            found @ (InputTarget::Unknown | InputTarget::Never { .. }) => found,
         };
         match found {
-            Found::There { always, .. } => !always,
-            Found::Unknown => true,
-            Found::Never { .. } => false,
+            InputTarget::There { always, .. } => !always,
+            InputTarget::Unknown => true,
+            InputTarget::Never { .. } => false,
         }
     }
 
@@ -270,7 +270,7 @@ impl Look<'_> {
     /// The optional places that the conditions of another rule need.
     fn below(&self, rule: usize) -> Vec<String> {
         let Some(known) = self.all.get(rule) else { return Vec::new() };
-        let look = Look { all: self.all, known };
+        let look = ConditionScan { all: self.all, known };
         let positive = bodies(known.rule).into_iter().flatten();
         let positive = positive.filter(|stmt| !matches!(stmt.literal, Literal::NotExpr { .. }));
         positive.flat_map(|stmt| look.optional(stmt)).collect()

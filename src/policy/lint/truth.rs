@@ -6,13 +6,13 @@ use regorus::Value;
 use regorus::unstable::{AssignOp, BoolOp, Expr, Literal, LiteralStmt, Query};
 
 use super::locals::Locals;
-use super::scope::{Scope, Target};
-use super::shape::{self, Found, Shape};
+use super::scope::{ModuleScope, Target};
+use super::shape::{self, InputTarget, Shape};
 use crate::ast;
 
 /// What is known of a condition.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Truth {
+pub(super) enum ConditionValue {
     Always,
     /// Never, and why, for a person.
     Never(String),
@@ -34,54 +34,56 @@ pub(super) struct Verdicts {
 
 /// The conditions of one rule.
 #[derive(Debug)]
-pub(super) struct Reading<'a> {
-    pub scope: &'a Scope<'a>,
+pub(super) struct TruthScan<'a> {
+    pub scope: &'a ModuleScope<'a>,
     pub locals: &'a Locals,
     pub known: &'a Verdicts,
 }
 
-impl Reading<'_> {
+impl TruthScan<'_> {
     /// Whether all conditions of a body hold: always, never, or it depends.
-    pub fn query(&self, query: &Query) -> Truth {
-        let mut all = Truth::Always;
+    pub fn query(&self, query: &Query) -> ConditionValue {
+        let mut all = ConditionValue::Always;
         let mut equal = BTreeMap::new();
         for stmt in &query.stmts {
             if let Some(why) = self.contradicts(stmt, &mut equal) {
-                return Truth::Never(why);
+                return ConditionValue::Never(why);
             }
             match self.statement(stmt) {
-                Truth::Never(why) => return Truth::Never(why),
-                Truth::Unknown => all = Truth::Unknown,
-                Truth::Always => {}
+                ConditionValue::Never(why) => return ConditionValue::Never(why),
+                ConditionValue::Unknown => all = ConditionValue::Unknown,
+                ConditionValue::Always => {}
             }
         }
         all
     }
 
-    fn statement(&self, stmt: &LiteralStmt) -> Truth {
+    fn statement(&self, stmt: &LiteralStmt) -> ConditionValue {
         if !stmt.with_mods.is_empty() {
-            return Truth::Unknown;
+            return ConditionValue::Unknown;
         }
         match &stmt.literal {
-            Literal::SomeVars { .. } => Truth::Always,
+            Literal::SomeVars { .. } => ConditionValue::Always,
             Literal::Expr { expr, .. } => self.condition(expr),
             Literal::NotExpr { expr, .. } => match self.condition(expr) {
-                Truth::Always => Truth::Never(format!("`{}` always holds", shown(expr))),
-                Truth::Never(_) => Truth::Always,
-                Truth::Unknown => Truth::Unknown,
+                ConditionValue::Always => {
+                    ConditionValue::Never(format!("`{}` always holds", shown(expr)))
+                }
+                ConditionValue::Never(_) => ConditionValue::Always,
+                ConditionValue::Unknown => ConditionValue::Unknown,
             },
             Literal::SomeIn { collection, .. } => self.member_of(collection),
             Literal::Every { domain, .. } => {
-                self.undefined(domain).map_or(Truth::Unknown, Truth::Never)
+                self.undefined(domain).map_or(ConditionValue::Unknown, ConditionValue::Never)
             }
         }
     }
 
-    fn member_of(&self, collection: &Expr) -> Truth {
+    fn member_of(&self, collection: &Expr) -> ConditionValue {
         if let Some(why) = self.undefined(collection) {
-            return Truth::Never(why);
+            return ConditionValue::Never(why);
         }
-        let nothing = || Truth::Never(format!("`{}` is empty", shown(collection)));
+        let nothing = || ConditionValue::Never(format!("`{}` is empty", shown(collection)));
         if literals(collection).is_some_and(|items| items.is_empty()) {
             return nothing();
         }
@@ -89,7 +91,7 @@ impl Reading<'_> {
         if rule.is_some_and(|rule| self.known.empty.contains(rule)) {
             nothing()
         } else {
-            Truth::Unknown
+            ConditionValue::Unknown
         }
     }
 
@@ -104,7 +106,7 @@ impl Reading<'_> {
         let (place, value) =
             scalar(rhs).map(|v| (lhs, v)).or_else(|| scalar(lhs).map(|v| (rhs, v)))?;
         let Target::Input(steps) = self.scope.target(place, self.locals) else { return None };
-        if steps.contains(&shape::Step::Any) {
+        if steps.contains(&shape::PathStep::Any) {
             return None;
         }
         let before = equal
@@ -114,13 +116,13 @@ impl Reading<'_> {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
-    fn condition(&self, expr: &Expr) -> Truth {
+    fn condition(&self, expr: &Expr) -> ConditionValue {
         if let Some(why) = self.undefined(expr) {
-            return Truth::Never(why);
+            return ConditionValue::Never(why);
         }
         match expr {
             Expr::Bool { value, .. } if *value == Value::from(false) => {
-                Truth::Never("`false` never holds".to_owned())
+                ConditionValue::Never("`false` never holds".to_owned())
             }
             Expr::BoolExpr { op, lhs, rhs, .. } => self.compared(op, lhs, rhs),
             Expr::AssignExpr { op: AssignOp::Eq, lhs, rhs, .. } => {
@@ -129,32 +131,32 @@ impl Reading<'_> {
             Expr::AssignExpr { op: AssignOp::ColEq, rhs, .. }
                 if scalar(rhs).is_some() || self.place(rhs).is_some_and(|(_, always)| always) =>
             {
-                Truth::Always
+                ConditionValue::Always
             }
             Expr::Membership { key: None, value, collection, .. } => {
                 self.contained(value, collection)
             }
             Expr::Var { .. } | Expr::RefDot { .. } | Expr::RefBrack { .. } => self.reference(expr),
-            _other if scalar(expr).is_some() => Truth::Always,
-            _other => Truth::Unknown,
+            _other if scalar(expr).is_some() => ConditionValue::Always,
+            _other => ConditionValue::Unknown,
         }
     }
 
-    fn reference(&self, expr: &Expr) -> Truth {
+    fn reference(&self, expr: &Expr) -> ConditionValue {
         if let Some(rule) = self.rule(expr) {
             if self.known.never.contains(rule) {
-                return Truth::Never(format!("`{}` never holds", shown(expr)));
+                return ConditionValue::Never(format!("`{}` never holds", shown(expr)));
             }
             let always = self.known.always.contains(rule);
-            return if always { Truth::Always } else { Truth::Unknown };
+            return if always { ConditionValue::Always } else { ConditionValue::Unknown };
         }
         match self.place(expr) {
-            Some((shape, true)) if *shape != Shape::Flag => Truth::Always,
-            Some(_) | None => Truth::Unknown,
+            Some((shape, true)) if *shape != Shape::Flag => ConditionValue::Always,
+            Some(_) | None => ConditionValue::Unknown,
         }
     }
 
-    fn compared(&self, op: &BoolOp, lhs: &Expr, rhs: &Expr) -> Truth {
+    fn compared(&self, op: &BoolOp, lhs: &Expr, rhs: &Expr) -> ConditionValue {
         if let (Some(a), Some(b)) = (scalar(lhs), scalar(rhs)) {
             let holds = match op {
                 BoolOp::Lt => a < b,
@@ -165,54 +167,60 @@ impl Reading<'_> {
                 BoolOp::Ne => a != b,
             };
             let why = || format!("{a} {} {b} never holds", sign(op));
-            return if holds { Truth::Always } else { Truth::Never(why()) };
+            return if holds { ConditionValue::Always } else { ConditionValue::Never(why()) };
         }
         let sides = scalar(rhs).map(|v| (lhs, v)).or_else(|| scalar(lhs).map(|v| (rhs, v)));
         let Some((place, value)) = sides else {
             let same =
                 shown(lhs) == shown(rhs) && matches!(op, BoolOp::Eq | BoolOp::Le | BoolOp::Ge);
             let there = self.place(lhs).is_some_and(|(_, always)| always);
-            return if same && there { Truth::Always } else { Truth::Unknown };
+            return if same && there { ConditionValue::Always } else { ConditionValue::Unknown };
         };
-        let Some((shape, always)) = self.place(place) else { return Truth::Unknown };
+        let Some((shape, always)) = self.place(place) else { return ConditionValue::Unknown };
         match op {
-            BoolOp::Eq if !takes(shape, value) => Truth::Never(never_is(place, shape, value)),
-            BoolOp::Ne if !takes(shape, value) && always => Truth::Always,
+            BoolOp::Eq if !takes(shape, value) => {
+                ConditionValue::Never(never_is(place, shape, value))
+            }
+            BoolOp::Ne if !takes(shape, value) && always => ConditionValue::Always,
             BoolOp::Lt | BoolOp::Le | BoolOp::Eq | BoolOp::Ge | BoolOp::Gt | BoolOp::Ne => {
-                Truth::Unknown
+                ConditionValue::Unknown
             }
         }
     }
 
     /// `value in {…}`.
-    fn contained(&self, value: &Expr, collection: &Expr) -> Truth {
+    fn contained(&self, value: &Expr, collection: &Expr) -> ConditionValue {
         let Some(items) = literals(collection) else {
             // A set of the bundle without a member.
             return self.member_of(collection);
         };
         if items.is_empty() {
-            return Truth::Never(format!("`{}` is empty", shown(collection)));
+            return ConditionValue::Never(format!("`{}` is empty", shown(collection)));
         }
         if let Some(value) = scalar(value) {
             let why = || format!("{value} is not in `{}`", shown(collection));
-            return if items.contains(&value) { Truth::Always } else { Truth::Never(why()) };
+            return if items.contains(&value) {
+                ConditionValue::Always
+            } else {
+                ConditionValue::Never(why())
+            };
         }
-        let Some((shape, always)) = self.place(value) else { return Truth::Unknown };
+        let Some((shape, always)) = self.place(value) else { return ConditionValue::Unknown };
         if items.iter().all(|item| !takes(shape, item)) {
             let first = items.first().copied().unwrap_or(&Value::Undefined);
-            return Truth::Never(never_is(value, shape, first));
+            return ConditionValue::Never(never_is(value, shape, first));
         }
-        let Shape::OneOf(all) = shape else { return Truth::Unknown };
+        let Shape::OneOf(all) = shape else { return ConditionValue::Unknown };
         let every = all.iter().all(|one| items.contains(&&Value::from(*one)));
-        if always && every { Truth::Always } else { Truth::Unknown }
+        if always && every { ConditionValue::Always } else { ConditionValue::Unknown }
     }
 
     /// What of the input a reference reads, and whether every input has it.
     fn place(&self, expr: &Expr) -> Option<(&'static Shape, bool)> {
         let Target::Input(steps) = self.scope.target(expr, self.locals) else { return None };
         match shape::find(&steps) {
-            Found::There { shape, always } => Some((shape, always)),
-            Found::Never { .. } | Found::Unknown => None,
+            InputTarget::There { shape, always } => Some((shape, always)),
+            InputTarget::Never { .. } | InputTarget::Unknown => None,
         }
     }
 
@@ -275,9 +283,9 @@ impl Reading<'_> {
         }
         let Target::Data(steps) = self.scope.target(expr, self.locals) else { return None };
         match steps.first() {
-            None | Some(shape::Step::Any) => None,
-            Some(shape::Step::Name("wicketgate")) => self.absent_rule(expr),
-            Some(shape::Step::Name(_)) => (!self.scope.in_data(&steps))
+            None | Some(shape::PathStep::Any) => None,
+            Some(shape::PathStep::Name("wicketgate")) => self.absent_rule(expr),
+            Some(shape::PathStep::Name(_)) => (!self.scope.in_data(&steps))
                 .then(|| format!("`{}` is not in the bundle's data", shown(expr))),
         }
     }

@@ -19,7 +19,7 @@ mod bound;
 mod exact;
 mod write;
 
-use write::{Refused, Writer, copied, only};
+use write::{CannotRewrite, Writer, copied, only};
 
 /// How the names begin that rules written anew bring; no file of a bundle holds it.
 const OWN: &str = "wicketgate_opa__";
@@ -30,10 +30,10 @@ const EXACT: &str = "wicketgate_opa__exact";
 
 /// Where conditions were written anew, so that an engine's message points to what the author wrote.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Moved(BTreeMap<(String, u32), Vec<Place>>);
+pub(super) struct Moved(BTreeMap<(String, u32), Vec<Rewritten>>);
 
 /// From which column on what stands there is a condition written anew, and the author's line and column of it.
-type Place = (u32, (u32, u32));
+type Rewritten = (u32, (u32, u32));
 
 impl Moved {
     /// The author's line and column for a place the engine names: exact before the first condition of a line
@@ -79,11 +79,11 @@ pub(super) fn text(file: &str, text: &str) -> Option<String> {
 }
 
 /// What is put in the place of a part of a file.
-struct Edit<'a> {
+struct TextEdit<'a> {
     /// Its first byte and the one after its last.
     range: (usize, usize),
     span: &'a Span,
-    text: Result<String, Refused>,
+    text: Result<String, CannotRewrite>,
 }
 
 /// The text of a module, written anew.
@@ -150,7 +150,7 @@ fn bare(rule: &Rule) -> BTreeSet<u32> {
 }
 
 /// What has to be written anew, in the order of the text; nothing of it is within another.
-fn edits(module: &Module) -> Vec<Edit<'_>> {
+fn edits(module: &Module) -> Vec<TextEdit<'_>> {
     let (mut writer, mut found) = (Writer::default(), Vec::new());
     for rule in &module.policy {
         let parts = ast::parts(rule);
@@ -160,19 +160,19 @@ fn edits(module: &Module) -> Vec<Edit<'_>> {
                 let text = writer.statement(stmt);
                 let alone = bare.contains(&stmt.span.start);
                 let text = text.map(|text| if alone { format!("{{ {text} }}") } else { text });
-                found.push(Edit { range: source::range(&stmt.span), span: &stmt.span, text });
+                found.push(TextEdit { range: source::range(&stmt.span), span: &stmt.span, text });
             }
             if let Literal::Expr { expr, .. } = &stmt.literal
                 && let Expr::AssignExpr { rhs, .. } = expr.as_ref()
                 && let Some(name) = copied(expr)
             {
                 let (span, text) = (rhs.span(), Ok(only(name)));
-                found.push(Edit { range: source::range(span), span, text });
+                found.push(TextEdit { range: source::range(span), span, text });
             }
         }
         for expr in parts.arithmetic {
             let (range, text) = (source::range(expr.span()), writer.expr(expr));
-            found.push(Edit { range, span: expr.span(), text });
+            found.push(TextEdit { range, span: expr.span(), text });
         }
     }
     found.sort_by_key(|edit| (edit.range.0, std::cmp::Reverse(edit.range.1)));

@@ -15,9 +15,9 @@ use super::{EXACT, GIVEN};
 const DEPTH_MAX: usize = 32;
 
 /// Why a condition cannot be written anew.
-pub(super) type Refused = &'static str;
-const TOO_DEEP: Refused = "more than 32 calls, operators or brackets within each other";
-const ASSIGNED: Refused = "`:=` under `not` binds nothing: bind it before";
+pub(super) type CannotRewrite = &'static str;
+const TOO_DEEP: CannotRewrite = "more than 32 calls, operators or brackets within each other";
+const ASSIGNED: CannotRewrite = "`:=` under `not` binds nothing: bind it before";
 
 /// Numbers the variables of one file.
 #[derive(Debug, Default)]
@@ -34,10 +34,10 @@ struct First {
 
 impl Writer {
     /// A condition, those that are asked before it first.
-    pub fn statement(&mut self, stmt: &LiteralStmt) -> Result<String, Refused> {
+    pub fn statement(&mut self, stmt: &LiteralStmt) -> Result<String, CannotRewrite> {
         let Literal::NotExpr { expr, .. } = &stmt.literal else {
             let withs = stmt.with_mods.iter().map(|with| self.with(with, None));
-            let withs = withs.collect::<Result<String, Refused>>()?;
+            let withs = withs.collect::<Result<String, CannotRewrite>>()?;
             return Ok(format!("{}{withs}", self.literal(&stmt.literal)?));
         };
         let mut first = First { conditions: Vec::new(), withs: String::new() };
@@ -52,7 +52,11 @@ impl Writer {
     }
 
     /// ` with input as x`; what it is replaced by is asked first, without any `with`.
-    fn with(&mut self, with: &WithModifier, first: Option<&mut First>) -> Result<String, Refused> {
+    fn with(
+        &mut self,
+        with: &WithModifier,
+        first: Option<&mut First>,
+    ) -> Result<String, CannotRewrite> {
         let value = match first {
             Some(first) => self.given(&with.r#as, first)?,
             None => self.expr(&with.r#as)?,
@@ -60,7 +64,7 @@ impl Writer {
         Ok(format!(" with {} as {value}", self.expr(&with.refr)?))
     }
 
-    fn literal(&mut self, literal: &Literal) -> Result<String, Refused> {
+    fn literal(&mut self, literal: &Literal) -> Result<String, CannotRewrite> {
         let pair = |key: Option<String>, value: &str| {
             key.map_or_else(|| value.to_owned(), |key| format!("{key}, {value}"))
         };
@@ -84,14 +88,14 @@ impl Writer {
         })
     }
 
-    fn query(&mut self, query: &Query) -> Result<String, Refused> {
+    fn query(&mut self, query: &Query) -> Result<String, CannotRewrite> {
         let each = query.stmts.iter().map(|stmt| self.statement(stmt));
-        Ok(each.collect::<Result<Vec<String>, Refused>>()?.join("; "))
+        Ok(each.collect::<Result<Vec<String>, CannotRewrite>>()?.join("; "))
     }
 
     /// What stands under `not`.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
-    fn negated(&mut self, expr: &Expr, first: &mut First) -> Result<String, Refused> {
+    fn negated(&mut self, expr: &Expr, first: &mut First) -> Result<String, CannotRewrite> {
         match expr {
             Expr::BoolExpr { op: BoolOp::Eq, lhs, rhs, .. } => {
                 Ok(format!("{} == {}", self.side(lhs, first)?, self.side(rhs, first)?))
@@ -107,7 +111,7 @@ impl Writer {
 
     /// A call or an operator with what it is given taken out.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
-    fn with_given(&mut self, expr: &Expr, first: &mut First) -> Result<String, Refused> {
+    fn with_given(&mut self, expr: &Expr, first: &mut First) -> Result<String, CannotRewrite> {
         match expr {
             Expr::Call { fcn, params, .. } => {
                 let given = params.iter().map(|param| self.given(param, first));
@@ -139,7 +143,7 @@ impl Writer {
 
     /// One side of `==`, or a reference: it stays, its brackets are taken out.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
-    fn side(&mut self, expr: &Expr, first: &mut First) -> Result<String, Refused> {
+    fn side(&mut self, expr: &Expr, first: &mut First) -> Result<String, CannotRewrite> {
         match expr {
             Expr::RefDot { .. } | Expr::RefBrack { .. } => self.reference(expr, first),
             Expr::Var { .. } => self.expr(expr),
@@ -149,7 +153,7 @@ impl Writer {
 
     /// A reference; what it begins with is taken out unless it is a name.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
-    fn reference(&mut self, expr: &Expr, first: &mut First) -> Result<String, Refused> {
+    fn reference(&mut self, expr: &Expr, first: &mut First) -> Result<String, CannotRewrite> {
         self.deeper(|own| match expr {
             Expr::RefDot { refr, field, .. } => {
                 let base = own.reference(refr, first)?;
@@ -167,7 +171,7 @@ impl Writer {
     }
 
     /// What a call, an operator, a bracket or a literal is given: whatever can be missing is taken out.
-    fn given(&mut self, expr: &Expr, first: &mut First) -> Result<String, Refused> {
+    fn given(&mut self, expr: &Expr, first: &mut First) -> Result<String, CannotRewrite> {
         match expr {
             Expr::String { .. }
             | Expr::RawString { .. }
@@ -195,7 +199,7 @@ impl Writer {
     }
 
     /// The variable that an expression is bound to before the condition.
-    fn bound(&mut self, expr: &Expr, first: &mut First) -> Result<String, Refused> {
+    fn bound(&mut self, expr: &Expr, first: &mut First) -> Result<String, CannotRewrite> {
         let value = self.expr(expr)?;
         let name = format!("{GIVEN}{}", self.variables);
         self.variables = self.variables.saturating_add(1);
@@ -205,8 +209,8 @@ impl Writer {
 
     fn deeper<T>(
         &mut self,
-        write: impl FnOnce(&mut Self) -> Result<T, Refused>,
-    ) -> Result<T, Refused> {
+        write: impl FnOnce(&mut Self) -> Result<T, CannotRewrite>,
+    ) -> Result<T, CannotRewrite> {
         if self.depth >= DEPTH_MAX {
             return Err(TOO_DEEP);
         }
@@ -217,11 +221,11 @@ impl Writer {
     }
 
     /// An expression as it stands, what is within it written anew where it has to be.
-    pub fn expr(&mut self, expr: &Expr) -> Result<String, Refused> {
+    pub fn expr(&mut self, expr: &Expr) -> Result<String, CannotRewrite> {
         self.deeper(|own| own.any(expr))
     }
 
-    fn any(&mut self, expr: &Expr) -> Result<String, Refused> {
+    fn any(&mut self, expr: &Expr) -> Result<String, CannotRewrite> {
         Ok(match expr {
             Expr::String { value, .. } | Expr::RawString { value, .. } => value.to_string(),
             Expr::Number { span, .. } | Expr::Var { span, .. } => span.text().to_owned(),
@@ -269,21 +273,21 @@ impl Writer {
         })
     }
 
-    fn infix(&mut self, op: &str, lhs: &Expr, rhs: &Expr) -> Result<String, Refused> {
+    fn infix(&mut self, op: &str, lhs: &Expr, rhs: &Expr) -> Result<String, CannotRewrite> {
         Ok(format!("{} {op} {}", self.operand(lhs)?, self.operand(rhs)?))
     }
 
-    fn list(&mut self, items: &[Ref<Expr>]) -> Result<String, Refused> {
+    fn list(&mut self, items: &[Ref<Expr>]) -> Result<String, CannotRewrite> {
         let each = items.iter().map(|item| self.operand(item));
         Ok(each.collect::<Result<Vec<_>, _>>()?.join(", "))
     }
 
-    fn pair(&mut self, key: &Expr, value: &Expr) -> Result<String, Refused> {
+    fn pair(&mut self, key: &Expr, value: &Expr) -> Result<String, CannotRewrite> {
         Ok(format!("{}: {}", self.operand(key)?, self.operand(value)?))
     }
 
     /// An expression within another: an operator in brackets.
-    fn operand(&mut self, expr: &Expr) -> Result<String, Refused> {
+    fn operand(&mut self, expr: &Expr) -> Result<String, CannotRewrite> {
         let text = self.expr(expr)?;
         let open =
             matches!(expr, Expr::BinExpr { .. } | Expr::BoolExpr { .. } | Expr::Membership { .. });

@@ -22,7 +22,7 @@ mod text;
 
 /// One call the rules have to allow.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Seen {
+pub struct RequiredCall {
     /// Its id.
     pub call: String,
     /// The input document it was judged by.
@@ -31,7 +31,7 @@ pub struct Seen {
 
 /// One call the rules do not care for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Left {
+pub struct UncoveredCall {
     /// Its id.
     pub call: String,
     /// Its tool.
@@ -45,8 +45,8 @@ const NAMED: usize = 5;
 
 /// The text of `agent/suggested.rego`. `about` says what it was made from, for its first line.
 #[must_use]
-pub fn rego(about: &str, seen: &[Seen], left: &[Left]) -> String {
-    let mut tools: BTreeMap<&str, Vec<&Seen>> = BTreeMap::new();
+pub fn rego(about: &str, seen: &[RequiredCall], left: &[UncoveredCall]) -> String {
+    let mut tools: BTreeMap<&str, Vec<&RequiredCall>> = BTreeMap::new();
     for call in seen {
         let name = at(&call.input, &["tool", "name"]).and_then(Json::as_str).unwrap_or_default();
         tools.entry(name).or_default().push(call);
@@ -66,7 +66,7 @@ pub fn rego(about: &str, seen: &[Seen], left: &[Left]) -> String {
     if !left.is_empty() {
         out.push_str("\n# Not allowed by these rules, on purpose:\n");
     }
-    for Left { call, tool, why } in left {
+    for UncoveredCall { call, tool, why } in left {
         push(
             &mut out,
             format_args!("# - {} of {}: {}\n", comment(call), comment(tool), comment(why)),
@@ -75,7 +75,7 @@ pub fn rego(about: &str, seen: &[Seen], left: &[Left]) -> String {
     out
 }
 
-fn rule(tool: &str, calls: &[&Seen]) -> String {
+fn rule(tool: &str, calls: &[&RequiredCall]) -> String {
     let effects: Vec<&Json> = calls.iter().filter_map(|call| call.input.get("effect")).collect();
     let kinds = effects.iter().filter_map(|effect| effect.get("kind").and_then(Json::as_str));
     let kinds: BTreeSet<&str> = kinds.collect();
@@ -127,7 +127,7 @@ fn at<'a>(json: &'a Json, path: &[&str]) -> Option<&'a Json> {
     path.iter().try_fold(json, |json, name| json.get(name))
 }
 
-fn named(calls: &[&Seen]) -> String {
+fn named(calls: &[&RequiredCall]) -> String {
     let ids: Vec<String> = calls.iter().take(NAMED).map(|call| comment(&call.call)).collect();
     match calls.len().saturating_sub(ids.len()) {
         0 => ids.join(", "),

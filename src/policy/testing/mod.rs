@@ -39,7 +39,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Which tests are run, and whether it is counted what they reach.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct TestOptions {
     /// Only tests whose name (`wicketgate.agent_test.test_x`, `tests/refunds.yaml: a large one`) matches.
     pub only: Option<Regex>,
     /// Count which rules fired.
@@ -136,7 +136,7 @@ pub fn inputs(bundle: &Bundle, dir: &Path) -> Result<Vec<(String, Json)>, Vec<Lo
 ///
 /// # Errors
 /// The bundle, one of its test files, tables or fixtures does not load.
-pub fn run(dir: &Path, options: &Options) -> Result<Report, Vec<LoadError>> {
+pub fn run(dir: &Path, options: &TestOptions) -> Result<Report, Vec<LoadError>> {
     let bundle = Bundle::load(dir)?;
     let own = files::read(dir)?;
     let marks = coverage::Marks::of(bundle.modules());

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use regorus::Value;
 use regorus::unstable::{Module, Ref, Rule};
 
-use super::{Bench, Case, Options, Outcome, explain};
+use super::{Bench, Case, Outcome, TestOptions, explain};
 use crate::domain::json::Json;
-use crate::explain::{Prober, Teller, condition_lines, path_of, short};
+use crate::explain::{Prober, RuleTracer, condition_lines, path_of, short};
 use crate::fault::read_engine_message;
 use crate::{ast, source};
 
@@ -34,7 +34,7 @@ impl Test<'_> {
 }
 
 /// Runs every test rule of the bundle.
-pub(super) fn run(bench: &Bench, options: &Options) -> Vec<Case> {
+pub(super) fn run(bench: &Bench, options: &TestOptions) -> Vec<Case> {
     let modules = bench.modules.as_slice();
     let mut tests: BTreeMap<(String, u32), Test<'_>> = BTreeMap::new();
     for module in modules.iter().filter(|module| !ast::file(module).starts_with("lib/")) {
@@ -98,7 +98,7 @@ fn one(bench: &Bench, modules: &[Ref<Module>], test: &Test<'_>) -> Case {
 /// The same failure, with the condition it stopped at, the input of that condition and what rules said.
 fn told(bench: &Bench, modules: &[Ref<Module>], test: &Test<'_>, mut case: Case) -> Case {
     let prober = Prober::new(&bench.engine, None);
-    let teller = Teller::new(&prober, modules);
+    let teller = RuleTracer::new(&prober, modules);
     for (module, rule) in &test.rules {
         let Rule::Spec { bodies, .. } = rule.as_ref() else { continue };
         for body in bodies {

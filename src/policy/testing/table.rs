@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::files::Files;
-use super::{Bench, Bundle, Case, LoadError, Options, Outcome, rego, sample};
+use super::{Bench, Bundle, Case, LoadError, Outcome, TestOptions, rego, sample};
 use crate::domain::canonical;
 use crate::domain::decision::Verdict;
 use crate::domain::json::{Json, Limits};
@@ -71,7 +71,7 @@ pub(super) fn run(
     bundle: &Bundle,
     bench: &Bench,
     files: &Files,
-    options: &Options,
+    options: &TestOptions,
 ) -> Result<Vec<Case>, Vec<LoadError>> {
     let refused =
         |e: super::super::fault::Error| vec![LoadError::file("policy.engine", ".", e.to_string())];

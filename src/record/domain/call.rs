@@ -9,7 +9,7 @@ use super::token;
 
 /// How the caller proved who it is, as every entry records it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Auth {
+pub struct CallerAuth {
     /// `uds`, `mtls`, `token`, `internal`.
     pub method: String,
     /// The peer's uid on a Unix socket.
@@ -22,7 +22,7 @@ pub struct Auth {
     pub spiffe: Option<String>,
 }
 
-impl Auth {
+impl CallerAuth {
     /// Who holds the certificate, if there is one: its SPIFFE id, which a workload keeps while its
     /// certificates change every hour; else the certificate itself.
     #[must_use]
@@ -56,13 +56,13 @@ pub struct ToolCall {
     sent: Arc<[u8]>,
     after: u64,
     agent: String,
-    auth: Auth,
+    auth: CallerAuth,
     traceparent: Option<String>,
 }
 
 /// Who asks, where and after what: everything about a call that is not its text.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Asking {
+pub struct CallOrigin {
     /// The open run.
     pub run: RunId,
     /// The call id, from the agent or minted.
@@ -72,7 +72,7 @@ pub struct Asking {
     /// The agent, by the name in its manifest: what is shared out is shared out among agents.
     pub agent: String,
     /// How the caller proved who it is.
-    pub auth: Auth,
+    pub auth: CallerAuth,
     /// W3C trace context from the caller, if valid.
     pub traceparent: Option<String>,
 }
@@ -83,7 +83,7 @@ impl ToolCall {
     ///
     /// # Errors
     /// What is wrong with the text, as a stable detail code.
-    pub fn parse(asking: Asking, tool: &str, arguments: &[u8]) -> Result<Self, json::Error> {
+    pub fn parse(asking: CallOrigin, tool: &str, arguments: &[u8]) -> Result<Self, json::Error> {
         let tool = ToolName::parse(tool).ok_or_else(|| json::Error {
             code: "tool.name",
             message: "a tool name is [A-Za-z0-9_.-]{1,128}".into(),
@@ -97,7 +97,7 @@ impl ToolCall {
         let canonical: Arc<[u8]> = canonical::bytes(&args).into();
         let same = *canonical == *arguments;
         let sent = if same { Arc::clone(&canonical) } else { arguments.into() };
-        let Asking { run, id, after, agent, auth, traceparent } = asking;
+        let CallOrigin { run, id, after, agent, auth, traceparent } = asking;
         let named = [id.as_str(), tool.as_str()].into_iter().any(token::holds);
         if named || token::stands_in(&args, &canonical) {
             let message =
@@ -165,7 +165,7 @@ impl ToolCall {
 
     /// How the caller proved who it is.
     #[must_use]
-    pub const fn auth(&self) -> &Auth {
+    pub const fn auth(&self) -> &CallerAuth {
         &self.auth
     }
 

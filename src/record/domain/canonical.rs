@@ -37,7 +37,7 @@ pub fn read(text: &[u8], limits: &Limits) -> Result<Option<Json>, json::Error> {
 }
 
 /// Name and value of a member, each in canonical form.
-pub type Member<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
+pub type MemberBytes<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
 /// Reads a strict document, and its members if it is an object, sorted by name. Of a text that is in
 /// canonical form they are parts, and nothing is written again.
@@ -47,7 +47,7 @@ pub type Member<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 pub fn members<'a>(
     text: &'a [u8],
     limits: &Limits,
-) -> Result<(Json, Vec<Member<'a>>), json::Error> {
+) -> Result<(Json, Vec<MemberBytes<'a>>), json::Error> {
     let Read { value, spelling, members } = Json::parse_telling(text, limits)?;
     let members = match (&value, spelling) {
         (_, Spelling::Canonical) => {

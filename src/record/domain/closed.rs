@@ -14,16 +14,16 @@ pub fn read<'de, D: Deserializer<'de>, T>(
     expected: &'static str,
     parse: impl Fn(&str) -> Option<T>,
 ) -> Result<T, D::Error> {
-    from.deserialize_str(Reader { expected, parse, of: PhantomData })
+    from.deserialize_str(ClosedReader { expected, parse, of: PhantomData })
 }
 
-struct Reader<T, P> {
+struct ClosedReader<T, P> {
     expected: &'static str,
     parse: P,
     of: PhantomData<T>,
 }
 
-impl<T, P: Fn(&str) -> Option<T>> Visitor<'_> for Reader<T, P> {
+impl<T, P: Fn(&str) -> Option<T>> Visitor<'_> for ClosedReader<T, P> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

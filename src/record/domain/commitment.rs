@@ -82,7 +82,7 @@ pub fn open(c: &Digest, salt: &Salt, payload: &[u8]) -> Option<(Scheme, Option<J
 
 /// One member of a payload, ready to be disclosed or hidden.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Member {
+pub struct PayloadMember {
     /// Its name.
     pub name: String,
     /// What discloses it.
@@ -97,7 +97,7 @@ pub struct Parts {
     /// `A`: the exact bytes, salted.
     pub whole: Digest,
     /// The members by name.
-    pub members: Vec<Member>,
+    pub members: Vec<PayloadMember>,
 }
 
 impl Parts {
@@ -114,10 +114,10 @@ impl Parts {
         }
         let (json, written) = canonical::members(payload, &LIMITS).ok()?;
         let names = json.as_object().filter(|m| (1..=MEMBERS_MAX).contains(&m.len()))?;
-        let member = |(name, (quoted, value)): (&String, &canonical::Member<'_>)| {
+        let member = |(name, (quoted, value)): (&String, &canonical::MemberBytes<'_>)| {
             let disclosure = disclosure(salt, name, quoted, value);
             let digest = Digest::of(&[disclosure.as_bytes()]);
-            Member { name: name.clone(), disclosure, digest }
+            PayloadMember { name: name.clone(), disclosure, digest }
         };
         let members = names.keys().zip(&written).map(member).collect();
         let length = u64::try_from(payload.len()).unwrap_or(u64::MAX).to_be_bytes();

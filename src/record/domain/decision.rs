@@ -18,7 +18,7 @@ closed! {
 
 /// One reason of one layer. The caller is shown all of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Reason {
+pub struct LayerReason {
     /// What kind of refusal this is on the wire.
     pub code: Code,
     /// The layer's own finer code: `schema.required`, `file.symlink`, a policy's own code.
@@ -29,7 +29,7 @@ pub struct Reason {
     pub rule: String,
 }
 
-impl Reason {
+impl LayerReason {
     /// `effect.refused`, by this rule: what the call would touch is not to be touched.
     #[must_use]
     pub fn effect_refused(rule: &str, detail: &str, message: impl Into<String>) -> Self {
@@ -61,30 +61,30 @@ closed! {
 impl Alarm {
     /// Why the call is refused, for the ledger.
     #[must_use]
-    pub fn reason(self) -> Reason {
+    pub fn reason(self) -> LayerReason {
         match self {
             Self::Credential => {
                 let why = "the arguments hold a credential of this gate";
-                Reason::effect_refused("firewall", "firewall.credential", why)
+                LayerReason::effect_refused("firewall", "firewall.credential", why)
             }
         }
     }
 
     /// The reasons that are recorded of a call, of those that its agent is told.
     #[must_use]
-    pub fn recorded(self, told: &[Reason]) -> Vec<Reason> {
-        let ordinary = Reason::no_allow();
+    pub fn recorded(self, told: &[LayerReason]) -> Vec<LayerReason> {
+        let ordinary = LayerReason::no_allow();
         let others = told.iter().filter(|reason| **reason != ordinary).cloned();
         std::iter::once(self.reason()).chain(others).collect()
     }
 
     /// The reasons that its agent is told of a call, of those that are recorded.
     #[must_use]
-    pub fn told(self, mut recorded: Vec<Reason>) -> Vec<Reason> {
+    pub fn told(self, mut recorded: Vec<LayerReason>) -> Vec<LayerReason> {
         let own = self.reason();
         recorded.retain(|reason| *reason != own);
         if recorded.is_empty() {
-            recorded.push(Reason::no_allow());
+            recorded.push(LayerReason::no_allow());
         }
         recorded
     }
@@ -92,7 +92,7 @@ impl Alarm {
 
 /// What must also happen because the call was allowed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Obligation {
+pub enum PolicyObligation {
     /// Mask these kinds of findings in the result (`email`, `card`, …).
     Redact {
         /// Kinds of findings, sorted.
@@ -107,7 +107,7 @@ pub enum Obligation {
     },
 }
 
-impl Obligation {
+impl PolicyObligation {
     /// Its name in entries: `redact`, `cap_bytes`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -144,11 +144,11 @@ pub struct Decision {
     /// The answer.
     pub verdict: Verdict,
     /// Why; never empty for `Deny` and `RequireApproval`.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<LayerReason>,
     /// The rule an allow follows from: `wicketgate.agent.allow agent/main.rego:7`. None where it cannot be told.
     pub ground: Option<String>,
     /// What must also happen; empty unless allowed or held.
-    pub obligations: Vec<Obligation>,
+    pub obligations: Vec<PolicyObligation>,
     /// Digest of the bundle that was asked, or of the one in force when no policy was asked.
     pub policy: Digest,
     /// The layers of that bundle.
@@ -183,9 +183,9 @@ mod tests {
 
     #[test]
     fn what_is_told_comes_back_from_what_is_recorded() {
-        let limit = Reason { code: Code::LimitExceeded, ..Reason::no_allow() };
-        let refused = Reason::effect_refused("tool.file", "file.path", "no");
-        for told in [vec![Reason::no_allow()], vec![limit.clone()], vec![limit, refused]] {
+        let limit = LayerReason { code: Code::LimitExceeded, ..LayerReason::no_allow() };
+        let refused = LayerReason::effect_refused("tool.file", "file.path", "no");
+        for told in [vec![LayerReason::no_allow()], vec![limit.clone()], vec![limit, refused]] {
             let recorded = Alarm::Credential.recorded(&told);
             assert_eq!(recorded.first(), Some(&Alarm::Credential.reason()));
             assert_eq!(Alarm::Credential.told(recorded), told);

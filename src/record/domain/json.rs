@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::reader::{Read, Reader};
+use super::reader::{JsonReader, Read};
 
 /// A JSON value that every conforming parser reads the same way.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -93,7 +93,7 @@ impl Json {
             message: "not UTF-8".into(),
             offset: e.valid_up_to(),
         })?;
-        Reader::read(text, limits)
+        JsonReader::read(text, limits)
     }
 
     /// The member of this name, if this is an object that has it.

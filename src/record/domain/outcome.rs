@@ -27,14 +27,14 @@ closed! {
 ///
 /// Every executor says which of the two its answer is: what cannot be looked through is never taken for text.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Content {
+pub enum AnswerContent {
     /// UTF-8 JSON. All that it says stands in it as text, whole.
     Text(Vec<u8>),
     /// UTF-8 JSON that holds, or is a part of, something else.
     Opaque(Vec<u8>, Opaque),
 }
 
-impl Content {
+impl AnswerContent {
     /// This JSON; opaque if there is a reason.
     #[must_use]
     pub fn of(json: Vec<u8>, why: Option<Opaque>) -> Self {
@@ -88,7 +88,7 @@ pub enum Outcome<R = Vec<u8>> {
 }
 
 /// How a call ended, as its executor says it: nothing is taken out of it yet, and nobody else is shown it.
-pub type Unmasked = Outcome<Content>;
+pub type Unmasked = Outcome<AnswerContent>;
 
 impl Outcome {
     /// The outcome as if its executor said it again: what was released once is text, and is looked through again.
@@ -96,7 +96,7 @@ impl Outcome {
     pub fn again(self) -> Unmasked {
         match self {
             Self::Completed { result, status } => {
-                Outcome::Completed { result: Content::Text(result), status }
+                Outcome::Completed { result: AnswerContent::Text(result), status }
             }
             Self::Failed { class, started, message } => Outcome::Failed { class, started, message },
             Self::Unknown { cause } => Outcome::Unknown { cause },

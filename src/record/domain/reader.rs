@@ -30,7 +30,7 @@ pub(super) struct Read {
 }
 
 /// One pass over one text.
-pub(super) struct Reader<'a> {
+pub(super) struct JsonReader<'a> {
     source: &'a str,
     text: &'a [u8],
     spelling: Spelling,
@@ -40,7 +40,7 @@ pub(super) struct Reader<'a> {
     limits: &'a Limits,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     /// Reads the one document this text is, and how it is spelled.
     pub(super) fn read(text: &'a str, limits: &'a Limits) -> Result<Read, Error> {
         let (source, text) = (text, text.as_bytes());

@@ -5,8 +5,8 @@ use crate::bundle::{ALONE, Files, NOTE, alone_file};
 use crate::crypto::note;
 use crate::crypto::tlog_proof::TlogProof;
 use crate::domain::id::Seq;
-use crate::entries::Line;
-use crate::scope::Strand;
+use crate::entries::EntryLine;
+use crate::scope::ChainSlice;
 
 /// What is wrong with these proofs.
 #[derive(Debug, thiserror::Error)]
@@ -18,12 +18,12 @@ pub(super) enum Error {
     #[error("`{0}` is of an entry that is not here")]
     NoEntry(String),
     #[error("`{0}`: {1}")]
-    File(String, #[source] Flaw),
+    File(String, #[source] EntryFlaw),
 }
 
 /// What is wrong with one of them.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Flaw {
+pub(super) enum EntryFlaw {
     #[error(transparent)]
     Utf8(#[from] std::str::Utf8Error),
     #[error(transparent)]
@@ -39,7 +39,7 @@ pub(super) enum Flaw {
 }
 
 /// How many there are, if each entry that has to have one has it, and no other does.
-pub(super) fn check(files: &Files, strand: &Strand) -> Result<usize, Error> {
+pub(super) fn check(files: &Files, strand: &ChainSlice) -> Result<usize, Error> {
     let wanted = strand.alone();
     let names: Vec<String> = wanted.iter().map(|seq| alone_file(&strand.folder, *seq)).collect();
     let own = format!("{}/", strand.folder);
@@ -57,18 +57,18 @@ pub(super) fn check(files: &Files, strand: &Strand) -> Result<usize, Error> {
     Ok(wanted.len())
 }
 
-fn one(text: &[u8], (seq, line): (Seq, &Line), note: &[u8]) -> Result<(), Flaw> {
+fn one(text: &[u8], (seq, line): (Seq, &EntryLine), note: &[u8]) -> Result<(), EntryFlaw> {
     let text = std::str::from_utf8(text)?;
     let proof = TlogProof::parse(text)?;
     if proof.extra.is_some() {
-        return Err(Flaw::Extra);
+        return Err(EntryFlaw::Extra);
     }
     if proof.note.as_bytes() != note {
-        return Err(Flaw::Note);
+        return Err(EntryFlaw::Note);
     }
     if proof.index != seq || !proof.includes(&line.leaf) {
-        return Err(Flaw::Entry(seq));
+        return Err(EntryFlaw::Entry(seq));
     }
     // One proof is one text.
-    if proof.to_text() == text { Ok(()) } else { Err(Flaw::Form) }
+    if proof.to_text() == text { Ok(()) } else { Err(EntryFlaw::Form) }
 }

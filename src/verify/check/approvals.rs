@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use super::case::Case;
-use super::flaw::{Bad, Flaw, Missing};
+use super::flaw::{Bad, Missing, SignatureFlaw};
 use super::orders::{self, Orders};
 use super::report::{Outcome, Report};
 use super::{glass, lists, proposals};
 use crate::approval::approvers::Purpose;
-use crate::approval::{Approval, Approvers, Hold, Signed, Word, check as worth};
+use crate::approval::{Approval, Approvers, Hold, SignedApproval, Verdict, check as worth};
 use crate::approvals::{committed, glass_lists, is_word, list, list_of, order_lists, words};
 use crate::bundle::{APPROVERS, APPROVERS_SIG, approvers_files};
 use crate::crypto::dsse;
@@ -21,16 +21,16 @@ use crate::domain::digest::Digest;
 use crate::domain::id::CallId;
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::entries::approved::{LATE_MILLIS, breaks_glass};
 use crate::entries::word::{self, layers};
 use crate::payloads::Payload;
-use crate::projection::{Material, decides};
+use crate::projection::{BundleMaterial, decides};
 use crate::record::call::CallHeld;
 use crate::record::{Kind, Role};
 
 #[derive(Default)]
-struct Seen {
+struct CountedWord {
     granted: usize,
     refused: usize,
     released: usize,
@@ -52,7 +52,7 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
         Ok(judged) => judged,
         Err(flaw) => return report.put("P4", Outcome::invalid(flaw)),
     };
-    let Seen { granted, refused, released, broken, proposed, people, .. } = &seen;
+    let CountedWord { granted, refused, released, broken, proposed, people, .. } = &seen;
     if seen.cut > 0 {
         let cut = seen.cut;
         report
@@ -91,10 +91,10 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
     );
 }
 
-fn judged(case: &Case<'_>) -> Result<(Seen, Orders), Flaw> {
+fn judged(case: &Case<'_>) -> Result<(CountedWord, Orders), SignatureFlaw> {
     stray(case)?;
     lists::check(case)?;
-    let (orders, mut seen) = (orders::check(case)?, Seen::default());
+    let (orders, mut seen) = (orders::check(case)?, CountedWord::default());
     for material in case.materials() {
         run(case, &material, &mut seen)?;
     }
@@ -102,12 +102,12 @@ fn judged(case: &Case<'_>) -> Result<(Seen, Orders), Flaw> {
 }
 
 /// What is in `approvals/` follows from the entries, or is a list that one of them names.
-fn stray(case: &Case<'_>) -> Result<(), Flaw> {
+fn stray(case: &Case<'_>) -> Result<(), SignatureFlaw> {
     let Some(payloads) = &case.payloads else { return Ok(()) };
     let words = words(&case.strands, payloads);
     for (name, bytes) in &words {
         if case.files.get(name) != Some(bytes) {
-            return Err(Flaw::File(name.clone()));
+            return Err(SignatureFlaw::File(name.clone()));
         }
     }
     let mut lists: BTreeSet<String> = BTreeSet::new();
@@ -127,23 +127,27 @@ fn stray(case: &Case<'_>) -> Result<(), Flaw> {
     }
     let mut there = case.files.0.keys().filter(|name| name.starts_with("approvals/"));
     let stray = there.find(|name| !words.contains_key(*name) && !lists.contains(*name));
-    stray.map_or(Ok(()), |name| Err(Flaw::StrayFile(name.clone())))
+    stray.map_or(Ok(()), |name| Err(SignatureFlaw::StrayFile(name.clone())))
 }
 
 /// One call that is held, and whose words about it have been read.
-struct Open<'a> {
-    held: &'a Line,
+struct OpenCall<'a> {
+    held: &'a EntryLine,
     given: Vec<Approval>,
 }
 
-fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), Flaw> {
+fn run(
+    case: &Case<'_>,
+    material: &BundleMaterial<'_>,
+    seen: &mut CountedWord,
+) -> Result<(), SignatureFlaw> {
     let manifest = material.opening().map(|opened| opened.manifest.0);
-    let mut open: BTreeMap<&CallId, Open<'_>> = BTreeMap::new();
+    let mut open: BTreeMap<&CallId, OpenCall<'_>> = BTreeMap::new();
     let mut unread: BTreeSet<&CallId> = BTreeSet::new();
     for line in material.of_run() {
         let Some(call) = &line.entry.draft.call else { continue };
         let seq = line.entry.seq;
-        let at = |flaw: Flaw| flaw.at(seq);
+        let at = |flaw: SignatureFlaw| flaw.at(seq);
         if line.unknown.is_some() {
             // What it made of the hold, nobody can tell here.
             if open.remove(call).is_some() {
@@ -153,7 +157,7 @@ fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), 
         } else if line.is(Kind::CallHeld) {
             told(material, line, &[], false).map_err(at)?;
             seen.proposed(proposals::check(case, material, (line, manifest))).map_err(at)?;
-            open.insert(call, Open { held: line, given: Vec::new() });
+            open.insert(call, OpenCall { held: line, given: Vec::new() });
         } else if is_word(line) {
             let Some(open) = open.get_mut(call) else {
                 seen.cut = seen.cut.saturating_add(1);
@@ -191,9 +195,9 @@ fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), 
     Ok(())
 }
 
-impl Seen {
+impl CountedWord {
     /// Takes in what is known about who wrote the arguments of a call.
-    fn proposed(&mut self, checked: Result<Option<Approval>, Bad>) -> Result<(), Flaw> {
+    fn proposed(&mut self, checked: Result<Option<Approval>, Bad>) -> Result<(), SignatureFlaw> {
         match checked {
             Ok(None) => {}
             Ok(Some(by)) => {
@@ -206,14 +210,14 @@ impl Seen {
         Ok(())
     }
 
-    fn count(&mut self, open: &mut Open<'_>, approval: Approval, said: Word) {
+    fn count(&mut self, open: &mut OpenCall<'_>, approval: Approval, said: Verdict) {
         self.people.insert(approval.subject.clone());
         match said {
-            Word::Approve => {
+            Verdict::Approve => {
                 self.granted = self.granted.saturating_add(1);
                 open.given.push(approval);
             }
-            Word::Refuse => self.refused = self.refused.saturating_add(1),
+            Verdict::Refuse => self.refused = self.refused.saturating_add(1),
         }
     }
 }
@@ -221,52 +225,60 @@ impl Seen {
 /// Holds one word against its hold and against those who may speak.
 fn word(
     case: &Case<'_>,
-    material: &Material<'_>,
-    (open, manifest): (&Open<'_>, Option<Digest>),
-    line: &Line,
-) -> Result<(Approval, Word), Bad> {
+    material: &BundleMaterial<'_>,
+    (open, manifest): (&OpenCall<'_>, Option<Digest>),
+    line: &EntryLine,
+) -> Result<(Approval, Verdict), Bad> {
     let payload = committed(line, material.payloads);
-    let payload = payload.ok_or(Flaw::NoPayload("statement"))?;
+    let payload = payload.ok_or(SignatureFlaw::NoPayload("statement"))?;
     let Payload::Opened { body, .. } = payload else {
         return Err(Missing::Payload("what was signed").into());
     };
-    let signed = Signed::parse(body).ok_or(Flaw::Malformed("payload"))?;
+    let signed = SignedApproval::parse(body).ok_or(SignatureFlaw::Malformed("payload"))?;
     let armored = SshSig::parse(&signed.signature).map(|signature| signature.armored());
     if armored.as_deref() != Ok(signed.signature.as_str()) {
-        return Err(Flaw::Armor.into());
+        return Err(SignatureFlaw::Armor.into());
     }
     let approvers = trusted(case, line)?;
-    let hold = hold(material, open, manifest).ok_or(Flaw::Malformed("hold"))?;
+    let hold = hold(material, open, manifest).ok_or(SignatureFlaw::Malformed("hold"))?;
     let at = at(line, hold.expires);
     let (approval, said) =
         worth(&hold, &approvers, signed.statement.as_bytes(), &signed.signature, at)?;
-    let expected = if line.is(Kind::ApprovalGranted) { Word::Approve } else { Word::Refuse };
+    let expected = if line.is(Kind::ApprovalGranted) { Verdict::Approve } else { Verdict::Refuse };
     if said != expected {
-        return Err(Flaw::Verdict(line.kind().to_owned(), said.as_str()).into());
+        return Err(SignatureFlaw::Verdict(line.kind().to_owned(), said.as_str()).into());
     }
     let recorded = word::granted(&line.entry).or_else(|| word::refused(&line.entry));
     if recorded.as_ref() == Some(&approval) {
         Ok((approval, said))
     } else {
-        Err(Flaw::Differ("subject, roles or key", "signature").into())
+        Err(SignatureFlaw::Differ("subject, roles or key", "signature").into())
     }
 }
 
 /// When the word was taken. Its entry may stand a moment after the end of the hold: see [`LATE_MILLIS`].
-pub(super) fn at(line: &Line, expires: Timestamp) -> Timestamp {
+pub(super) fn at(line: &EntryLine, expires: Timestamp) -> Timestamp {
     let (ts, end) = (line.entry.ts.millis(), expires.millis());
     let late = ts >= end && ts < end.saturating_add(LATE_MILLIS);
     Timestamp::from_millis(if late { end.saturating_sub(1) } else { ts })
 }
 
 /// The hold as the entries tell it. Who started the run is not told by entries in the words of the list.
-fn hold(material: &Material<'_>, open: &Open<'_>, manifest: Option<Digest>) -> Option<Hold> {
+fn hold(
+    material: &BundleMaterial<'_>,
+    open: &OpenCall<'_>,
+    manifest: Option<Digest>,
+) -> Option<Hold> {
     let given = open.given.iter().map(|given| given.subject.clone()).collect();
     held(material, open.held, manifest).map(|hold| Hold { given, ..hold })
 }
 
 /// A hold before anybody said anything about it.
-pub(super) fn held(material: &Material<'_>, line: &Line, manifest: Option<Digest>) -> Option<Hold> {
+pub(super) fn held(
+    material: &BundleMaterial<'_>,
+    line: &EntryLine,
+    manifest: Option<Digest>,
+) -> Option<Hold> {
     let held = line.get::<CallHeld>()?;
     Some(Hold {
         call_digest: held.call_digest?.0,
@@ -282,7 +294,7 @@ pub(super) fn held(material: &Material<'_>, line: &Line, manifest: Option<Digest
 }
 
 /// The list that the word was held against, if the verifier trusts it.
-pub(super) fn trusted(case: &Case<'_>, line: &Line) -> Result<Approvers, Bad> {
+pub(super) fn trusted(case: &Case<'_>, line: &EntryLine) -> Result<Approvers, Bad> {
     let digest = list_of(line).ok_or(Missing::NoList)?;
     let trust = case.trust;
     known(case, (Purpose::Approval, &digest), (&trust.approvers, &trust.approver_keys))
@@ -301,9 +313,9 @@ pub(super) fn known(
     let (text, envelope) = list(case.files, digest).ok_or(Missing::List(whose))?;
     if !lists.contains(digest) {
         let opened = dsse::open(envelope, purpose.payload_type(), keys, 1);
-        let opened = opened.map_err(|e| Flaw::Envelope(whose, e))?;
+        let opened = opened.map_err(|e| SignatureFlaw::Envelope(whose, e))?;
         if opened.payload != text {
-            return Err(Flaw::OtherList(whose).into());
+            return Err(SignatureFlaw::OtherList(whose).into());
         }
     }
     Ok(Approvers::parse_for(purpose, text)?)
@@ -319,22 +331,22 @@ struct ApprovalsInput {
 /// Holds what the policy saw against who approved; whether its input is opened. `released`: what runs
 /// after a hold runs because the policy saw an approval.
 fn told(
-    material: &Material<'_>,
-    line: &Line,
+    material: &BundleMaterial<'_>,
+    line: &EntryLine,
     given: &[Approval],
     released: bool,
-) -> Result<bool, Flaw> {
+) -> Result<bool, SignatureFlaw> {
     let input = line.entry.draft.committed(Role::PolicyInput);
     let payload = input.and_then(|input| material.payloads.0.get(&input.c.0));
     let Some(Payload::Opened { body, .. }) = payload else { return Ok(false) };
     let list = Json::parse(body, &Limits::FILE)?.read::<ApprovalsInput>();
     // Approvals of another form are none that were given.
-    let list = list.map_err(|_| Flaw::Ungiven)?.approvals;
+    let list = list.map_err(|_| SignatureFlaw::Ungiven)?.approvals;
     if !list.iter().all(|approval| given.contains(approval)) {
-        return Err(Flaw::Ungiven);
+        return Err(SignatureFlaw::Ungiven);
     }
     if list.is_empty() && released && !breaks_glass(line) {
-        return Err(Flaw::Unapproved);
+        return Err(SignatureFlaw::Unapproved);
     }
     Ok(true)
 }

@@ -3,8 +3,8 @@
 use crate::bundle::Files;
 use crate::domain::json::Json;
 use crate::payloads::Payloads;
-use crate::projection::Material;
-use crate::scope::{Scope, Strand};
+use crate::projection::BundleMaterial;
+use crate::scope::{ChainSlice, Scope};
 use crate::trust::Trust;
 
 /// Everything a check may look at. Checks read it; only the reading at the start fills it.
@@ -17,10 +17,10 @@ pub struct Case<'a> {
     /// What kind of bundle it is.
     pub scope: Scope,
     /// Its chains: one, or those of a population.
-    pub strands: Vec<Strand>,
+    pub strands: Vec<ChainSlice>,
     /// The tenant's fleet log, as far as the bundle has it. Nothing of it has been checked but the form of
     /// its entries: `F1` does that.
-    pub fleet: Option<Strand>,
+    pub fleet: Option<ChainSlice>,
     /// What opens the commitments, if it could be read.
     pub payloads: Option<Payloads>,
     /// What the statement says about the files; `Null` if it could not be read.
@@ -30,7 +30,7 @@ pub struct Case<'a> {
 impl Case<'_> {
     /// One [`Material`] for each run of each chain; empty if payloads or a checkpoint do not hold.
     #[must_use]
-    pub fn materials(&self) -> Vec<Material<'_>> {
+    pub fn materials(&self) -> Vec<BundleMaterial<'_>> {
         let Some(payloads) = &self.payloads else { return Vec::new() };
         self.strands.iter().flat_map(|strand| strand.materials(payloads)).collect()
     }

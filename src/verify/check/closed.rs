@@ -9,7 +9,7 @@ use crate::bundle::{FLEET, OLDER, PATHS};
 use crate::contents::{self, approvers, manifests, names};
 use crate::crypto::dsse;
 use crate::domain::digest::Digest;
-use crate::scope::Strand;
+use crate::scope::ChainSlice;
 
 /// Where a consistency proof stands beside a head of the fleet log.
 const BESIDE: &str = ".consistency.json";
@@ -66,7 +66,7 @@ fn forms(case: &Case<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn included(case: &Case<'_>, strand: &Strand) -> Result<(), Error> {
+fn included(case: &Case<'_>, strand: &ChainSlice) -> Result<(), Error> {
     // That of the fleet log is F1's, which the trust file may not ask for.
     let Some(checkpoint) = strand.checkpoint.as_ref().filter(|_| strand.folder != FLEET) else {
         return Ok(());

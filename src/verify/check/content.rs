@@ -13,14 +13,14 @@ use crate::bundle::{
 use crate::crypto::dsse;
 use crate::domain::digest::Digest;
 use crate::entries::amended::Amendments;
-use crate::entries::{Damage, Line};
-use crate::payloads::{Is, Payload, Payloads, Why};
-use crate::projection::{self, Material, decides};
+use crate::entries::{Damage, EntryLine};
+use crate::payloads::{Is, Payload, Payloads, WithheldReason};
+use crate::projection::{self, BundleMaterial, decides};
 use crate::query::Query;
 use crate::record::chain::ManifestBound;
 use crate::record::run::RunOpened;
 use crate::record::{Kind, TaggedDigest, schema};
-use crate::scope::{Scope, Strand};
+use crate::scope::{ChainSlice, Scope};
 use crate::statement::{self, Exporter, Subject};
 use crate::{contents, controls, guide, page};
 
@@ -238,7 +238,7 @@ pub fn derived(case: &Case<'_>, report: &mut Report) {
 /// B4: what the statement says is what the files say; of its query only who asked is taken on trust.
 fn stated(
     case: &Case<'_>,
-    materials: &[Material<'_>],
+    materials: &[BundleMaterial<'_>],
     payloads: &Payloads,
     exporter: &Exporter,
 ) -> Outcome {
@@ -278,7 +278,7 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
         say("that the manifest is signed by a key you trust: the trust file names none");
     }
     let bound = |binding: Binding| {
-        let mut opened = case.strands.iter().flat_map(Strand::asked);
+        let mut opened = case.strands.iter().flat_map(ChainSlice::asked);
         opened.any(|line| line.get::<RunOpened>().is_some_and(|run| run.binding == binding))
     };
     if bound(Binding::Claimed) {
@@ -287,25 +287,27 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
     if bound(Binding::Unclaimed) {
         say("which model and instructions ran: the agent claimed none");
     }
-    let mut asked = case.strands.iter().flat_map(Strand::asked);
+    let mut asked = case.strands.iter().flat_map(ChainSlice::asked);
     if asked.any(|line| line.is(Kind::PostureObserved)) {
         say(
             "that agents had no way past the gate: what is recorded of their isolation is their own word",
         );
     }
-    for (run, recording, at) in case.strands.iter().flat_map(Strand::asked).filter_map(forked) {
+    for (run, recording, at) in case.strands.iter().flat_map(ChainSlice::asked).filter_map(forked) {
         say(&format!(
             "what its agent was answered before its first call: the run goes on from step {at} of run {run}, \
              as stated by the recording {recording}"
         ));
     }
     let states: [(&str, Is); 6] = [
-        ("they are withheld", |p| matches!(p, Payload::Withheld(Why::Unsaid))),
-        ("nothing of the run was stored", |p| matches!(p, Payload::Withheld(Why::Incognito))),
-        ("they are encrypted, and the exporter had no key", |p| {
-            matches!(p, Payload::Withheld(Why::Encrypted))
+        ("they are withheld", |p| matches!(p, Payload::Withheld(WithheldReason::Unsaid))),
+        ("nothing of the run was stored", |p| {
+            matches!(p, Payload::Withheld(WithheldReason::Incognito))
         }),
-        ("what is stored was changed", |p| matches!(p, Payload::Withheld(Why::Damaged))),
+        ("they are encrypted, and the exporter had no key", |p| {
+            matches!(p, Payload::Withheld(WithheldReason::Encrypted))
+        }),
+        ("what is stored was changed", |p| matches!(p, Payload::Withheld(WithheldReason::Damaged))),
         ("they were erased", |p| matches!(p, Payload::Erased { .. })),
         ("members are hidden", |p| matches!(p, Payload::Redacted { .. })),
     ];
@@ -319,11 +321,11 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
     if trust.now.is_none() {
         say("that no entry is dated in the future: no time was given to compare with");
     }
-    report.unenforced = case.materials().iter().map(Material::unenforced_count).sum();
+    report.unenforced = case.materials().iter().map(BundleMaterial::unenforced_count).sum();
 }
 
 /// Of a run that goes on from another one: that run, the recording and the step.
-fn forked(line: &Line) -> Option<(RunId, TaggedDigest, u64)> {
+fn forked(line: &EntryLine) -> Option<(RunId, TaggedDigest, u64)> {
     let replay = line.get::<RunOpened>()?.replay.as_ref()?;
     Some((replay.run?, replay.recording?, replay.at?.get()))
 }

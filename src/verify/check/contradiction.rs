@@ -80,7 +80,7 @@ pub(super) enum Error {
 
 /// Why a decision cannot be made again.
 #[derive(thiserror::Error, Debug)]
-pub(super) enum Gap {
+pub(super) enum Undecidable {
     #[error("the policy's input is not disclosed")]
     Input,
     #[error("decided by `{0}`, this is `{ENGINE}`")]

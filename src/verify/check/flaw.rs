@@ -2,7 +2,7 @@
 //! and orders that loosen.
 
 use super::lists;
-use crate::approval::{Malformed, Refused, approvers};
+use crate::approval::{ApprovalRefusal, MalformedStatement, approvers};
 use crate::crypto::dsse;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
@@ -11,7 +11,7 @@ use crate::record::chain::SignerList;
 
 /// Why a signature does not prove what an entry says of it.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Flaw {
+pub(super) enum SignatureFlaw {
     #[error("seq {0}: {1}")]
     Seq(Seq, #[source] Box<Self>),
     #[error("`{0}` seq {1}: {2}")]
@@ -21,9 +21,9 @@ pub(super) enum Flaw {
     #[error(transparent)]
     Approvers(#[from] approvers::Error),
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] ApprovalRefusal),
     #[error(transparent)]
-    Statement(#[from] Malformed),
+    Statement(#[from] MalformedStatement),
     #[error("the policy's input: {0}")]
     Input(#[from] json::Error),
     /// A file of `approvals/` with other bytes than were signed.
@@ -96,7 +96,7 @@ pub(super) enum Flaw {
     Placed,
 }
 
-impl Flaw {
+impl SignatureFlaw {
     /// This, at the entry of this number.
     pub(super) fn at(self, seq: Seq) -> Self {
         Self::Seq(seq, Box::new(self))
@@ -138,11 +138,11 @@ impl Missing {
 /// Why a signature does not count, or cannot be judged.
 #[derive(Debug)]
 pub(super) enum Bad {
-    Invalid(Flaw),
+    Invalid(SignatureFlaw),
     Unverifiable(Missing),
 }
 
-impl<E: Into<Flaw>> From<E> for Bad {
+impl<E: Into<SignatureFlaw>> From<E> for Bad {
     fn from(why: E) -> Self {
         Self::Invalid(why.into())
     }

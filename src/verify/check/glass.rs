@@ -3,52 +3,59 @@
 
 use super::approvals::known;
 use super::case::Case;
-use super::flaw::{Bad, Flaw, Missing};
+use super::flaw::{Bad, Missing, SignatureFlaw};
 use crate::approval::approvers::Purpose;
-use crate::approval::break_glass::{MINUTES_MAX, QUORUM_MIN, Signed, Terms, check as worth};
+use crate::approval::break_glass::{
+    MINUTES_MAX, QUORUM_MIN, SignedBreakGlass, Terms, check as worth,
+};
 use crate::approvals::{broken, glass_committed, glass_list};
 use crate::domain::time::Timestamp;
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::entries::approved::LATE_MILLIS;
 use crate::payloads::Payload;
 use crate::policy::input;
-use crate::projection::Material;
+use crate::projection::BundleMaterial;
 
 /// Holds the order that one authorisation names against the call, its time and those who may sign.
-pub(super) fn check(case: &Case<'_>, material: &Material<'_>, line: &Line) -> Result<(), Bad> {
-    let said = broken(line).ok_or(Flaw::Names("order"))?;
+pub(super) fn check(
+    case: &Case<'_>,
+    material: &BundleMaterial<'_>,
+    line: &EntryLine,
+) -> Result<(), Bad> {
+    let said = broken(line).ok_or(SignatureFlaw::Names("order"))?;
     let payload = glass_committed(line, material.payloads);
-    let payload = payload.ok_or(Flaw::NoPayload("statement"))?;
+    let payload = payload.ok_or(SignatureFlaw::NoPayload("statement"))?;
     let Payload::Opened { body, .. } = payload else {
         return Err(Missing::Payload("the break-glass statement").into());
     };
-    let signed = Signed::parse(body).ok_or(Flaw::Malformed("payload"))?;
-    let digest = glass_list(line).ok_or(Flaw::Names("list of signers"))?;
+    let signed = SignedBreakGlass::parse(body).ok_or(SignatureFlaw::Malformed("payload"))?;
+    let digest = glass_list(line).ok_or(SignatureFlaw::Names("list of signers"))?;
     let trust = case.trust;
     let list =
         known(case, (Purpose::BreakGlass, &digest), (&trust.break_glass, &trust.break_glass_keys))?;
-    let tenant = tenant(&signed).ok_or(Flaw::Malformed("statement"))?;
+    let tenant = tenant(&signed).ok_or(SignatureFlaw::Malformed("statement"))?;
     let terms = Terms { tenant, quorum: QUORUM_MIN, minutes: MINUTES_MAX };
     let open = worth(&terms, &list, &signed, at(line, said.until))?;
     if input::broken(&open) != said {
-        return Err(Flaw::Differ("nonce, end or signers", "statement").into());
+        return Err(SignatureFlaw::Differ("nonce, end or signers", "statement").into());
     }
     let opening = material.opening().ok_or(Missing::Opening)?;
     if opening.agent.as_str() != open.statement.agent {
-        return Err(Flaw::GlassAgent.into());
+        return Err(SignatureFlaw::GlassAgent.into());
     }
     let covered = line.entry.draft.tool.as_ref().is_some_and(|t| open.statement.tools.contains(t));
-    if covered { Ok(()) } else { Err(Flaw::GlassTools.into()) }
+    if covered { Ok(()) } else { Err(SignatureFlaw::GlassTools.into()) }
 }
 
 /// Entries do not name their tenant in the words of the statement: the signers' own is taken.
-fn tenant(signed: &Signed) -> Option<String> {
-    let read = crate::approval::break_glass::Statement::parse(signed.statement.as_bytes());
+fn tenant(signed: &SignedBreakGlass) -> Option<String> {
+    let read =
+        crate::approval::break_glass::BreakGlassStatement::parse(signed.statement.as_bytes());
     read.ok().map(|statement| statement.tenant)
 }
 
 /// When the call was judged. Its entry may stand a moment after the end: see [`LATE_MILLIS`].
-fn at(line: &Line, until: Timestamp) -> Timestamp {
+fn at(line: &EntryLine, until: Timestamp) -> Timestamp {
     let (ts, end) = (line.entry.ts.millis(), until.millis());
     let late = ts >= end && ts < end.saturating_add(LATE_MILLIS);
     Timestamp::from_millis(if late { end.saturating_sub(1) } else { ts })

@@ -26,7 +26,7 @@ pub(super) struct Input {
     #[serde(rename = "pools")]
     _pools: IgnoredAny,
     pub quorum: Json,
-    pub run: Run,
+    pub run: InputRun,
     pub time: Json,
     pub tool: Tool,
 }
@@ -63,7 +63,7 @@ pub(super) struct Counters {
 
 /// The run so far.
 #[derive(Debug, Deserialize)]
-pub(super) struct Run {
+pub(super) struct InputRun {
     pub id: String,
     pub mode: String,
     /// Absent in an earlier version.

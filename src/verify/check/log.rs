@@ -3,7 +3,7 @@
 use super::alone;
 use super::case::Case;
 use super::range;
-use super::report::{Outcome, Report, Told};
+use super::report::{ChainChecks, Outcome, Report};
 use crate::bundle::{
     FLEET, FLEET_ENTRIES, FOLDER, Files, LINES, NOTE, OLDER, PATHS, RANGE_PROOF, chain_folder,
 };
@@ -14,9 +14,9 @@ use crate::crypto::note::Checkpoint;
 use crate::domain::id::Seq;
 use crate::domain::json::{self, Json, Limits};
 use crate::entries::epochs::Epochs;
-use crate::entries::{Damage, Line};
+use crate::entries::{Damage, EntryLine};
 use crate::record::Kind;
-use crate::scope::{Scope, Strand};
+use crate::scope::{ChainSlice, Scope};
 use crate::trust::{PinnedHead, Trust};
 
 /// Clocks of honest machines may differ by this much.
@@ -40,7 +40,7 @@ pub(super) enum ProofError {
 }
 
 /// E1: reads every line of every chain.
-pub fn read(files: &Files, scope: Scope) -> Result<Vec<Strand>, Damage> {
+pub fn read(files: &Files, scope: Scope) -> Result<Vec<ChainSlice>, Damage> {
     let folders: Vec<String> = match scope {
         Scope::Run | Scope::Range => vec![FOLDER.to_owned()],
         Scope::Population => {
@@ -52,11 +52,11 @@ pub fn read(files: &Files, scope: Scope) -> Result<Vec<Strand>, Damage> {
 }
 
 /// The lines of the fleet log, if the bundle has any.
-pub fn fleet(files: &Files) -> Option<Result<Strand, Damage>> {
+pub fn fleet(files: &Files) -> Option<Result<ChainSlice, Damage>> {
     files.get(FLEET_ENTRIES).map(|_| strand(files, FLEET.to_owned()))
 }
 
-fn strand(files: &Files, folder: String) -> Result<Strand, Damage> {
+fn strand(files: &Files, folder: String) -> Result<ChainSlice, Damage> {
     let name = format!("{folder}/{LINES}");
     let bad = |why: String| Damage::new("E1", format!("`{name}`: {why}"));
     let text = files.get(&name).ok_or_else(|| Damage::new("E1", format!("no `{name}`")))?;
@@ -65,15 +65,15 @@ fn strand(files: &Files, folder: String) -> Result<Strand, Damage> {
     let mut lines = Vec::new();
     for (at, bytes) in body.split(|b| *b == b'\n').enumerate() {
         let number = at.saturating_add(1);
-        lines.push(Line::read(bytes).map_err(|d| bad(format!("line {number}: {}", d.why)))?);
+        lines.push(EntryLine::read(bytes).map_err(|d| bad(format!("line {number}: {}", d.why)))?);
     }
-    Ok(Strand { folder, lines, epochs: Epochs::default(), checkpoint: None, span: None })
+    Ok(ChainSlice { folder, lines, epochs: Epochs::default(), checkpoint: None, span: None })
 }
 
 /// E1, S1, S2, C1, H1, E2, H2 and R1; fills in what holds of each chain.
 pub fn check(case: &mut Case<'_>, report: &mut Report) {
     let (files, trust) = (case.files, case.trust);
-    let mut told = Told::default();
+    let mut told = ChainChecks::default();
     for strand in &mut case.strands {
         told.chain(&strand.folder);
         told.put("E1", understood(&strand.lines));
@@ -115,13 +115,18 @@ pub fn check(case: &mut Case<'_>, report: &mut Report) {
         report.not_proven.push(why.into());
     }
     told.fold(report);
-    let mut logs = case.strands.iter().map(Strand::origin);
+    let mut logs = case.strands.iter().map(ChainSlice::origin);
     report.log = logs.next().map(str::to_owned).filter(|log| !log.is_empty());
 }
 
 /// E2 and R1: each entry is in the tree, by its own path or as part of a span proven whole. Whether both
 /// hold.
-fn proven(files: &Files, strand: &mut Strand, checkpoint: &Checkpoint, told: &mut Told) -> bool {
+fn proven(
+    files: &Files,
+    strand: &mut ChainSlice,
+    checkpoint: &Checkpoint,
+    told: &mut ChainChecks,
+) -> bool {
     let name = format!("{}/{RANGE_PROOF}", strand.folder);
     let mut spanned = true;
     match range::read(files, &name) {
@@ -151,7 +156,7 @@ fn proven(files: &Files, strand: &mut Strand, checkpoint: &Checkpoint, told: &mu
 }
 
 /// Whether every kind of entry is known here.
-fn understood(lines: &[Line]) -> Outcome {
+fn understood(lines: &[EntryLine]) -> Outcome {
     match lines.iter().find_map(|line| line.unknown.as_deref()) {
         None => Outcome::Valid(format!("{} entries", lines.len())),
         Some(kind) => Outcome::Unverifiable(format!("the meaning of `{kind}` is not known here")),
@@ -159,7 +164,7 @@ fn understood(lines: &[Line]) -> Outcome {
 }
 
 /// The genesis first, every writer's certificate, and no entry of a writer nobody introduced.
-fn keys(lines: &[Line], epochs: &mut Epochs) -> Result<(), Damage> {
+fn keys(lines: &[EntryLine], epochs: &mut Epochs) -> Result<(), Damage> {
     let first = lines.first().ok_or_else(|| Damage::new("S1", "no entries"))?;
     epochs.genesis(first)?;
     for line in lines.iter().skip(1) {
@@ -199,7 +204,7 @@ fn enrolled(epochs: &Epochs, trust: &Trust) -> Outcome {
     }
 }
 
-fn order(lines: &[Line]) -> Result<(), Damage> {
+fn order(lines: &[EntryLine]) -> Result<(), Damage> {
     for (before, line) in lines.iter().zip(lines.iter().skip(1)) {
         let (a, b) = (&before.entry, &line.entry);
         let bad = |why: &str| Err(Damage::new("S2", format!("seq {}: {why}", b.seq)));
@@ -222,7 +227,7 @@ fn order(lines: &[Line]) -> Result<(), Damage> {
     Ok(())
 }
 
-fn time(lines: &[Line], trust: &Trust) -> Result<String, Damage> {
+fn time(lines: &[EntryLine], trust: &Trust) -> Result<String, Damage> {
     for (before, line) in lines.iter().zip(lines.iter().skip(1)) {
         if line.entry.ts < before.entry.ts {
             let why = format!("seq {}: time goes back", line.entry.seq);
@@ -244,7 +249,7 @@ fn time(lines: &[Line], trust: &Trust) -> Result<String, Damage> {
 fn current(
     checkpoint: Checkpoint,
     signer: u64,
-    lines: &[Line],
+    lines: &[EntryLine],
     trust: &Trust,
 ) -> Result<Checkpoint, Damage> {
     if lines.last().is_some_and(|line| line.entry.epoch > signer) {
@@ -259,7 +264,7 @@ fn current(
 }
 
 /// Whether every line is in the tree: by its own path, unless it lies in the strand's span.
-fn inclusion(files: &Files, strand: &Strand, checkpoint: &Checkpoint) -> Outcome {
+fn inclusion(files: &Files, strand: &ChainSlice, checkpoint: &Checkpoint) -> Outcome {
     let name = format!("{}/{PATHS}", strand.folder);
     let proofs = match proofs(files, &name, "wicketgate/inclusion/1", "seq") {
         Ok(Some(proofs)) => proofs,
@@ -267,7 +272,7 @@ fn inclusion(files: &Files, strand: &Strand, checkpoint: &Checkpoint) -> Outcome
         Err(why) => return Outcome::invalid(why),
     };
     // What a span proves whole (R1) needs no path of its own.
-    let by_path = |line: &&Line| strand.span.is_none_or(|span| !span.has(line.entry.seq));
+    let by_path = |line: &&EntryLine| strand.span.is_none_or(|span| !span.has(line.entry.seq));
     let count = strand.lines.iter().filter(by_path).count();
     if proofs.len() != count {
         return Outcome::Invalid(format!("{} proofs for {count} entries", proofs.len()));
@@ -315,7 +320,7 @@ pub(super) fn proofs(
 /// by themselves which older heads the log had.
 fn pinned(
     files: &Files,
-    (strand, proven): (&Strand, bool),
+    (strand, proven): (&ChainSlice, bool),
     checkpoint: &Checkpoint,
     trust: &Trust,
 ) -> Option<Outcome> {

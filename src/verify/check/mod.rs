@@ -149,8 +149,8 @@ fn checked(files: &Files, trust: &Trust, watch: &dyn Watch) -> Report {
     watch.at(Step::Proofs);
     log::check(&mut case, &mut report);
     watch.at(Step::Anchors);
-    let chains: Vec<anchors::Chain<'_>> =
-        case.strands.iter().filter_map(anchors::Chain::of).collect();
+    let chains: Vec<anchors::AnchoredChain<'_>> =
+        case.strands.iter().filter_map(anchors::AnchoredChain::of).collect();
     if !chains.is_empty() {
         anchors::check(files, trust, &chains, &mut report);
     }

@@ -13,11 +13,11 @@ use crate::domain::digest::Digest;
 use crate::domain::json::{self, Json, Limits};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::payloads::Payload;
 use crate::policy::bundle::meta_of_archive;
 use crate::policy::fault;
-use crate::projection::{Material, unenforced};
+use crate::projection::{BundleMaterial, unenforced};
 
 /// Between the moment the policy saw and the entry's own time.
 const SKEW_MILLIS: i64 = 5 * 60 * 1000;
@@ -52,7 +52,7 @@ enum Error {
 }
 
 /// What was found out about one decision.
-enum Told {
+enum Observation {
     /// Until when each of these layers observes.
     Observed(BTreeMap<&'static str, Timestamp>),
     /// The policy's bytes are not in the bundle.
@@ -64,15 +64,15 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
     report.put("P6", enforced(case.files, &case.materials()));
 }
 
-fn enforced(files: &Files, materials: &[Material<'_>]) -> Outcome {
+fn enforced(files: &Files, materials: &[BundleMaterial<'_>]) -> Outcome {
     let mut layers = BTreeMap::new();
     let mut calls = 0_usize;
     for material in materials {
         for line in material.of_run().filter(|line| unenforced(line)) {
             calls = calls.saturating_add(1);
             match one(files, material, line) {
-                Ok(Told::Observed(found)) => layers.extend(found),
-                Ok(Told::Missing(policy)) => {
+                Ok(Observation::Observed(found)) => layers.extend(found),
+                Ok(Observation::Missing(policy)) => {
                     let why = format!("the bytes of {} are not here", policy.prefixed());
                     return Outcome::Unverifiable(why);
                 }
@@ -85,17 +85,21 @@ fn enforced(files: &Files, materials: &[Material<'_>]) -> Outcome {
     }
     let layers: Vec<String> =
         layers.iter().map(|(layer, until)| format!("{layer} until {until}")).collect();
-    let total: usize = materials.iter().map(Material::calls_count).sum();
+    let total: usize = materials.iter().map(BundleMaterial::calls_count).sum();
     let observing = layers.join(", ");
     Outcome::Valid(format!("{calls} of {total} calls were not enforced; observing: {observing}"))
 }
 
-fn one(files: &Files, material: &Material<'_>, line: &Line) -> Result<Told, Error> {
+fn one(
+    files: &Files,
+    material: &BundleMaterial<'_>,
+    line: &EntryLine,
+) -> Result<Observation, Error> {
     let draft = &line.entry.draft;
     let policy = draft.policy.ok_or(Error::NoPolicy)?;
     let carried = files.0.iter().filter(|(name, _)| name.starts_with("policy/"));
     let mut carried = carried.map(|(_, bytes)| bytes).filter(|b| Digest::of(&[b]) == policy);
-    let Some(archive) = carried.next() else { return Ok(Told::Missing(policy)) };
+    let Some(archive) = carried.next() else { return Ok(Observation::Missing(policy)) };
     let meta = meta_of_archive(archive)?;
     let at = judged_at(material, line)?;
     let observing: BTreeMap<_, _> = meta.enforcement.observing(at.earliest).into_iter().collect();
@@ -123,7 +127,7 @@ fn one(files: &Files, material: &Material<'_>, line: &Line) -> Result<Told, Erro
             return Err(Error::Rule(rule.to_owned()));
         }
     }
-    Ok(Told::Observed(observing))
+    Ok(Observation::Observed(observing))
 }
 
 /// When the policy was asked, at the earliest, and which layers it was told observe.
@@ -141,7 +145,7 @@ struct ObservedInput {
 }
 
 /// From the recorded input where it is opened, else from the entry's own time.
-fn judged_at(material: &Material<'_>, line: &Line) -> Result<JudgedAt, Error> {
+fn judged_at(material: &BundleMaterial<'_>, line: &EntryLine) -> Result<JudgedAt, Error> {
     let ts = line.entry.ts;
     let input = line.entry.draft.committed(Role::PolicyInput);
     let input = input.ok_or(Error::NoInput)?;

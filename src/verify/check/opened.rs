@@ -8,12 +8,12 @@ use crate::bundle::{FLEET_CHECKPOINT, Files};
 use crate::domain::commitment::{self, opens};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::entries::Line;
-use crate::payloads::{Is, Payload, Payloads, Why};
+use crate::entries::EntryLine;
+use crate::payloads::{Is, Payload, Payloads, WithheldReason};
 use crate::record::payload::PayloadErased;
 use crate::record::run::RunOpened;
 use crate::record::{Commitment, Kind};
-use crate::scope::Strand;
+use crate::scope::ChainSlice;
 
 /// What is wrong with the payloads of a bundle, each named by its commitment in hex.
 #[derive(Debug, thiserror::Error)]
@@ -23,12 +23,12 @@ enum Error {
     #[error("stray payload {0}")]
     Stray(String),
     #[error("payload {name} of seq {seq}: {flaw}")]
-    Payload { name: String, seq: Seq, flaw: Flaw },
+    Payload { name: String, seq: Seq, flaw: OpeningFlaw },
 }
 
 /// What is wrong with one of them.
 #[derive(Debug, thiserror::Error)]
-enum Flaw {
+enum OpeningFlaw {
     #[error("called incognito, and the run is not")]
     Incognito,
     #[error("not what it commits to")]
@@ -55,8 +55,8 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
 }
 
 /// The lines whose commitments the bundle speaks of, with their log: those of the runs that were asked for.
-fn committing<'a>(case: &'a Case<'_>) -> impl Iterator<Item = (&'a str, &'a Line)> {
-    let of = |strand: &'a Strand| strand.asked().map(move |line| (strand.origin(), line));
+fn committing<'a>(case: &'a Case<'_>) -> impl Iterator<Item = (&'a str, &'a EntryLine)> {
+    let of = |strand: &'a ChainSlice| strand.asked().map(move |line| (strand.origin(), line));
     let asked = case.strands.iter().flat_map(of);
     asked.filter(|(_, line)| line.entry.run.is_some())
 }
@@ -110,14 +110,14 @@ fn one(
     (log, incognito): (&str, bool),
     said: &Commitment,
     payload: &Payload,
-) -> Result<(), Flaw> {
+) -> Result<(), OpeningFlaw> {
     match payload {
-        Payload::Withheld(Why::Incognito) if !incognito => Err(Flaw::Incognito),
+        Payload::Withheld(WithheldReason::Incognito) if !incognito => Err(OpeningFlaw::Incognito),
         Payload::Withheld(_) => Ok(()),
         Payload::Erased { log: fleet, seq } => erased(case, log, &said.c, fleet, *seq),
         Payload::Redacted { role, parts } => {
             parts.open(&said.c)?;
-            if role == said.role.as_str() { Ok(()) } else { Err(Flaw::Role) }
+            if role == said.role.as_str() { Ok(()) } else { Err(OpeningFlaw::Role) }
         }
         Payload::Opened { salt, role, body, .. } => {
             let len = u64::try_from(body.len()).unwrap_or(u64::MAX);
@@ -125,7 +125,7 @@ fn one(
             if opens && len == said.len.get() && role == said.role.as_str() {
                 Ok(())
             } else {
-                Err(Flaw::Other)
+                Err(OpeningFlaw::Other)
             }
         }
     }
@@ -133,8 +133,14 @@ fn one(
 
 /// An erased payload is one that the fleet log of the bundle says was erased; whether that log is to
 /// be believed is F1's to say.
-fn erased(case: &Case<'_>, log: &str, c: &Digest, fleet: &str, seq: Seq) -> Result<(), Flaw> {
-    let no = || Flaw::NoErasure(fleet.to_owned(), seq);
+fn erased(
+    case: &Case<'_>,
+    log: &str,
+    c: &Digest,
+    fleet: &str,
+    seq: Seq,
+) -> Result<(), OpeningFlaw> {
+    let no = || OpeningFlaw::NoErasure(fleet.to_owned(), seq);
     let strand = case.fleet.as_ref().ok_or_else(no)?;
     let note = case.files.get(FLEET_CHECKPOINT).and_then(|note| std::str::from_utf8(note).ok());
     if note.and_then(|note| note.lines().next()) != Some(fleet) {
@@ -147,6 +153,6 @@ fn erased(case: &Case<'_>, log: &str, c: &Digest, fleet: &str, seq: Seq) -> Resu
     if said.is_some_and(|said| said.log == log && said.c.iter().any(|said| said.0 == *c)) {
         Ok(())
     } else {
-        Err(Flaw::OtherErasure(fleet.to_owned(), seq))
+        Err(OpeningFlaw::OtherErasure(fleet.to_owned(), seq))
     }
 }

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use super::approvals::known;
 use super::case::Case;
-use super::flaw::{Bad, Flaw, Missing};
+use super::flaw::{Bad, Missing, SignatureFlaw};
 use super::log::SKEW_MILLIS;
-use crate::approval::Signed;
+use crate::approval::SignedApproval;
 use crate::approval::approvers::Purpose;
-use crate::approval::order::{Loosening, Statement, Word, check as worth};
+use crate::approval::order::{Loosening, OrderKind, OrderStatement, check as worth};
 use crate::approvals::{order, order_list};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::time::Timestamp;
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::entries::approved::LATE_MILLIS;
 use crate::record::chain::ChainGenesis;
 use crate::record::control::{Action, ControlApplied};
@@ -58,7 +58,7 @@ impl std::fmt::Display for Orders {
 }
 
 /// Holds every entry that loosens against the order it names.
-pub(super) fn check(case: &Case<'_>) -> Result<Orders, Flaw> {
+pub(super) fn check(case: &Case<'_>) -> Result<Orders, SignatureFlaw> {
     let mut orders = Orders::default();
     for strand in &case.strands {
         for line in strand.asked().filter(|line| line.is(Kind::ControlApplied)) {
@@ -82,7 +82,7 @@ pub(super) fn check(case: &Case<'_>) -> Result<Orders, Flaw> {
         };
         if let Some(said) = order(line).and_then(|order| order.version) {
             if said < version {
-                return Err(Flaw::Version(line.entry.seq, said, version));
+                return Err(SignatureFlaw::Version(line.entry.seq, said, version));
             }
             version = said;
         }
@@ -92,7 +92,7 @@ pub(super) fn check(case: &Case<'_>) -> Result<Orders, Flaw> {
 }
 
 /// What one entry did.
-enum Did {
+enum OrderAction {
     Nothing,
     Reinstated,
     Erased,
@@ -102,18 +102,24 @@ enum Did {
 }
 
 impl Orders {
-    fn take(&mut self, line: &Line, did: Result<Did, Bad>) -> Result<(), Flaw> {
+    fn take(
+        &mut self,
+        line: &EntryLine,
+        did: Result<OrderAction, Bad>,
+    ) -> Result<(), SignatureFlaw> {
         let (kind, seq) = (|| line.kind().to_owned(), line.entry.seq);
         let count = match did {
-            Ok(Did::Nothing) => return Ok(()),
-            Ok(Did::Reinstated) => &mut self.reinstated,
-            Ok(Did::Erased) => &mut self.erased,
-            Ok(Did::Expired(term)) => {
+            Ok(OrderAction::Nothing) => return Ok(()),
+            Ok(OrderAction::Reinstated) => &mut self.reinstated,
+            Ok(OrderAction::Erased) => &mut self.erased,
+            Ok(OrderAction::Expired(term)) => {
                 self.shortest = Some(self.shortest.map_or(term, |shortest| shortest.min(term)));
                 &mut self.expired
             }
-            Ok(Did::Released) => &mut self.released,
-            Err(Bad::Invalid(flaw)) => return Err(Flaw::Entry(kind(), seq, Box::new(flaw))),
+            Ok(OrderAction::Released) => &mut self.released,
+            Err(Bad::Invalid(flaw)) => {
+                return Err(SignatureFlaw::Entry(kind(), seq, Box::new(flaw)));
+            }
             Err(Bad::Unverifiable(missing)) => {
                 self.missing = Some(Missing::Entry(kind(), seq, Box::new(missing)));
                 return Ok(());
@@ -124,17 +130,21 @@ impl Orders {
     }
 }
 
-fn invalid<T>(flaw: Flaw) -> Result<T, Bad> {
+fn invalid<T>(flaw: SignatureFlaw) -> Result<T, Bad> {
     Err(Bad::Invalid(flaw))
 }
 
 /// The order of an entry, if its signature holds and the entry says of it what it says.
-fn ordered(case: &Case<'_>, (line, log): (&Line, &str), word: Word) -> Result<Loosening, Bad> {
-    let said = order(line).ok_or(Flaw::Unsigned)?;
-    let signature = said.signature.ok_or(Flaw::NoSignature)?;
+fn ordered(
+    case: &Case<'_>,
+    (line, log): (&EntryLine, &str),
+    word: OrderKind,
+) -> Result<Loosening, Bad> {
+    let said = order(line).ok_or(SignatureFlaw::Unsigned)?;
+    let signature = said.signature.ok_or(SignatureFlaw::NoSignature)?;
     let (statement, signature) = (said.statement.to_owned(), signature.to_owned());
-    let signed = Signed { statement, signature };
-    let digest = order_list(line).ok_or(Flaw::NoList)?;
+    let signed = SignedApproval { statement, signature };
+    let digest = order_list(line).ok_or(SignatureFlaw::NoList)?;
     let trust = case.trust;
     let list = known(case, (Purpose::Order, &digest), (&trust.approvers, &trust.approver_keys))?;
     let tenant = log.split('/').nth(1).unwrap_or_default();
@@ -145,47 +155,47 @@ fn ordered(case: &Case<'_>, (line, log): (&Line, &str), word: Word) -> Result<Lo
         .or_else(|_| worth(&list, (tenant, &[word]), &signed, before))?;
     let by = found.by();
     if said.subject != Some(&by.subject) || said.key != Some(&by.key) {
-        return invalid(Flaw::Differ("subject or key", "signature"));
+        return invalid(SignatureFlaw::Differ("subject or key", "signature"));
     }
     if said.version.is_some_and(|version| version != found.version()) {
-        return invalid(Flaw::ListVersion);
+        return invalid(SignatureFlaw::ListVersion);
     }
     let lifted = line.get::<HoldLifted>().map(|lifted| &lifted.reason);
     let reason = lifted.or_else(|| line.get::<PayloadErased>().map(|erased| &erased.basis));
     if reason.is_some_and(|reason| reason.as_str() != found.statement().reason) {
-        return invalid(Flaw::Other("reason"));
+        return invalid(SignatureFlaw::Other("reason"));
     }
     Ok(found)
 }
 
 /// Whether a stop that a gate took back was taken back by an operator.
-fn reinstated(case: &Case<'_>, (line, log): (&Line, &str)) -> Result<Did, Bad> {
+fn reinstated(case: &Case<'_>, (line, log): (&EntryLine, &str)) -> Result<OrderAction, Bad> {
     let applied = line.get::<ControlApplied>();
     let Some(applied) = applied.filter(|applied| applied.action == Action::Reinstate) else {
         return match order(line) {
-            None => Ok(Did::Nothing),
-            Some(_) => invalid(Flaw::Idle),
+            None => Ok(OrderAction::Nothing),
+            Some(_) => invalid(SignatureFlaw::Idle),
         };
     };
-    let found = ordered(case, (line, log), Word::Reinstate)?;
+    let found = ordered(case, (line, log), OrderKind::Reinstate)?;
     let said = found.statement();
     let target = (said.target.as_str(), said.name.as_str());
     let same = (applied.target.as_str(), applied.name.as_str()) == target;
     if !same || applied.expires != said.expires {
-        return invalid(Flaw::Target);
+        return invalid(SignatureFlaw::Target);
     }
     if applied.after.map(Int::get) == Some(said.previous.seq) {
-        Ok(Did::Reinstated)
+        Ok(OrderAction::Reinstated)
     } else {
-        invalid(Flaw::After)
+        invalid(SignatureFlaw::After)
     }
 }
 
 /// The runs, roles and times of what the entries here commit to.
-type Carried = BTreeMap<Digest, Vec<(RunId, Role, Timestamp)>>;
+type CommittedRuns = BTreeMap<Digest, Vec<(RunId, Role, Timestamp)>>;
 
-fn carried(case: &Case<'_>) -> Carried {
-    let mut carried = Carried::new();
+fn carried(case: &Case<'_>) -> CommittedRuns {
+    let mut carried = CommittedRuns::new();
     for line in case.strands.iter().flat_map(|strand| &strand.lines) {
         let Some(link) = &line.entry.run else { continue };
         for said in &line.entry.draft.commit {
@@ -197,33 +207,37 @@ fn carried(case: &Case<'_>) -> Carried {
 }
 
 /// Whether what was erased is what somebody ordered to be erased, or was old enough.
-fn erased(case: &Case<'_>, place: (&Line, &str), carried: &Carried) -> Result<Did, Bad> {
+fn erased(
+    case: &Case<'_>,
+    place: (&EntryLine, &str),
+    carried: &CommittedRuns,
+) -> Result<OrderAction, Bad> {
     let (line, _) = place;
-    let Some(entry) = line.get::<PayloadErased>() else { return Ok(Did::Nothing) };
+    let Some(entry) = line.get::<PayloadErased>() else { return Ok(OrderAction::Nothing) };
     let list: Vec<Digest> = entry.c.iter().map(|c| c.0).collect();
     if entry.order.is_none() && entry.basis == BY_CLOCK {
-        let terms = entry.terms.as_ref().ok_or(Flaw::Names("term"))?;
+        let terms = entry.terms.as_ref().ok_or(SignatureFlaw::Names("term"))?;
         for (c, places) in list.iter().filter_map(|c| Some((c, carried.get(c)?))) {
             if !places.iter().any(|(_, role, ts)| due(terms, *role, *ts, line.entry.ts)) {
-                return invalid(Flaw::Young(*c));
+                return invalid(SignatureFlaw::Young(*c));
             }
         }
         let named = terms.roles.iter().map(|term| term.seconds.get());
-        return Ok(Did::Expired(named.fold(terms.other.get(), u64::min)));
+        return Ok(OrderAction::Expired(named.fold(terms.other.get(), u64::min)));
     }
-    let found = ordered(case, place, Word::Erase)?;
+    let found = ordered(case, place, OrderKind::Erase)?;
     let said = found.statement();
     if entry.request.as_deref() != said.request.as_deref() {
-        return invalid(Flaw::Other("request"));
+        return invalid(SignatureFlaw::Other("request"));
     }
     match list.iter().find(|c| !meant(said, c, carried)) {
-        Some(c) => invalid(Flaw::NotOrdered(*c)),
-        None => Ok(Did::Erased),
+        Some(c) => invalid(SignatureFlaw::NotOrdered(*c)),
+        None => Ok(OrderAction::Erased),
     }
 }
 
 /// Whether an order is about this payload, as far as the entries here tell.
-fn meant(said: &Statement, c: &Digest, carried: &Carried) -> bool {
+fn meant(said: &OrderStatement, c: &Digest, carried: &CommittedRuns) -> bool {
     if said.target == "payloads" {
         return said.payloads.contains(c);
     }
@@ -243,31 +257,31 @@ fn due(terms: &Terms, role: Role, ts: Timestamp, at: Timestamp) -> bool {
 /// Whether a hold ended by order, and was there when that was signed.
 fn released(
     case: &Case<'_>,
-    place: (&Line, &str),
-    all: &[Line],
+    place: (&EntryLine, &str),
+    all: &[EntryLine],
     used: &mut BTreeSet<Digest>,
-) -> Result<Did, Bad> {
-    let found = ordered(case, place, Word::Release)?;
+) -> Result<OrderAction, Bad> {
+    let found = ordered(case, place, OrderKind::Release)?;
     let (said, line) = (found.statement(), place.0);
-    let Some(lifted) = line.get::<HoldLifted>() else { return Ok(Did::Nothing) };
+    let Some(lifted) = line.get::<HoldLifted>() else { return Ok(OrderAction::Nothing) };
     let on = match lifted.run {
         Some(run) => ("run", run.to_string()),
         None => ("log", lifted.log.to_string()),
     };
     if on != (said.target.as_str(), said.name.clone()) {
-        return invalid(Flaw::OtherHold);
+        return invalid(SignatureFlaw::OtherHold);
     }
     if !used.insert(Digest::of(&[found.signed().statement.as_bytes()])) {
-        return invalid(Flaw::Obeyed);
+        return invalid(SignatureFlaw::Obeyed);
     }
-    let same = |one: &&Line| {
+    let same = |one: &&EntryLine| {
         let placed = one.get::<HoldPlaced>();
         one.entry.seq < line.entry.seq
             && placed.is_some_and(|one| (&one.log, one.run) == (&lifted.log, lifted.run))
     };
     let placed = all.iter().filter(same).map(|one| one.entry.seq).max();
     if placed.is_some_and(|placed| placed >= said.previous.seq) {
-        return invalid(Flaw::Placed);
+        return invalid(SignatureFlaw::Placed);
     }
-    Ok(Did::Released)
+    Ok(OrderAction::Released)
 }

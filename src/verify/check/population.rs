@@ -6,11 +6,11 @@ use crate::bundle::POPULATION;
 use crate::domain::id::Seq;
 use crate::domain::json::{self, Json, Limits};
 use crate::domain::time::Timestamp;
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::population::{Cause, Pulse, population, pulse};
 use crate::query::{Filter, Query};
 use crate::record::Kind;
-use crate::scope::{Scope, Strand};
+use crate::scope::{ChainSlice, Scope};
 use crate::statement::{Exporter, asked, query};
 
 /// How a population is not what its query asks for.
@@ -73,7 +73,7 @@ fn filter(case: &Case<'_>) -> Result<Filter, Error> {
 
 /// R2: the chains asked for, each in the time asked for, and everything told of them.
 fn answered(case: &Case<'_>, filter: &Filter, report: &mut Report) -> Result<Outcome, Error> {
-    let origins: Vec<&str> = case.strands.iter().map(Strand::origin).collect();
+    let origins: Vec<&str> = case.strands.iter().map(ChainSlice::origin).collect();
     if let Some(pair) = origins.windows(2).find(|pair| pair.first() >= pair.last()) {
         return Err(Error::Order(pair.join(", ")));
     }
@@ -98,7 +98,7 @@ fn answered(case: &Case<'_>, filter: &Filter, report: &mut Report) -> Result<Out
 }
 
 /// The ends of the span lie where the time that was asked for begins and ends.
-fn in_time(strand: &Strand, filter: &Filter) -> Result<(), Error> {
+fn in_time(strand: &ChainSlice, filter: &Filter) -> Result<(), Error> {
     let span = strand.span.ok_or_else(|| Error::NoRange(strand.folder.clone()))?;
     let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
     let at = |seq| strand.lines.iter().find(|line| line.entry.seq == seq).map(|l| l.entry.ts);
@@ -162,19 +162,19 @@ fn enumerated(
 }
 
 /// Whether the bundle has the log from its first entry to its checkpoint's last.
-fn whole(log: &Strand) -> bool {
+fn whole(log: &ChainSlice) -> bool {
     let size = log.checkpoint.as_ref().map(|checkpoint| checkpoint.size);
     log.span.is_some_and(|span| span.from == 0 && Some(span.to) == size)
 }
 
-fn chains_of(fleet: &Strand) -> Vec<&str> {
+fn chains_of(fleet: &ChainSlice) -> Vec<&str> {
     let enrolled = fleet.lines.iter().filter(|line| line.is(Kind::ChainEnrolled));
-    enrolled.filter_map(|line: &Line| line.log()).collect()
+    enrolled.filter_map(|line: &EntryLine| line.log()).collect()
 }
 
 /// C2: no pause longer than declared but those that the log explains.
 fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
-    let told: Vec<(&Strand, Pulse)> =
+    let told: Vec<(&ChainSlice, Pulse)> =
         case.strands.iter().map(|strand| (strand, pulse(strand, until))).collect();
     let gaps = || told.iter().flat_map(|(s, pulse)| pulse.gaps.iter().map(move |gap| (s, gap)));
     let explained = gaps().filter(|(_, gap)| gap.cause.explained()).count();
@@ -208,7 +208,7 @@ fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
 }
 
 /// A chain that goes on to its head and had been quiet when the bundle was made.
-fn quiet_since(case: &Case<'_>, told: &[(&Strand, Pulse)], report: &mut Report) {
+fn quiet_since(case: &Case<'_>, told: &[(&ChainSlice, Pulse)], report: &mut Report) {
     let at = Exporter::said(&case.predicate).at;
     let Some(at) = Timestamp::parse(&at) else { return };
     for (strand, pulse) in told {

@@ -3,18 +3,18 @@
 
 use super::approvals::{at, held, trusted};
 use super::case::Case;
-use super::flaw::{Bad, Flaw, Missing};
-use crate::approval::{Approval, Signed, proposal};
+use super::flaw::{Bad, Missing, SignatureFlaw};
+use crate::approval::{Approval, SignedApproval, proposal};
 use crate::approvals::{proposal_committed, proposer};
 use crate::domain::digest::{Digest, Salt};
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::entries::word;
 use crate::payloads::Payload;
-use crate::projection::Material;
+use crate::projection::BundleMaterial;
 use crate::record::call::CallHeld;
 use crate::record::{Kind, Nonce, Role};
 
-fn opened<'a>(material: &'a Material<'_>, line: &Line) -> Option<(&'a Salt, &'a [u8])> {
+fn opened<'a>(material: &'a BundleMaterial<'_>, line: &EntryLine) -> Option<(&'a Salt, &'a [u8])> {
     let args = line.entry.draft.committed(Role::Args)?;
     match material.payloads.0.get(&args.c.0) {
         Some(Payload::Opened { salt, body, .. }) => Some((salt, body)),
@@ -25,45 +25,45 @@ fn opened<'a>(material: &'a Material<'_>, line: &Line) -> Option<(&'a Salt, &'a 
 /// Holds the first decision about a call against the proposal of its arguments; who made that, if an approver did.
 pub(super) fn check(
     case: &Case<'_>,
-    material: &Material<'_>,
-    (line, manifest): (&Line, Option<Digest>),
+    material: &BundleMaterial<'_>,
+    (line, manifest): (&EntryLine, Option<Digest>),
 ) -> Result<Option<Approval>, Bad> {
     let named = line.decision().and_then(|decision| decision.asked_by);
     let Some(named) = named else { return Ok(None) };
     if proposer(line).is_none() {
-        return Err(Flaw::NoProposal.into());
+        return Err(SignatureFlaw::NoProposal.into());
     }
     let payload = proposal_committed(line, material.payloads);
-    let payload = payload.ok_or(Flaw::NoPayload("proposal"))?;
+    let payload = payload.ok_or(SignatureFlaw::NoPayload("proposal"))?;
     let unknown = |missing: Missing| Bad::from(missing.at(line.entry.seq));
     let Payload::Opened { body, .. } = payload else {
         return Err(unknown(Missing::Payload("what was signed")));
     };
-    let signed = Signed::parse(body).ok_or(Flaw::Malformed("proposal"))?;
+    let signed = SignedApproval::parse(body).ok_or(SignatureFlaw::Malformed("proposal"))?;
     let said = proposal::Proposal::parse(signed.statement.as_bytes())?;
     let before = material.of_run().filter(|one| one.is(Kind::CallHeld));
     let mut before = before.filter(|one| one.entry.seq < line.entry.seq);
     let nonce = Nonce::parse(said.nonce());
-    let about = |one: &&Line| one.get::<CallHeld>().is_some_and(|held| held.nonce == nonce);
+    let about = |one: &&EntryLine| one.get::<CallHeld>().is_some_and(|held| held.nonce == nonce);
     let Some(old) = before.find(about).filter(|_| nonce.is_some()) else {
         return Err(match material.cut.begin {
             true => unknown(Missing::Hold),
-            false => Flaw::NoHold.into(),
+            false => SignatureFlaw::NoHold.into(),
         });
     };
-    let hold = held(material, old, manifest).ok_or(Flaw::Malformed("hold"))?;
+    let hold = held(material, old, manifest).ok_or(SignatureFlaw::Malformed("hold"))?;
     let list = trusted(case, line)?;
     let statement = (signed.statement.as_bytes(), signed.signature.as_str());
     let (said, by) = proposal::check(&hold_of(&hold), &list, statement, at(line, hold.expires))?;
     if word::proposer(named).approval != by {
-        return Err(Flaw::Proposer.into());
+        return Err(SignatureFlaw::Proposer.into());
     }
     if old.entry.draft.tool != line.entry.draft.tool {
-        return Err(Flaw::Tool.into());
+        return Err(SignatureFlaw::Tool.into());
     }
     match (opened(material, old), opened(material, line)) {
         (Some((salt, _)), Some((_, arguments))) if said.names(salt, arguments) => Ok(Some(by)),
-        (Some(_), Some(_)) => Err(Flaw::Arguments.into()),
+        (Some(_), Some(_)) => Err(SignatureFlaw::Arguments.into()),
         (None, _) | (_, None) => Err(unknown(Missing::Arguments)),
     }
 }

@@ -10,9 +10,9 @@ use crate::crypto::range::{RangeProof, verifies_range};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::{Json, Limits};
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::record::HexDigest;
-use crate::scope::{Span, Strand};
+use crate::scope::{ChainSlice, Span};
 
 /// `v` of a range proof.
 pub const VERSION: &str = "wicketgate/range/1";
@@ -58,7 +58,7 @@ fn parse(name: &str, text: &[u8]) -> Result<Proof, ProofError> {
 
 /// The root of the log when it had this many entries, if these lines have all of them from the first on.
 /// That they are in the log is for others to say.
-pub(super) fn beginning(lines: &[Line], size: Seq) -> Option<Digest> {
+pub(super) fn beginning(lines: &[EntryLine], size: Seq) -> Option<Digest> {
     let there = lines.iter().zip(0..size).take_while(|(line, seq)| line.entry.seq == *seq);
     let leaves: Vec<Digest> = there.map(|(line, _)| line.leaf).collect();
     let all = u64::try_from(leaves.len()).is_ok_and(|count| count == size);
@@ -66,7 +66,7 @@ pub(super) fn beginning(lines: &[Line], size: Seq) -> Option<Digest> {
 }
 
 /// R1 of one chain.
-pub fn check(proof: &Proof, strand: &Strand, checkpoint: &Checkpoint) -> Outcome {
+pub fn check(proof: &Proof, strand: &ChainSlice, checkpoint: &Checkpoint) -> Outcome {
     let Span { from, to } = proof.span;
     if proof.size != checkpoint.size {
         let why = format!("about {} entries, the checkpoint has {}", proof.size, checkpoint.size);

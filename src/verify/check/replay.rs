@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::case::Case;
-use super::contradiction::{Error, Gap};
+use super::contradiction::{Error, Undecidable};
 use super::input::Input;
 use super::report::{Outcome, Report};
 use super::same::same;
@@ -23,14 +23,14 @@ use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::entries::word;
 use crate::firewall;
 use crate::payloads::Payload;
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{ENGINE, RegoEngine};
 use crate::policy::{self, EngineError, PolicyEngine as _, input};
-use crate::projection::{Material, decides};
+use crate::projection::{BundleMaterial, decides};
 use crate::record::call::CallDenied;
 use crate::record::chain::WriterStarted;
 use crate::record::run::RunOpened;
@@ -46,13 +46,13 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const SKEW_MILLIS: i64 = 5 * 60 * 1000;
 
 /// What became of one decision.
-enum Made {
+enum ReplayedDecision {
     /// The same again.
     Same,
     /// No policy was asked: something before it refused.
     NotAsked,
     /// It cannot be made again, and why.
-    Cannot(Gap),
+    Cannot(Undecidable),
 }
 
 /// Makes every decision again. Nothing is evaluated for a bundle that has already failed, whoever made it.
@@ -64,7 +64,7 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
     report.put("P5", outcome);
 }
 
-fn made_again(files: &Files, materials: &[Material<'_>]) -> Outcome {
+fn made_again(files: &Files, materials: &[BundleMaterial<'_>]) -> Outcome {
     let mut replay = Replay { files, engines: BTreeMap::new() };
     let (mut same, mut not_asked) = (0_usize, 0_usize);
     let mut cannot: BTreeMap<String, usize> = BTreeMap::new();
@@ -74,9 +74,9 @@ fn made_again(files: &Files, materials: &[Material<'_>]) -> Outcome {
     });
     for (material, opened, line) in decisions {
         match replay.one(material, opened, line) {
-            Ok(Made::Same) => same = same.saturating_add(1),
-            Ok(Made::NotAsked) => not_asked = not_asked.saturating_add(1),
-            Ok(Made::Cannot(why)) => {
+            Ok(ReplayedDecision::Same) => same = same.saturating_add(1),
+            Ok(ReplayedDecision::NotAsked) => not_asked = not_asked.saturating_add(1),
+            Ok(ReplayedDecision::Cannot(why)) => {
                 let count = cannot.entry(why.to_string()).or_default();
                 *count = count.saturating_add(1);
             }
@@ -103,21 +103,21 @@ struct Replay<'a> {
 impl Replay<'_> {
     fn one(
         &mut self,
-        material: &Material<'_>,
+        material: &BundleMaterial<'_>,
         opened: Option<(Timestamp, &RunOpened)>,
-        line: &Line,
-    ) -> Result<Made, Error> {
+        line: &EntryLine,
+    ) -> Result<ReplayedDecision, Error> {
         let draft = &line.entry.draft;
         let Some(input) = draft.committed(Role::PolicyInput) else {
-            return not_asked(line).map(|()| Made::NotAsked);
+            return not_asked(line).map(|()| ReplayedDecision::NotAsked);
         };
         let Some(Payload::Opened { body, .. }) = material.payloads.0.get(&input.c.0) else {
-            return Ok(Made::Cannot(Gap::Input));
+            return Ok(ReplayedDecision::Cannot(Undecidable::Input));
         };
         let decision = line.decision().ok_or(Error::NoDecision)?;
         let engine = decision.engine;
         if engine != ENGINE {
-            return Ok(Made::Cannot(Gap::Engine(engine.to_owned())));
+            return Ok(ReplayedDecision::Cannot(Undecidable::Engine(engine.to_owned())));
         }
         let digest = draft.policy.ok_or(Error::NoPolicy)?;
         let input = Json::parse(body, &Limits::FILE)?;
@@ -125,31 +125,31 @@ impl Replay<'_> {
             return Err(Error::Form);
         }
         let Some((opened_at, opened)) = opened else {
-            return Ok(Made::Cannot(Gap::Opening));
+            return Ok(ReplayedDecision::Cannot(Undecidable::Opening));
         };
         let files = self.files;
         let Some(engine) = self.engine(&digest)? else {
-            return Ok(Made::Cannot(Gap::Policy(digest)));
+            return Ok(ReplayedDecision::Cannot(Undecidable::Policy(digest)));
         };
         let input = Input::of(&input)?;
-        let told = Told { material, opened, opened_at, files, line, input };
+        let told = RecordedInput { material, opened, opened_at, files, line, input };
         told.fits(engine)?;
         if !told.arguments()? {
-            return Ok(Made::Cannot(Gap::Arguments));
+            return Ok(ReplayedDecision::Cannot(Undecidable::Arguments));
         }
         if detail_of_error(line) == Some("deadline") {
-            return Ok(Made::Cannot(Gap::Deadline));
+            return Ok(ReplayedDecision::Cannot(Undecidable::Deadline));
         }
         let observing = !told.input.observe.is_empty();
         let answered = policy::ask(engine, body, observing);
         if matches!(answered, Err(EngineError::Deadline(_))) {
-            return Ok(Made::Cannot(Gap::Slow));
+            return Ok(ReplayedDecision::Cannot(Undecidable::Slow));
         }
         let by = decision.asked_by.map(|by| by.subject.as_str());
         let given: Vec<_> = told.granted().collect();
         let answer = policy::weighed(policy::or_denial(answered), by, &given);
         same(line, (body, &answer), engine)?;
-        Ok(Made::Same)
+        Ok(ReplayedDecision::Same)
     }
 
     fn engine(&mut self, digest: &Digest) -> Result<Option<&RegoEngine>, Error> {
@@ -170,7 +170,7 @@ impl Replay<'_> {
 }
 
 /// A decision without an input was no policy's: it refuses, for reasons no policy gives.
-fn not_asked(line: &Line) -> Result<(), Error> {
+fn not_asked(line: &EntryLine) -> Result<(), Error> {
     let denied = line.get::<CallDenied>();
     let denied = denied.ok_or_else(|| Error::Unasked(line.kind().to_owned()))?;
     if denied.reasons.is_empty() {
@@ -190,22 +190,22 @@ fn not_asked(line: &Line) -> Result<(), Error> {
 }
 
 /// The detail of `policy.error`, if that is the recorded reason.
-fn detail_of_error(line: &Line) -> Option<&str> {
+fn detail_of_error(line: &EntryLine) -> Option<&str> {
     let reason = line.decision()?.reasons.first()?;
     (reason.code == Code::PolicyError.as_str()).then_some(&*reason.detail)
 }
 
 /// One recorded input, and the entry it has to be about.
-struct Told<'a> {
-    material: &'a Material<'a>,
+struct RecordedInput<'a> {
+    material: &'a BundleMaterial<'a>,
     opened: &'a RunOpened,
     opened_at: Timestamp,
     files: &'a Files,
-    line: &'a Line,
+    line: &'a EntryLine,
     input: Input,
 }
 
-impl Told<'_> {
+impl RecordedInput<'_> {
     /// Whether the input speaks of this very call, by this agent, in this run, at this time.
     fn fits(&self, engine: &RegoEngine) -> Result<(), Error> {
         let draft = &self.line.entry.draft;
@@ -313,7 +313,8 @@ impl Told<'_> {
     /// The approvals of the call that are recorded before it was judged.
     fn granted(&self) -> impl Iterator<Item = Approval> {
         let (call, seq) = (&self.line.entry.draft.call, self.line.entry.seq);
-        let before = move |line: &&Line| line.entry.draft.call == *call && line.entry.seq < seq;
+        let before =
+            move |line: &&EntryLine| line.entry.draft.call == *call && line.entry.seq < seq;
         let granted = self.material.of_run().filter(before);
         granted.filter_map(|line| word::granted(&line.entry))
     }

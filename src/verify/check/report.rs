@@ -258,14 +258,14 @@ impl Report {
 
 /// The same checks made for several chains, on their way to one outcome each.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ChainChecks {
     chains: Vec<String>,
     told: Vec<(&'static str, usize, Outcome)>,
     /// Whether some chain has no pinned head.
     pub(super) unpinned: bool,
 }
 
-impl Told {
+impl ChainChecks {
     /// The chain that is spoken of from now on.
     pub(super) fn chain(&mut self, folder: &str) {
         self.chains.push(folder.to_owned());

@@ -7,9 +7,9 @@ use super::report::Report;
 use crate::domain::id::RunId;
 use crate::entries::lineage::Lineage;
 use crate::entries::runs::Run;
-use crate::entries::{Damage, Line};
+use crate::entries::{Damage, EntryLine};
 use crate::record::Kind;
-use crate::scope::{CONTEXT, Scope, Strand};
+use crate::scope::{CONTEXT, ChainSlice, Scope};
 
 const IDS: [&str; 4] = ["S3", "S4", "S5", "P2"];
 
@@ -100,7 +100,7 @@ fn walk(case: &Case<'_>, report: &mut Report) -> Result<Count, Damage> {
 }
 
 /// No run outlives the one that delegated to it, where both are here.
-fn lineage(strand: &Strand) -> Result<(), Damage> {
+fn lineage(strand: &ChainSlice) -> Result<(), Damage> {
     let (mut lineage, mut sealed) = (Lineage::default(), BTreeSet::new());
     for line in &strand.lines {
         let taken = lineage.accept(line, &|run| sealed.contains(run), false);
@@ -112,7 +112,12 @@ fn lineage(strand: &Strand) -> Result<(), Damage> {
     Ok(())
 }
 
-fn one(strand: &Strand, id: &RunId, own: &[&Line], count: &mut Count) -> Result<(), Damage> {
+fn one(
+    strand: &ChainSlice,
+    id: &RunId,
+    own: &[&EntryLine],
+    count: &mut Count,
+) -> Result<(), Damage> {
     let cut = strand.cut(own);
     let first = own.first().and_then(|line| line.entry.run.as_ref());
     let mut run = match first {
@@ -140,7 +145,7 @@ fn one(strand: &Strand, id: &RunId, own: &[&Line], count: &mut Count) -> Result<
 fn only(case: &Case<'_>, count: &Count) -> Result<(), Damage> {
     let bad = |why: String| Err(Damage::new("S3", why));
     let ids: Vec<&RunId> =
-        case.strands.iter().flat_map(Strand::runs).map(|(id, _)| id).take(2).collect();
+        case.strands.iter().flat_map(ChainSlice::runs).map(|(id, _)| id).take(2).collect();
     match (ids.as_slice(), case.trust.run) {
         ([], _) => bad("no run".into()),
         ([_, other, ..], _) => bad(format!("entries of a second run, {other}, of {}", count.runs)),
@@ -152,7 +157,7 @@ fn only(case: &Case<'_>, count: &Count) -> Result<(), Damage> {
 }
 
 /// Outside of what was asked for stand only entries that introduce it.
-fn stray(strand: &Strand, scope: Scope) -> Result<(), Damage> {
+fn stray(strand: &ChainSlice, scope: Scope) -> Result<(), Damage> {
     let lines = strand.lines.iter().filter(|line| match scope {
         Scope::Run => line.entry.run.is_none(),
         Scope::Range | Scope::Population => {

@@ -1,7 +1,7 @@
 //! One decision on the ledger against the one that the policy gives again.
 
 use crate::domain::decision::{Course, Verdict};
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::policy::rego::RegoEngine;
 use crate::policy::{self, Answer, PolicyEngine as _};
 use crate::record::Kind;
@@ -24,7 +24,7 @@ pub(super) enum Error {
 
 /// Whether the recorded decision is this one.
 pub(super) fn same(
-    line: &Line,
+    line: &EntryLine,
     (input, answer): (&[u8], &Answer),
     engine: &RegoEngine,
 ) -> Result<(), Error> {

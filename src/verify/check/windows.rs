@@ -7,7 +7,7 @@ use crate::bundle::{AGENT, agent_files};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::entries::approved::LATE_MILLIS;
 use crate::policy::bundle::meta_of_archive;
 use crate::record::Kind;
@@ -42,7 +42,7 @@ impl Window {
         self.from.is_none_or(|from| from <= at) && self.until.is_none_or(late)
     }
 
-    fn refuse(self, line: &Line, what: &'static str) -> Result<(), Outside> {
+    fn refuse(self, line: &EntryLine, what: &'static str) -> Result<(), Outside> {
         if self.has(line.entry.ts) {
             return Ok(());
         }

@@ -7,7 +7,7 @@
 use super::Need;
 
 /// One line of the mapping.
-pub(super) struct Said {
+pub(super) struct ControlRow {
     pub(super) framework: &'static str,
     pub(super) requirement: &'static str,
     pub(super) about: &'static str,
@@ -20,8 +20,8 @@ const fn said(
     about: &'static str,
     supports: &'static str,
     need: Need,
-) -> Said {
-    Said { framework, requirement, about, supports, need }
+) -> ControlRow {
+    ControlRow { framework, requirement, about, supports, need }
 }
 
 const SOC: &str = "SOC 2";
@@ -31,7 +31,7 @@ const RMF: &str = "NIST AI RMF";
 const ASI: &str = "OWASP Agentic";
 
 /// The mapping, framework by framework.
-pub(super) const ALL: [Said; 36] = [
+pub(super) const ALL: [ControlRow; 36] = [
     said(
         (SOC, "CC6.1"),
         "access to systems and information is restricted",

@@ -41,7 +41,7 @@ pub struct Row {
 }
 
 /// What a row needs, and what it is then made of.
-struct Material {
+struct RowMaterial {
     files: Vec<String>,
     count: usize,
 }
@@ -88,7 +88,7 @@ enum Need {
 /// The rows of a bundle.
 #[must_use]
 pub fn rows(survey: &Survey<'_>) -> Vec<Row> {
-    let row = |said: &catalogue::Said| {
+    let row = |said: &catalogue::ControlRow| {
         let material = material(survey, said.need);
         let mut files: BTreeSet<String> = material.files.into_iter().collect();
         files.retain(|file| survey.has(file));
@@ -151,7 +151,7 @@ fn checks(survey: &Survey<'_>, need: Need) -> Vec<&'static str> {
     own.to_vec()
 }
 
-fn material(survey: &Survey<'_>, need: Need) -> Material {
+fn material(survey: &Survey<'_>, need: Need) -> RowMaterial {
     use super::bundle::{AGENT, AGENT_SIG, CHECKPOINT, DECISION, FLEET_CHECKPOINT, TOOL_TRACE};
     match need {
         Need::Entries => entries(survey.entries.iter()),
@@ -218,27 +218,27 @@ fn material(survey: &Survey<'_>, need: Need) -> Material {
     }
 }
 
-fn with(count: usize, named: &[&str], mut files: Vec<String>) -> Material {
+fn with(count: usize, named: &[&str], mut files: Vec<String>) -> RowMaterial {
     files.extend(named.iter().map(|name| (*name).to_owned()));
-    Material { files, count }
+    RowMaterial { files, count }
 }
 
-fn also(mut material: Material, file: &str) -> Material {
+fn also(mut material: RowMaterial, file: &str) -> RowMaterial {
     material.files.push(file.to_owned());
     material
 }
 
-fn entries<'a>(found: impl Iterator<Item = &'a Noted>) -> Material {
+fn entries<'a>(found: impl Iterator<Item = &'a Noted>) -> RowMaterial {
     let (mut files, mut count) = (BTreeSet::new(), 0_usize);
     for noted in found {
         count = count.saturating_add(1);
         files.insert(noted.file.clone());
     }
-    Material { files: files.into_iter().collect(), count }
+    RowMaterial { files: files.into_iter().collect(), count }
 }
 
 /// What went wrong, and what a limit stopped.
-fn trouble(survey: &Survey<'_>) -> Material {
+fn trouble(survey: &Survey<'_>) -> RowMaterial {
     let limit = |noted: &&Noted| {
         let decision = noted.entry.draft.body.decision();
         let reasons = decision.map_or(&[][..], |decision| decision.reasons);

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::read::{Damage, Line};
-use crate::approval::Word;
+use super::read::{Damage, EntryLine};
+use crate::approval::Verdict;
 use crate::approval::amendment::{NAMESPACE, Pending};
 use crate::crypto::sshsig::SshSig;
 use crate::domain::digest::Digest;
@@ -60,7 +60,7 @@ impl Amendments {
     ///
     /// # Errors
     /// `P3`.
-    pub fn accept(&mut self, line: &Line) -> Result<(), Damage> {
+    pub fn accept(&mut self, line: &EntryLine) -> Result<(), Damage> {
         if let Some(said) = line.get::<AmendmentProposed>() {
             self.propose(said);
             Ok(())
@@ -110,14 +110,14 @@ impl Amendments {
         if said.key.as_str() != signature.key.fingerprint() {
             return Err(bad("it names another key than the one that signed"));
         }
-        let signed = pending.statement(Word::Approve).bytes();
+        let signed = pending.statement(Verdict::Approve).bytes();
         let holds = signature.verify(NAMESPACE, &signed);
         holds.map_err(|e| bad(format!("the publisher's signature: {e}")))?;
         found.approved.insert(subject);
         Ok(())
     }
 
-    fn activate(&mut self, line: &Line, said: &PolicyActivated) -> Result<(), Damage> {
+    fn activate(&mut self, line: &EntryLine, said: &PolicyActivated) -> Result<(), Damage> {
         let before = self.in_force;
         let Some(policy) = line.entry.draft.policy else { return Ok(()) };
         self.in_force = Some(policy);

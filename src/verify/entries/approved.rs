@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::read::Line;
+use super::read::EntryLine;
 use crate::domain::time::Timestamp;
 use crate::entries::word::proposer;
 use crate::record::approval::{ApprovalGranted, ApprovalRefused};
@@ -67,7 +67,7 @@ impl Hold {
     ///
     /// # Errors
     /// How the entry does not fit the hold.
-    pub fn accept(hold: &mut Option<Self>, line: &Line, cut: bool) -> Result<(), Error> {
+    pub fn accept(hold: &mut Option<Self>, line: &EntryLine, cut: bool) -> Result<(), Error> {
         if let Some(held) = line.get::<CallHeld>() {
             *hold = Some(Self { held: held.clone(), given: BTreeSet::new() });
             return Ok(());
@@ -87,7 +87,7 @@ impl Hold {
     }
 
     /// Takes an approver's answer. That nothing but a denial follows a refusal is the automaton's business.
-    fn answered(&mut self, line: &Line) -> Result<(), Error> {
+    fn answered(&mut self, line: &EntryLine) -> Result<(), Error> {
         if let Some(said) = line.get::<ApprovalRefused>() {
             return self.about(line, (said.call_digest, said.nonce));
         }
@@ -109,14 +109,14 @@ impl Hold {
     }
 
     /// Whether an answer is about this hold, and not after its end.
-    fn about(&self, line: &Line, (digest, nonce): (HexDigest, Nonce)) -> Result<(), Error> {
+    fn about(&self, line: &EntryLine, (digest, nonce): (HexDigest, Nonce)) -> Result<(), Error> {
         if self.held.call_digest != Some(digest) || self.held.nonce != Some(nonce) {
             return Err(Error::Other(line.kind().to_owned()));
         }
         self.in_time(line)
     }
 
-    fn released(&self, line: &Line, call: &CallAuthorized, cut: bool) -> Result<(), Error> {
+    fn released(&self, line: &EntryLine, call: &CallAuthorized, cut: bool) -> Result<(), Error> {
         let held = &self.held;
         let same = [
             ("call_digest", held.call_digest == call.call_digest),
@@ -144,7 +144,7 @@ impl Hold {
         self.in_time(line)
     }
 
-    fn in_time(&self, line: &Line) -> Result<(), Error> {
+    fn in_time(&self, line: &EntryLine) -> Result<(), Error> {
         let Some(end) = self.held.expires else { return Ok(()) };
         if line.entry.ts.millis() < end.millis().saturating_add(LATE_MILLIS) {
             Ok(())
@@ -156,12 +156,12 @@ impl Hold {
 
 /// Whether this is the authorisation of a call that runs under a break-glass order.
 #[must_use]
-pub fn breaks_glass(line: &Line) -> bool {
+pub fn breaks_glass(line: &EntryLine) -> bool {
     line.get::<CallAuthorized>().is_some_and(|call| call.break_glass.is_some())
 }
 
 /// No call begins under an order that has ended.
-fn in_glass_time(line: &Line, call: &CallAuthorized) -> Result<(), Error> {
+fn in_glass_time(line: &EntryLine, call: &CallAuthorized) -> Result<(), Error> {
     let Some(until) = call.break_glass.as_ref().map(|order| order.until) else { return Ok(()) };
     if line.entry.ts.millis() < until.millis().saturating_add(LATE_MILLIS) {
         Ok(())

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::amended::Amendments;
-use super::epochs::{Epochs, Revoked};
+use super::epochs::{Epochs, RevokedEnrolment};
 use super::lineage::Lineage;
-use super::read::{Damage, Line};
-use super::row::{EntryRow, Head};
+use super::read::{Damage, EntryLine};
+use super::row::{EntryRow, HeadRow};
 use super::runs::Run;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::merkle::Frontier;
@@ -51,7 +51,7 @@ impl Chain {
 
     /// Enrolment keys that are revoked.
     #[must_use]
-    pub fn revoking(mut self, revoked: &[Revoked]) -> Self {
+    pub fn revoking(mut self, revoked: &[RevokedEnrolment]) -> Self {
         self.epochs = self.epochs.revoking(revoked);
         self
     }
@@ -68,8 +68,8 @@ impl Chain {
     ///
     /// # Errors
     /// The first damage in it.
-    pub fn accept_kept(&mut self, row: &EntryRow) -> Result<Line, Damage> {
-        let line = Line::read(&row.body)?;
+    pub fn accept_kept(&mut self, row: &EntryRow) -> Result<EntryLine, Damage> {
+        let line = EntryLine::read(&row.body)?;
         columns(row, &line)?;
         if line.entry.chain != self.id || line.entry.seq != row.seq {
             return Err(Damage::new("S1", "the entry is of another place or chain"));
@@ -142,7 +142,7 @@ impl Chain {
             let why = format!("the store continues at seq {}, expected {}", row.seq, self.size());
             return Err(Damage::new("S2", why));
         }
-        let line = Line::read(&row.body)?;
+        let line = EntryLine::read(&row.body)?;
         columns(row, &line)?;
         self.place(&line)?;
         self.keys(&line)?;
@@ -157,7 +157,7 @@ impl Chain {
         Ok(())
     }
 
-    fn place(&self, line: &Line) -> Result<(), Damage> {
+    fn place(&self, line: &EntryLine) -> Result<(), Damage> {
         let entry = &line.entry;
         if entry.chain != self.id {
             return Err(Damage::new("S1", "the entry is of another chain"));
@@ -179,7 +179,7 @@ impl Chain {
         Ok(())
     }
 
-    fn keys(&mut self, line: &Line) -> Result<(), Damage> {
+    fn keys(&mut self, line: &EntryLine) -> Result<(), Damage> {
         if self.size() == 0 {
             return self.epochs.genesis(line);
         }
@@ -196,7 +196,7 @@ impl Chain {
         Err(Damage::new("S1", why))
     }
 
-    fn run(&mut self, line: &Line) -> Result<(), Damage> {
+    fn run(&mut self, line: &EntryLine) -> Result<(), Damage> {
         let Some(link) = line.entry.run.as_ref() else { return Ok(()) };
         let id = link.run;
         if self.sealed.contains(&id) {
@@ -219,7 +219,7 @@ impl Chain {
     ///
     /// # Errors
     /// `S2` the rows end early, `D2` a stored value, `H1` the checkpoint.
-    pub fn finish(&self, head: &Head) -> Result<(), Damage> {
+    pub fn finish(&self, head: &HeadRow) -> Result<(), Damage> {
         if self.size() != head.size {
             let why = format!("{} entries are there, the head says {}", self.size(), head.size);
             return Err(Damage::new("S2", why));
@@ -251,7 +251,7 @@ impl Chain {
 }
 
 /// What the store indexes by has to be what the bytes say.
-fn columns(row: &EntryRow, line: &Line) -> Result<(), Damage> {
+fn columns(row: &EntryRow, line: &EntryLine) -> Result<(), Damage> {
     let entry = &line.entry;
     if row.leaf != line.leaf {
         return Err(Damage::new("D2", "the stored leaf hash is not that of the bytes"));

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use serde::Deserialize;
 
-use super::read::{Damage, Line};
+use super::read::{Damage, EntryLine};
 use crate::crypto::dsse;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::note::{self, Checkpoint};
@@ -30,13 +30,13 @@ pub struct Epochs {
     writers: BTreeMap<Epoch, (PublicKey, Seq)>,
     /// Id of the enrolment key that certified each epoch.
     certified: BTreeMap<Epoch, String>,
-    revoked: Vec<Revoked>,
+    revoked: Vec<RevokedEnrolment>,
 }
 
 /// An enrolment key that certifies nothing any more, or nothing from a position of a log on. The
 /// boundary is a position, never a time: whoever has the key can write any time.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Revoked {
+pub struct RevokedEnrolment {
     /// Its id: SHA-256 of the raw key, in hex.
     pub key: String,
     /// The log, and the entries of it that are still good; nothing at all is, if that is not said.
@@ -52,7 +52,7 @@ impl Epochs {
 
     /// Keys that are revoked.
     #[must_use]
-    pub fn revoking(mut self, revoked: &[Revoked]) -> Self {
+    pub fn revoking(mut self, revoked: &[RevokedEnrolment]) -> Self {
         self.revoked = revoked.to_vec();
         self
     }
@@ -109,7 +109,7 @@ impl Epochs {
     ///
     /// # Errors
     /// `S1`.
-    pub fn genesis(&mut self, line: &Line) -> Result<(), Damage> {
+    pub fn genesis(&mut self, line: &EntryLine) -> Result<(), Damage> {
         let bad = |why: &str| Damage::new("S1", why);
         let entry = &line.entry;
         // WHY: epochs begin at 1, but a writer that dies between lease and genesis has spent its own.
@@ -131,7 +131,7 @@ impl Epochs {
     ///
     /// # Errors
     /// `S1`.
-    pub fn started(&mut self, line: &Line) -> Result<(), Damage> {
+    pub fn started(&mut self, line: &EntryLine) -> Result<(), Damage> {
         let epoch = line.entry.epoch;
         let bad = |why: String| Damage::new("S1", format!("writer of epoch {epoch}: {why}"));
         let fail = |why: &str| bad(why.to_owned());
@@ -230,7 +230,7 @@ struct CertificateForm {
 }
 
 /// Whether the certificate's body speaks of this writer.
-fn certified(body: &[u8], line: &Line, writer: &PublicKey) -> Result<(), Mismatch> {
+fn certified(body: &[u8], line: &EntryLine, writer: &PublicKey) -> Result<(), Mismatch> {
     let json = Json::parse(body, &Limits::ENTRY)?;
     if canonical::bytes(&json) != body {
         return Err(Mismatch::Canonical);

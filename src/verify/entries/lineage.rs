@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use super::read::{Damage, Line};
+use super::read::{Damage, EntryLine};
 use crate::domain::id::RunId;
 use crate::record::Kind;
 use crate::record::run::{Delegator, RunOpened};
 
 /// One open run.
 #[derive(Clone, Debug)]
-struct Open {
+struct OpenRun {
     parent: Option<RunId>,
     /// What `delegation` of a child says.
     delegation: Vec<Delegator>,
@@ -21,7 +21,7 @@ struct Open {
 /// The open runs of a chain as far as it has been read.
 #[derive(Clone, Debug, Default)]
 pub struct Lineage {
-    open: BTreeMap<RunId, Open>,
+    open: BTreeMap<RunId, OpenRun>,
 }
 
 impl Lineage {
@@ -32,7 +32,7 @@ impl Lineage {
     /// `S3` who is above the run, `S4` runs that outlive the one that delegated to them.
     pub fn accept(
         &mut self,
-        line: &Line,
+        line: &EntryLine,
         sealed: &dyn Fn(&RunId) -> bool,
         whole: bool,
     ) -> Result<(), Damage> {
@@ -58,7 +58,7 @@ impl Lineage {
     fn opened(
         &mut self,
         run: RunId,
-        line: &Line,
+        line: &EntryLine,
         sealed: &dyn Fn(&RunId) -> bool,
         whole: bool,
     ) -> Result<(), Damage> {
@@ -90,7 +90,7 @@ impl Lineage {
             run,
             version: opened.version.clone(),
         });
-        self.open.insert(run, Open { parent, delegation, children: 0 });
+        self.open.insert(run, OpenRun { parent, delegation, children: 0 });
         Ok(())
     }
 }
@@ -111,7 +111,7 @@ mod tests {
         RunId::from_random([n; 16])
     }
 
-    fn line(n: u8, kind: Kind, data: Vec<(&str, Json)>) -> Line {
+    fn line(n: u8, kind: Kind, data: Vec<(&str, Json)>) -> EntryLine {
         let draft = Draft { run: Some(id(n)), ..Draft::of(body(kind, data)) };
         let entry = Entry {
             chain: ChainId::from_bytes([1; 16]),
@@ -125,11 +125,11 @@ mod tests {
             draft,
         };
         let leaf = Digest::of(&[b"leaf"]);
-        Line { bytes: Vec::new(), entry, leaf, unknown: None }
+        EntryLine { bytes: Vec::new(), entry, leaf, unknown: None }
     }
 
     /// The run `n`, opened below these runs.
-    fn opened(n: u8, above: &[u8]) -> Line {
+    fn opened(n: u8, above: &[u8]) -> EntryLine {
         let one = |n: &u8| {
             let manifest = Digest::of(&[&[*n]]).prefixed();
             let own = [("id", "a"), ("version", "1.0.0"), ("manifest", manifest.as_str())];
@@ -149,12 +149,12 @@ mod tests {
         line(n, Kind::RunOpened, data)
     }
 
-    fn sealed(n: u8) -> Line {
+    fn sealed(n: u8) -> EntryLine {
         line(n, Kind::RunSealed, Vec::new())
     }
 
     /// The check that fails first, if any does.
-    fn first_damage(lines: &[Line], whole: bool) -> Option<&'static str> {
+    fn first_damage(lines: &[EntryLine], whole: bool) -> Option<&'static str> {
         let (mut lineage, mut over) = (Lineage::default(), BTreeSet::new());
         for line in lines {
             let found = lineage.accept(line, &|run| over.contains(run), whole);

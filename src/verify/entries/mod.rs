@@ -14,5 +14,5 @@ pub mod runs;
 pub mod word;
 
 pub use chain::Chain;
-pub use read::{Damage, Line};
-pub use row::{EntryRow, Head};
+pub use read::{Damage, EntryLine};
+pub use row::{EntryRow, HeadRow};

@@ -24,7 +24,7 @@ impl Damage {
 
 /// One entry with the exact bytes it was read from.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Line {
+pub struct EntryLine {
     /// The exact bytes.
     pub bytes: Vec<u8>,
     /// What they say. Of a kind this build does not know, `draft.kind()` means nothing: see `unknown`.
@@ -36,7 +36,7 @@ pub struct Line {
     pub unknown: Option<String>,
 }
 
-impl Line {
+impl EntryLine {
     /// Reads exact bytes.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn every_member_has_one_spelling() {
         let good = denial();
-        let line = Line::read(good.as_bytes()).unwrap();
+        let line = EntryLine::read(good.as_bytes()).unwrap();
         assert_eq!(line.entry.bytes(), good.as_bytes());
         let run = "00000000-0000-4000-8000-00000000000a";
         for (from, to) in [
@@ -139,13 +139,13 @@ mod tests {
         ] {
             let other = good.replacen(from, to, 1);
             assert_ne!(other, good, "{from}");
-            assert!(Line::read(other.as_bytes()).is_err(), "{to}");
+            assert!(EntryLine::read(other.as_bytes()).is_err(), "{to}");
         }
         let (before, list) = good.split_once("\"commit\":[").unwrap();
         let (_, after) = list.split_once("}],").unwrap();
         let empty = format!("{before}\"commit\":[],{after}");
         assert_eq!(
-            Line::read(empty.as_bytes()).unwrap_err().why,
+            EntryLine::read(empty.as_bytes()).unwrap_err().why,
             "entry: `commit`: fewer than 1 items at line 1 column 85"
         );
     }
@@ -153,10 +153,10 @@ mod tests {
     #[test]
     fn an_unknown_kind_is_read_for_its_header_and_the_header_has_one_spelling_too() {
         let other = denial().replacen("call.denied", "call.dreamt", 1);
-        let line = Line::read(other.as_bytes()).unwrap();
+        let line = EntryLine::read(other.as_bytes()).unwrap();
         assert_eq!(line.kind(), "call.dreamt");
         let spelled = other.replacen(r#""mono":"12""#, r#""mono":"012""#, 1);
-        assert!(Line::read(spelled.as_bytes()).is_err());
+        assert!(EntryLine::read(spelled.as_bytes()).is_err());
     }
 
     proptest! {
@@ -172,7 +172,7 @@ mod tests {
             let at = at.index(text.len());
             let end = (at + over).min(text.len());
             text.splice(at..end, bytes);
-            if let Ok(line) = Line::read(&text)
+            if let Ok(line) = EntryLine::read(&text)
                 && line.unknown.is_none()
             {
                 prop_assert_eq!(line.entry.bytes(), text);

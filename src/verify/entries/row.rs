@@ -5,7 +5,7 @@ use crate::domain::id::{CallId, RunId, Seq};
 
 /// The head row of a chain.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Head {
+pub struct HeadRow {
     /// Entries.
     pub size: Seq,
     /// Leaf hash of the last entry; of an empty chain, SHA-256 of the chain id's bytes.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::approved::{Hold, breaks_glass};
-use super::read::{Damage, Line};
+use super::read::{Damage, EntryLine};
 use crate::domain::decision::Verdict;
 use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, RunId, ToolName};
@@ -28,7 +28,7 @@ enum Error {
 
 /// How far a call got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+enum CallProgress {
     Held,
     /// Held, and an approval has been read.
     Approved,
@@ -39,8 +39,8 @@ enum Stage {
 }
 
 #[derive(Clone, Debug)]
-struct Call {
-    stage: Stage,
+struct RunCall {
+    stage: CallProgress,
     tool: Option<ToolName>,
     /// An entry of a kind this build does not know speaks of it: perhaps its approval.
     unread: bool,
@@ -58,7 +58,7 @@ pub struct Run {
     simulated: bool,
     /// Its first entries were not read: a call may have begun before.
     cut: bool,
-    calls: BTreeMap<CallId, Call>,
+    calls: BTreeMap<CallId, RunCall>,
 }
 
 impl Run {
@@ -84,7 +84,7 @@ impl Run {
     /// Calls without a last word.
     #[must_use]
     pub fn open_calls(&self) -> usize {
-        self.calls.values().filter(|call| call.stage != Stage::Over).count()
+        self.calls.values().filter(|call| call.stage != CallProgress::Over).count()
     }
 
     /// Takes the run's next entry.
@@ -92,7 +92,7 @@ impl Run {
     /// # Errors
     /// `S3` numbering and links, `S4` the seal, `S5` the life of a call, `P2` its digest, `P4` that what runs
     /// is what was held and approved.
-    pub fn accept(&mut self, run: &RunId, line: &Line) -> Result<(), Damage> {
+    pub fn accept(&mut self, run: &RunId, line: &EntryLine) -> Result<(), Damage> {
         let Some(link) = line.entry.run.as_ref().filter(|link| link.run == *run) else {
             return Err(Damage::new("S3", "the entry is not of this run"));
         };
@@ -130,13 +130,13 @@ impl Run {
             let why = format!("the seal counts {count} entries, there are {}", self.next);
             return Err(Damage::new("S4", why));
         }
-        let open = self.calls.iter().find(|(_, call)| call.stage != Stage::Over);
+        let open = self.calls.iter().find(|(_, call)| call.stage != CallProgress::Over);
         open.map_or(Ok(()), |(id, _)| {
             Err(Damage::new("S5", format!("call `{id}` is open when the run is sealed")))
         })
     }
 
-    fn call(&mut self, run: &RunId, id: CallId, line: &Line) -> Result<(), Damage> {
+    fn call(&mut self, run: &RunId, id: CallId, line: &EntryLine) -> Result<(), Damage> {
         let bad = |why: String| Damage::new("S5", format!("call `{id}`: {why}"));
         let draft = &line.entry.draft;
         if line.unknown.is_some() {
@@ -170,7 +170,7 @@ impl Run {
             Hold::accept(&mut hold, line, begun)
                 .map_err(|why| Damage::new("P4", format!("call `{id}`: {why}")))?;
         }
-        self.calls.insert(id, Call { stage, tool, unread, hold });
+        self.calls.insert(id, RunCall { stage, tool, unread, hold });
         Ok(())
     }
 }
@@ -193,60 +193,65 @@ fn origin(run: &RunId, replay: &Replay) -> Result<(), Error> {
     Ok(())
 }
 
-fn said(call: Option<&Call>) -> &'static str {
+fn said(call: Option<&RunCall>) -> &'static str {
     match call.map(|c| c.stage) {
         None => "nothing",
-        Some(Stage::Held) => "a hold",
-        Some(Stage::Approved) => "an approval",
-        Some(Stage::Refused) => "a refusal",
-        Some(Stage::Authorized) => "an authorisation",
-        Some(Stage::Over) => "the call's end",
+        Some(CallProgress::Held) => "a hold",
+        Some(CallProgress::Approved) => "an approval",
+        Some(CallProgress::Refused) => "a refusal",
+        Some(CallProgress::Authorized) => "an authorisation",
+        Some(CallProgress::Over) => "the call's end",
     }
 }
 
 /// The call automaton of ledger.md §A.
-fn next_stage(before: Option<&Call>, kind: Kind) -> Option<Stage> {
+fn next_stage(before: Option<&RunCall>, kind: Kind) -> Option<CallProgress> {
     match (before.map(|c| c.stage), kind) {
-        (None, Kind::CallAuthorized) => Some(Stage::Authorized),
-        (None, Kind::CallHeld) => Some(Stage::Held),
-        (None, Kind::CallDenied) => Some(Stage::Over),
+        (None, Kind::CallAuthorized) => Some(CallProgress::Authorized),
+        (None, Kind::CallHeld) => Some(CallProgress::Held),
+        (None, Kind::CallDenied) => Some(CallProgress::Over),
         // A hold ends in an authorisation only through an approval, or a kind of a later build.
-        (Some(Stage::Held), Kind::CallAuthorized) => {
-            before.is_some_and(|c| c.unread).then_some(Stage::Authorized)
+        (Some(CallProgress::Held), Kind::CallAuthorized) => {
+            before.is_some_and(|c| c.unread).then_some(CallProgress::Authorized)
         }
-        (Some(Stage::Approved), Kind::CallAuthorized) => Some(Stage::Authorized),
-        (Some(Stage::Held | Stage::Approved), Kind::ApprovalGranted) => Some(Stage::Approved),
-        (Some(Stage::Held | Stage::Approved), Kind::ApprovalRefused) => Some(Stage::Refused),
+        (Some(CallProgress::Approved), Kind::CallAuthorized) => Some(CallProgress::Authorized),
+        (Some(CallProgress::Held | CallProgress::Approved), Kind::ApprovalGranted) => {
+            Some(CallProgress::Approved)
+        }
+        (Some(CallProgress::Held | CallProgress::Approved), Kind::ApprovalRefused) => {
+            Some(CallProgress::Refused)
+        }
         (
-            Some(Stage::Held | Stage::Approved | Stage::Refused),
+            Some(CallProgress::Held | CallProgress::Approved | CallProgress::Refused),
             Kind::CallDenied | Kind::CallExpired | Kind::CallCancelled,
         )
         | (
-            Some(Stage::Authorized),
+            Some(CallProgress::Authorized),
             Kind::CallCompleted | Kind::CallFailed | Kind::CallCancelled | Kind::CallUnknown,
-        ) => Some(Stage::Over),
+        ) => Some(CallProgress::Over),
         _ => None,
     }
 }
 
 /// A held call that a break-glass order lets run, without an approval or with too few of them.
-fn under_glass(before: Option<&Call>, line: &Line) -> Option<Stage> {
-    let held = before.is_some_and(|call| matches!(call.stage, Stage::Held | Stage::Approved));
-    (held && breaks_glass(line)).then_some(Stage::Authorized)
+fn under_glass(before: Option<&RunCall>, line: &EntryLine) -> Option<CallProgress> {
+    let held = before
+        .is_some_and(|call| matches!(call.stage, CallProgress::Held | CallProgress::Approved));
+    (held && breaks_glass(line)).then_some(CallProgress::Authorized)
 }
 
 /// Where a call stands after its first entry that was read, if it began before.
-const fn stage_of(kind: Kind) -> Option<Stage> {
+const fn stage_of(kind: Kind) -> Option<CallProgress> {
     if matches!(kind, Kind::CallAuthorized) {
-        Some(Stage::Authorized)
+        Some(CallProgress::Authorized)
     } else if matches!(kind, Kind::CallHeld) {
-        Some(Stage::Held)
+        Some(CallProgress::Held)
     } else if matches!(kind, Kind::ApprovalRefused) {
-        Some(Stage::Refused)
+        Some(CallProgress::Refused)
     } else if matches!(kind, Kind::ApprovalGranted) {
-        Some(Stage::Approved)
+        Some(CallProgress::Approved)
     } else if kind.ends_call() {
-        Some(Stage::Over)
+        Some(CallProgress::Over)
     } else {
         None
     }
@@ -254,7 +259,7 @@ const fn stage_of(kind: Kind) -> Option<Stage> {
 
 /// An authorisation says allow, or, not enforced, something else; a denial says deny, a hold
 /// require_approval. What is irreversible is never merely observed.
-fn verdict_fits(line: &Line) -> Result<(), Error> {
+fn verdict_fits(line: &EntryLine) -> Result<(), Error> {
     let draft = &line.entry.draft;
     let decision = line.decision();
     let enforced = decision.is_none_or(|decision| decision.enforced);
@@ -279,7 +284,7 @@ fn verdict_fits(line: &Line) -> Result<(), Error> {
 }
 
 /// The call digest, if the entry has one, is the one of its own commitment.
-fn digest_fits(run: &RunId, id: &CallId, line: &Line) -> Result<(), Damage> {
+fn digest_fits(run: &RunId, id: &CallId, line: &EntryLine) -> Result<(), Damage> {
     let draft = &line.entry.draft;
     // An approver's answer names the digest of the hold and has no arguments of its own: P4 compares the two.
     let said = line.decision().and_then(|decision| decision.call_digest);

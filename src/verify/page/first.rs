@@ -8,7 +8,7 @@ use super::words::count;
 use crate::record::chain::ChainGenesis;
 use crate::scope::Scope;
 use crate::statement::Exporter;
-use crate::survey::{Story, Survey};
+use crate::survey::{RunSummary, Survey};
 use crate::views::RunView;
 
 /// What no bundle of this version proves, whatever its checks say.
@@ -55,7 +55,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(story: &Story) -> Self {
+    fn of(story: &RunSummary) -> Self {
         let mut last: BTreeMap<&str, &str> = BTreeMap::new();
         for decision in &story.decisions {
             last.insert(&decision.call, &decision.verdict);
@@ -74,7 +74,7 @@ impl Sums {
     }
 }
 
-fn run_lead(story: &Story) -> Markup {
+fn run_lead(story: &RunSummary) -> Markup {
     let run = &story.run;
     let opening = &run.opening;
     let Sums { allowed, refused, waiting, undecided } = Sums::of(story);

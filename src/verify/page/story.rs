@@ -7,7 +7,7 @@ use super::words::{count, event, moment, outcome, payload, verdict};
 use crate::bundle::word_files;
 use crate::record::Text;
 use crate::record::call::{Obligation, Release};
-use crate::survey::{Noted, Story, Survey};
+use crate::survey::{Noted, RunSummary, Survey};
 use crate::views::{
     AboveView, AuthView, CallView, DecisionView, EventView, PlaceView, ReplayView, StepView,
 };
@@ -38,7 +38,7 @@ fn through(auth: &AuthView) -> String {
     all.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
-fn run(story: &Story) -> Markup {
+fn run(story: &RunSummary) -> Markup {
     let (run, opening) = (&story.run, &story.run.opening);
     let at = |place: &Option<PlaceView>| {
         place.as_ref().map(|place| place.ts.clone()).unwrap_or_default()

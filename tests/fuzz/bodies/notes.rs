@@ -3,7 +3,7 @@
 use wicketgate::crypto::cosign;
 use wicketgate::crypto::note::{self, Checkpoint, VerifierKey};
 use wicketgate::crypto::tlog_proof::TlogProof;
-use wicketgate::crypto::tsp::{self, Asked};
+use wicketgate::crypto::tsp::{self, ExpectedResponse};
 use wicketgate::domain::digest::Digest;
 
 use super::{key, text};
@@ -78,10 +78,15 @@ pub fn proof(bytes: &[u8]) {
 pub fn stamp(bytes: &[u8]) {
     let authorities = tsp::authorities(CA).unwrap();
     let imprint = Digest::of(&[STAMPED]);
-    if let Ok(stamp) = tsp::verify(bytes, Asked { imprint: &imprint, nonce: None }, &authorities) {
+    if let Ok(stamp) =
+        tsp::verify(bytes, ExpectedResponse { imprint: &imprint, nonce: None }, &authorities)
+    {
         let kept = include_str!("../../../fuzz/tsa/time.txt").trim();
         assert_eq!(stamp.millis.to_string(), kept, "a forged stamp");
     }
     let other = Digest::of(&[b"other"]);
-    assert!(tsp::verify(bytes, Asked { imprint: &other, nonce: None }, &authorities).is_err());
+    assert!(
+        tsp::verify(bytes, ExpectedResponse { imprint: &other, nonce: None }, &authorities)
+            .is_err()
+    );
 }

@@ -7,7 +7,7 @@ use wicketgate::domain::canonical;
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::evidence::trust::Trust;
 use wicketgate::identity;
-use wicketgate::ledger::verify::Line;
+use wicketgate::ledger::verify::EntryLine;
 use wicketgate::record::Entry;
 use wicketgate::yaml;
 
@@ -32,7 +32,7 @@ pub fn json(bytes: &[u8]) {
 
 /// An entry that reads is in its one spelling.
 pub fn entry(bytes: &[u8]) {
-    let Ok(line) = Line::read(bytes) else { return };
+    let Ok(line) = EntryLine::read(bytes) else { return };
     assert_eq!(line.bytes, bytes);
     assert_eq!(line.leaf, Entry::leaf(bytes));
     if line.unknown.is_none() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use wicketgate::domain::decision::Obligation;
+use wicketgate::domain::decision::PolicyObligation;
 use wicketgate::policy::bundle::Bundle;
 use wicketgate::policy::rego::RegoEngine;
 use wicketgate::policy::{Answer, EngineError, PolicyEngine as _};
@@ -137,8 +137,8 @@ fn ours(answer: &Answer) -> Value {
     let (mut kinds, mut cap) = (Vec::new(), None);
     for duty in &answer.obligations {
         match duty {
-            Obligation::Redact { kinds: named, .. } => kinds.clone_from(named),
-            Obligation::CapBytes { bytes } => cap = Some(*bytes),
+            PolicyObligation::Redact { kinds: named, .. } => kinds.clone_from(named),
+            PolicyObligation::CapBytes { bytes } => cap = Some(*bytes),
         }
     }
     json!({"verdict": answer.verdict.as_str(), "reasons": reasons, "kinds": kinds, "cap": cap,

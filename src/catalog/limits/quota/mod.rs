@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use tokio::sync::Mutex as Turn;
 
 use super::pool::{Ask, Hold, Lease, Per, Pool, Pools, Unanswered, Unit};
-use super::{Spend, Spent};
+use super::{BudgetShare, Spend};
 use crate::clock::{Clock, Entropy, random16};
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 
 /// How long one question to the store may take, with waiting for whoever asks before.
 const WAIT: Duration = Duration::from_secs(4);
@@ -29,7 +29,7 @@ const TOLD_MAX: usize = 16;
 
 /// What a policy is told of one pool that covers the call (`input.pools[]`).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Left {
+pub struct PoolRemainder {
     /// The pool.
     pub name: String,
     /// `requests`, `tokens`, `cost_micro_usd` or `concurrency`.
@@ -60,9 +60,9 @@ pub struct Wanted<'a> {
 
 /// Why nothing was reserved.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Refused {
+pub enum QuotaRefusal {
     /// Pools have not enough left, or cannot tell what the call costs.
-    Over(Vec<Reason>),
+    Over(Vec<LayerReason>),
     /// The store did not answer: nothing is known, so nothing may run.
     Unanswered(String),
 }
@@ -113,14 +113,14 @@ struct Local {
 #[must_use = "dropping a reservation gives its units back"]
 pub struct Reserved {
     quota: Arc<Quota>,
-    taken: Vec<Taken>,
+    taken: Vec<TakenQuota>,
     started: bool,
     /// What is left of the pools that cover the call.
-    pub left: Vec<Left>,
+    pub left: Vec<PoolRemainder>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct TakenQuota {
     share: usize,
     window: i64,
     units: u64,
@@ -138,7 +138,7 @@ impl Reserved {
     }
 
     /// The call took this, and no more: the rest of what was taken for it is given back.
-    pub fn took(&mut self, spent: Spent) {
+    pub fn took(&mut self, spent: BudgetShare) {
         for taken in &mut self.taken {
             self.quota.give_rest_back(taken, spent);
         }
@@ -174,7 +174,7 @@ impl Quota {
     ///
     /// # Errors
     /// [`Refused`]; nothing is taken.
-    pub async fn reserve(self: &Arc<Self>, wanted: &Wanted<'_>) -> Result<Reserved, Refused> {
+    pub async fn reserve(self: &Arc<Self>, wanted: &Wanted<'_>) -> Result<Reserved, QuotaRefusal> {
         let quota = Arc::clone(self);
         let mut reserved = Reserved { quota, taken: Vec::new(), started: false, left: Vec::new() };
         let mut over = Vec::new();
@@ -200,7 +200,7 @@ impl Quota {
             };
             match window {
                 Ok(Some(window)) => {
-                    reserved.taken.push(Taken { share: index, window, units });
+                    reserved.taken.push(TakenQuota { share: index, window, units });
                     if reserved.left.len() < TOLD_MAX {
                         reserved.left.push(share.left());
                     }
@@ -208,11 +208,11 @@ impl Quota {
                 Ok(None) => over.push(empty(&share.pool)),
                 Err(Unanswered(why)) => {
                     let name = &share.pool.name;
-                    return Err(Refused::Unanswered(format!("pool `{name}`: {why}")));
+                    return Err(QuotaRefusal::Unanswered(format!("pool `{name}`: {why}")));
                 }
             }
         }
-        if over.is_empty() { Ok(reserved) } else { Err(Refused::Over(over)) }
+        if over.is_empty() { Ok(reserved) } else { Err(QuotaRefusal::Over(over)) }
     }
 
     /// Units of this window, from what is leased or from a new lease; none if the pool is empty.
@@ -337,7 +337,7 @@ impl Quota {
     }
 
     /// Takes what was really used off what is taken, and keeps the rest for the next call.
-    fn give_rest_back(&self, taken: &mut Taken, spent: Spent) {
+    fn give_rest_back(&self, taken: &mut TakenQuota, spent: BudgetShare) {
         let Some(share) = self.shares.get(taken.share) else { return };
         let used = match share.pool.unit {
             Unit::Tokens => spent.tokens,
@@ -352,7 +352,7 @@ impl Quota {
         }
     }
 
-    fn put_back(self: &Arc<Self>, taken: Taken, started: bool) {
+    fn put_back(self: &Arc<Self>, taken: TakenQuota, started: bool) {
         let Some(share) = self.shares.get(taken.share) else { return };
         let mut local = share.local.lock();
         match share.pool.unit {
@@ -412,7 +412,7 @@ impl Quota {
 }
 
 impl Share {
-    fn left(&self) -> Left {
+    fn left(&self) -> PoolRemainder {
         let local = self.local.lock();
         let size = self.pool.size;
         let left = match self.pool.unit {
@@ -421,7 +421,7 @@ impl Share {
                 local.spare.saturating_add(local.units)
             }
         };
-        Left {
+        PoolRemainder {
             name: self.pool.name.clone(),
             unit: self.pool.unit.as_str(),
             left_permille: permille(left.min(size), size),
@@ -440,7 +440,7 @@ async fn in_time<T>(asking: impl Future<Output = Result<T, Unanswered>>) -> Resu
     tokio::time::timeout(WAIT, asking).await.unwrap_or_else(late)
 }
 
-fn empty(pool: &Pool) -> Reason {
+fn empty(pool: &Pool) -> LayerReason {
     let Pool { name, unit, per, size, .. } = pool;
     let window = match per {
         Per::None => String::new(),
@@ -450,13 +450,13 @@ fn empty(pool: &Pool) -> Reason {
     refusal(pool, format!("pool `{name}` of {size} {unit}{window} has too little left"))
 }
 
-fn unpriced(pool: &Pool, tool: &str) -> Reason {
+fn unpriced(pool: &Pool, tool: &str) -> LayerReason {
     let name = &pool.name;
     refusal(pool, format!("pool `{name}` counts cost, and tool `{tool}` declares none"))
 }
 
-fn refusal(pool: &Pool, message: String) -> Reason {
-    Reason {
+fn refusal(pool: &Pool, message: String) -> LayerReason {
+    LayerReason {
         code: Code::LimitExceeded,
         detail: format!("limit.pool.{}", pool.name),
         message,

@@ -94,7 +94,7 @@ fn quota(pool: &Pool, store: &Arc<Shaky>, watch: &Arc<Watch>) -> Arc<Quota> {
     Quota::new(vec![pool.clone()], store, clock, &SystemEntropy)
 }
 
-async fn ask(quota: &Arc<Quota>, cost: Option<u64>) -> Result<Reserved, Refused> {
+async fn ask(quota: &Arc<Quota>, cost: Option<u64>) -> Result<Reserved, QuotaRefusal> {
     let spend = Spend { tokens: 0, cost_micro_usd: cost };
     let labels = BTreeMap::new();
     let second = Duration::from_secs(1);
@@ -157,17 +157,17 @@ async fn what_did_not_start_is_given_back_and_what_did_is_not() {
     let (store, watch) = (Arc::new(Shaky::default()), Watch::at("2026-11-22T10:00:00.000Z"));
     let quota = quota(&pool(Unit::CostMicroUsd, Per::None, 100), &store, &watch);
     let held = ask(&quota, Some(60)).await.unwrap();
-    assert!(matches!(ask(&quota, Some(60)).await, Err(Refused::Over(_))));
+    assert!(matches!(ask(&quota, Some(60)).await, Err(QuotaRefusal::Over(_))));
     drop(held);
     let mut spent = ask(&quota, Some(60)).await.unwrap();
     spent.start();
     drop(spent);
     watch.set("2026-11-22T10:00:01.000Z");
-    assert!(matches!(ask(&quota, Some(60)).await, Err(Refused::Over(_))));
+    assert!(matches!(ask(&quota, Some(60)).await, Err(QuotaRefusal::Over(_))));
     ask(&quota, Some(40)).await.unwrap().start();
     let unpriced = ask(&quota, None).await.unwrap_err();
     assert!(
-        matches!(unpriced, Refused::Over(reasons) if reasons[0].message.contains("declares none"))
+        matches!(unpriced, QuotaRefusal::Over(reasons) if reasons[0].message.contains("declares none"))
     );
 }
 
@@ -201,7 +201,7 @@ async fn without_the_store_a_gate_spends_what_it_leased_and_then_refuses_without
     ask(&quota, None).await.unwrap().start();
     store.down.store(1, Ordering::SeqCst);
     assert_eq!(drain(&quota).await, 24);
-    assert!(matches!(ask(&quota, None).await, Err(Refused::Unanswered(_))));
+    assert!(matches!(ask(&quota, None).await, Err(QuotaRefusal::Unanswered(_))));
     store.down.store(0, Ordering::SeqCst);
     assert_eq!(drain(&quota).await, 75);
 }
@@ -212,7 +212,7 @@ async fn a_lease_whose_answer_was_lost_is_the_one_that_is_given_when_it_is_asked
     let quota = quota(&pool(Unit::Requests, Per::Day, 100), &store, &watch);
     store.silent.store(1, Ordering::SeqCst);
     for _ in 0..5 {
-        assert!(matches!(ask(&quota, None).await, Err(Refused::Unanswered(_))));
+        assert!(matches!(ask(&quota, None).await, Err(QuotaRefusal::Unanswered(_))));
     }
     store.silent.store(0, Ordering::SeqCst);
     assert_eq!(drain(&quota).await, 100, "five lost answers are one lease");
@@ -237,12 +237,12 @@ async fn a_pool_of_calls_at_the_same_time_never_has_more_and_passes_units_on() {
     let (one, other) = (quota(&pool, &store, &watch), quota(&pool, &store, &watch));
     let first = ask(&one, None).await.unwrap();
     let second = ask(&other, None).await.unwrap();
-    assert!(matches!(ask(&one, None).await, Err(Refused::Over(_))));
+    assert!(matches!(ask(&one, None).await, Err(QuotaRefusal::Over(_))));
     drop(first);
     // Giving a unit back to the others goes its own way; closing waits for it.
     one.close().await;
     let third = ask(&other, None).await.unwrap();
-    assert!(matches!(ask(&one, None).await, Err(Refused::Over(_))));
+    assert!(matches!(ask(&one, None).await, Err(QuotaRefusal::Over(_))));
     drop((second, third));
     other.close().await;
     assert!(ask(&one, None).await.is_ok());
@@ -257,7 +257,7 @@ async fn units_of_a_crashed_gate_are_free_once_none_of_its_calls_can_be_running(
     let next = quota(&pool, &store, &watch);
     // 30 s until nobody uses it unasked, 15 s until the call is at its tool, 1 s for the call.
     watch.set("2026-11-22T10:00:45.999Z");
-    assert!(matches!(ask(&next, None).await, Err(Refused::Over(_))));
+    assert!(matches!(ask(&next, None).await, Err(QuotaRefusal::Over(_))));
     watch.set("2026-11-22T10:00:46.000Z");
     assert!(ask(&next, None).await.is_ok());
     drop(running);

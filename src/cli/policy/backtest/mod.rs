@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use super::bundles;
 use crate::cli::error::Occupied;
-use crate::cli::observed::{Since, since};
+use crate::cli::observed::{StartingPoint, since};
 use crate::cli::progress::Progress;
-use crate::cli::reader::{self, Source};
+use crate::cli::reader::{self, LedgerSource};
 use crate::cli::{Cause, Exit, Failure, FileError, argument, ended, runtime, say, write_new};
 use crate::clock::{Clock as _, SystemClock};
 use crate::crypto::keys::SecretKey;
 use crate::domain::canonical;
 use crate::domain::id::{RunId, ToolName};
-use crate::evidence::backtest::{self, Against, Bench, Candidate, Query, statement};
+use crate::evidence::backtest::{self, BacktestQuery, Baseline, Candidate, Comparison, statement};
 use crate::ledger::vault::Vault;
 
 mod print;
@@ -56,10 +56,10 @@ pub struct Args {
     against: Option<PathBuf>,
     /// Only decisions since this time (`2026-11-20T00:00:00Z`), or of the last `90m`, `24h` or `7d`
     #[arg(long, value_name = "TIME", value_parser = since)]
-    since: Option<Since>,
+    since: Option<StartingPoint>,
     /// Only decisions before this time, or older than `90m`, `24h` or `7d`
     #[arg(long, value_name = "TIME", value_parser = since)]
-    until: Option<Since>,
+    until: Option<StartingPoint>,
     /// Only the logs of this tenant
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
@@ -113,17 +113,17 @@ pub fn run(args: &Args) -> Exit {
 }
 
 impl Args {
-    fn source(&self) -> Source {
-        Source {
+    fn source(&self) -> LedgerSource {
+        LedgerSource {
             config: self.config.clone(),
             sqlite: self.sqlite.clone(),
             postgres_url_file: self.postgres_url_file.clone(),
         }
     }
 
-    fn query(&self) -> Query {
+    fn query(&self) -> BacktestQuery {
         let now = SystemClock::new().now();
-        Query {
+        BacktestQuery {
             since: self.since.map(|since| since.instant(now)),
             until: self.until.map(|until| until.instant(now)),
             tenant: self.tenant.clone(),
@@ -179,9 +179,9 @@ fn compare(args: &Args) -> Result<Exit, Failure> {
     let opened = runtime.block_on(reader::open_reader(&args.source()));
     let ledger = opened.map_err(unjudged)?;
     let query = args.query();
-    let old = old.as_ref().map_or(Against::Recorded, Against::Bundle);
+    let old = old.as_ref().map_or(Baseline::Recorded, Baseline::Bundle);
     let vault = args.vault()?;
-    let bench = Bench { new: &new, old, vault: vault.as_deref(), jobs: args.jobs() };
+    let bench = Comparison { new: &new, old, vault: vault.as_deref(), jobs: args.jobs() };
     let progress = Progress::new("backtest");
     let found = backtest::run(&runtime, ledger.as_ref(), &query, &bench, (&progress, &mut *list));
     drop(progress);

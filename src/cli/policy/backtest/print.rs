@@ -2,18 +2,18 @@
 
 use crate::cli::observed::plain;
 use crate::cli::{many, say};
-use crate::evidence::backtest::change::Change;
-use crate::evidence::backtest::tally::{Group, Tally};
-use crate::evidence::backtest::{Against, Bench, Found};
+use crate::evidence::backtest::change::DecisionChange;
+use crate::evidence::backtest::tally::{BacktestTally, Group};
+use crate::evidence::backtest::{BacktestResult, Baseline, Comparison};
 
 /// Prints the whole of it.
-pub(super) fn report(bench: &Bench<'_>, found: &Found) {
-    let Found { logs, limited, tally } = found;
+pub(super) fn report(bench: &Comparison<'_>, found: &BacktestResult) {
+    let BacktestResult { logs, limited, tally } = found;
     let new = bench.new;
     say(format!("{} {} {}", new.name, new.version, new.digest().prefixed()));
     match bench.old {
-        Against::Recorded => say("against the recorded decisions"),
-        Against::Bundle(old) => {
+        Baseline::Recorded => say("against the recorded decisions"),
+        Baseline::Bundle(old) => {
             say(format!("against {} {} {}", old.name, old.version, old.digest().prefixed()));
         }
     }
@@ -46,27 +46,27 @@ pub(super) fn report(bench: &Bench<'_>, found: &Found) {
     }
 }
 
-fn words(tally: &Tally) -> String {
-    match tally.changes.get(&Change::Reasons) {
+fn words(tally: &BacktestTally) -> String {
+    match tally.changes.get(&DecisionChange::Reasons) {
         None => String::new(),
         Some(words) => format!(", {words} for other reasons"),
     }
 }
 
-const fn title(change: Change) -> &'static str {
+const fn title(change: DecisionChange) -> &'static str {
     match change {
-        Change::DenyToAllow => "DENY -> ALLOW",
-        Change::HoldToAllow => "HOLD -> ALLOW",
-        Change::AllowToDeny => "ALLOW -> DENY",
-        Change::HoldToDeny => "HOLD -> DENY",
-        Change::AllowToHold => "ALLOW -> HOLD",
-        Change::DenyToHold => "DENY -> HOLD",
-        Change::Obligations => "OTHER OBLIGATIONS",
-        Change::Reasons => "same, for other reasons",
+        DecisionChange::DenyToAllow => "DENY -> ALLOW",
+        DecisionChange::HoldToAllow => "HOLD -> ALLOW",
+        DecisionChange::AllowToDeny => "ALLOW -> DENY",
+        DecisionChange::HoldToDeny => "HOLD -> DENY",
+        DecisionChange::AllowToHold => "ALLOW -> HOLD",
+        DecisionChange::DenyToHold => "DENY -> HOLD",
+        DecisionChange::Obligations => "OTHER OBLIGATIONS",
+        DecisionChange::Reasons => "same, for other reasons",
     }
 }
 
-fn changes(tally: &Tally, several: bool) {
+fn changes(tally: &BacktestTally, several: bool) {
     let mut last = None;
     for ((change, old, new), group) in tally.sorted() {
         if last != Some(*change) {

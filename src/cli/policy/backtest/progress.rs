@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::cli::progress::{Progress, bar};
-use crate::evidence::backtest::Watch;
+use crate::evidence::backtest::BacktestProgress;
 
-impl Watch for Progress {
+impl BacktestProgress for Progress {
     fn at(&self, read: u64, all: u64, inputs: u64) {
         self.show(|took| line(read, all, inputs, took));
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Args, Failure, unjudged};
 use crate::cli::observed::plain;
 use crate::cli::policy::bundles;
-use crate::cli::reader::{self, Source};
+use crate::cli::reader::{self, LedgerSource};
 use crate::cli::{Exit, FileError, many, runtime, say};
 use crate::crypto::keys::PublicKey;
 use crate::domain::canonical;
@@ -99,7 +99,7 @@ fn digest_of(path: &Path) -> Result<Digest, Failure> {
 }
 
 /// Whether the ledger still has, at the place of every head that was read, the entry that was the head.
-fn heads(source: &Source, predicate: &Predicate) -> Result<(), Failure> {
+fn heads(source: &LedgerSource, predicate: &Predicate) -> Result<(), Failure> {
     let runtime = runtime()?;
     let reader = runtime.block_on(reader::open_reader(source)).map_err(unjudged)?;
     let chains = runtime.block_on(reader.chains()).map_err(unjudged)?;

@@ -13,9 +13,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::Office;
-use super::http::{Answer, handle};
-use super::staff::{Right, Who};
+use super::OperatorApi;
+use super::http::{HttpReply, handle};
+use super::staff::{Operator, Right};
 use crate::serve::problem::Problem;
 
 pub mod replies;
@@ -128,17 +128,17 @@ fn members(of: &impl Serialize) -> Map<String, Value> {
 }
 
 /// One request of an operator who has the right to it.
-pub(super) struct Asked<R: Route> {
-    pub who: Who,
+pub(super) struct OperatorRequest<R: Route> {
+    pub who: Operator,
     pub path: R::Path,
     pub request: R::Request,
 }
 
 /// A route and what answers it.
-pub(super) trait Serve: Route<Reply: Answer> {
+pub(super) trait Serve: Route<Reply: HttpReply> {
     fn serve(
-        office: &Arc<Office>,
-        asked: Asked<Self>,
+        office: &Arc<OperatorApi>,
+        asked: OperatorRequest<Self>,
     ) -> impl Future<Output = Result<Self::Reply, Problem>> + Send;
 }
 
@@ -166,7 +166,7 @@ macro_rules! routes {
                     about: $about.trim_ascii(),
                     twins: &[$($twin),*],
                     request: |schemas| schemas.subschema_for::<$request>(),
-                    reply: <$reply as Answer>::schema,
+                    reply: <$reply as HttpReply>::schema,
                 };
                 type Path = $parameters;
                 type Request = $request;
@@ -175,8 +175,8 @@ macro_rules! routes {
 
             impl Serve for route::$name {
                 async fn serve(
-                    office: &Arc<Office>,
-                    asked: Asked<Self>,
+                    office: &Arc<OperatorApi>,
+                    asked: OperatorRequest<Self>,
                 ) -> Result<Self::Reply, Problem> {
                     $handler(office, asked).await
                 }
@@ -193,7 +193,7 @@ macro_rules! routes {
         }
 
         /// Serves the table.
-        pub(crate) fn router(office: Arc<Office>) -> Router {
+        pub(crate) fn router(office: Arc<OperatorApi>) -> Router {
             Router::new()
                 $(.route($path, on(MethodFilter::$method, handle::<route::$name>)))*
                 .with_state(office)
@@ -203,71 +203,71 @@ macro_rules! routes {
 
 routes! {
     /// Lists the proposed policy bundles and their outcome.
-    Amendments: GET "/v1/amendments" (()), Study, () => replies::Amendments, [], Office::amendments;
+    Amendments: GET "/v1/amendments" (()), Study, () => replies::Amendments, [], OperatorApi::amendments;
     /// Proposes a signed bundle: every gate tests it.
     AmendmentProposal: POST "/v1/amendments" (()), Propose, requests::Proposal => replies::OrderReply,
-        [], Office::propose;
+        [], OperatorApi::propose;
     /// Shows one proposal with its files and the statements to sign.
     AmendmentDetail: GET "/v1/amendments/{bundle}" (BundlePath), Study, () => replies::AmendmentDetail,
-        [], Office::amendment;
+        [], OperatorApi::amendment;
     /// Approves or refuses a proposal.
     AmendmentDecision: POST "/v1/amendments/{bundle}" (BundlePath), Publish, requests::SignedStatement => replies::OrderReply,
-        [], Office::publish;
+        [], OperatorApi::publish;
     /// Activates an approved bundle on every gate.
     AmendmentActivation: POST "/v1/amendments/{bundle}/activate" (BundlePath), Publish, requests::Empty => replies::OrderReply,
-        [], Office::activate;
+        [], OperatorApi::activate;
     /// Lists the held calls, without their arguments.
     HeldCalls: GET "/v1/approvals" (()), Look, requests::Page => replies::HeldCalls,
-        ["Approvals/List"], Office::held;
+        ["Approvals/List"], OperatorApi::held;
     /// Shows one held call with its arguments and the statements to sign.
     HeldCallDetail: GET "/v1/approvals/{run}/{call}" (HeldCallPath), Read, () => replies::HeldCallDetail,
-        ["Approvals/Show"], Office::show;
+        ["Approvals/Show"], OperatorApi::show;
     /// Approves or refuses a held call.
     HeldCallDecision: POST "/v1/approvals/{run}/{call}" (HeldCallPath), Word, requests::SignedStatement => replies::OrderReply,
-        ["Approvals/Approve", "Approvals/Refuse"], Office::word;
+        ["Approvals/Approve", "Approvals/Refuse"], OperatorApi::word;
     /// Proposes other arguments for a held call.
     HeldCallProposal: POST "/v1/approvals/{run}/{call}/modify" (HeldCallPath), Word, requests::Modification => replies::OrderReply,
-        ["Approvals/Modify"], Office::modify;
+        ["Approvals/Modify"], OperatorApi::modify;
     /// Lists the break-glass statements that were opened, and which of them still need a review.
-    BreakGlass: GET "/v1/break-glass" (()), Look, () => replies::BreakGlass, [], Office::glass;
+    BreakGlass: GET "/v1/break-glass" (()), Look, () => replies::BreakGlass, [], OperatorApi::glass;
     /// Opens a break-glass statement, once its signers are enough and the alarm was taken.
     BreakGlassOpening: POST "/v1/break-glass" (()), Switch, requests::BreakGlassStatement => replies::OrderReply,
-        [], Office::open_glass;
+        [], OperatorApi::open_glass;
     /// Ends an open statement early.
     BreakGlassEnd: POST "/v1/break-glass/{nonce}/close" (NoncePath), Switch, requests::BreakGlassEnd => replies::OrderReply,
-        [], Office::close_glass;
+        [], OperatorApi::close_glass;
     /// Records the review of a statement that has ended.
     BreakGlassReview: POST "/v1/break-glass/{nonce}/review" (NoncePath), Review, requests::BreakGlassReview => replies::OrderReply,
-        [], Office::review_glass;
+        [], OperatorApi::review_glass;
     /// Lists the orders above a number.
-    Orders: GET "/v1/control" (()), Look, requests::OrdersAfter => replies::Orders, ["Control/List"], Office::rows;
+    Orders: GET "/v1/control" (()), Look, requests::OrdersAfter => replies::Orders, ["Control/List"], OperatorApi::rows;
     /// Stops a target: `suspend`, `revoke` or `kill`.
-    Stop: POST "/v1/control" (()), Switch, requests::Stop => replies::OrderReply, ["Control/Set"], Office::stop;
+    Stop: POST "/v1/control" (()), Switch, requests::Stop => replies::OrderReply, ["Control/Set"], OperatorApi::stop;
     /// Names the newest order, which a signed order has to name.
-    NewestOrder: GET "/v1/control/head" (()), Look, () => replies::Head, ["Control/Head"], Office::head;
+    NewestOrder: GET "/v1/control/head" (()), Look, () => replies::Head, ["Control/Head"], OperatorApi::head;
     /// Takes back a stop, by a signed order.
     Reinstatement: POST "/v1/control/reinstate" (()), Switch, requests::SignedStatement => replies::OrderReply,
-        ["Control/Reinstate"], Office::loosen;
+        ["Control/Reinstate"], OperatorApi::loosen;
     /// Shows one order, and what each gate did about it.
-    OrderDetail: GET "/v1/control/{seq}" (OrderPath), Look, () => replies::OrderDetail, ["Control/Get"], Office::row;
+    OrderDetail: GET "/v1/control/{seq}" (OrderPath), Look, () => replies::OrderDetail, ["Control/Get"], OperatorApi::row;
     /// Lists the erasures, the newest first.
-    Erasures: GET "/v1/erasures" (()), Custody, () => replies::Erasures, [], Office::erasures;
+    Erasures: GET "/v1/erasures" (()), Custody, () => replies::Erasures, [], OperatorApi::erasures;
     /// Erases payloads by a signed order; with `dry_run` and a `run` or `commitments`, counts what would be erased.
-    Erasure: POST "/v1/erasures" (()), Erase, requests::Erasure => replies::ErasureReply, [], Office::erase;
+    Erasure: POST "/v1/erasures" (()), Erase, requests::Erasure => replies::ErasureReply, [], OperatorApi::erase;
     /// Names the newest entry of the fleet log, which a signed order has to name.
-    NewestErasure: GET "/v1/erasures/head" (()), Custody, () => replies::Head, [], Office::erasures_head;
+    NewestErasure: GET "/v1/erasures/head" (()), Custody, () => replies::Head, [], OperatorApi::erasures_head;
     /// Shows one erasure with its receipt.
-    ErasureDetail: GET "/v1/erasures/{seq}" (ErasurePath), Custody, () => replies::ErasureDetail, [], Office::erasure;
+    ErasureDetail: GET "/v1/erasures/{seq}" (ErasurePath), Custody, () => replies::ErasureDetail, [], OperatorApi::erasure;
     /// Makes an evidence bundle: a zip file, with its summary in the header `wicketgate-export`.
-    Export: POST "/v1/exports" (()), Export, requests::Export => super::exports::Made, [], Office::export;
+    Export: POST "/v1/exports" (()), Export, requests::Export => super::exports::ExportedFile, [], OperatorApi::export;
     /// Lists the gates: version, bundle in force, newest order applied.
-    Fleet: GET "/v1/fleet" (()), Look, () => replies::Fleet, ["Control/Fleet"], Office::fleet;
+    Fleet: GET "/v1/fleet" (()), Look, () => replies::Fleet, ["Control/Fleet"], OperatorApi::fleet;
     /// Lists the legal holds in force.
-    LegalHolds: GET "/v1/holds" (()), Custody, () => replies::LegalHolds, [], Office::holds;
+    LegalHolds: GET "/v1/holds" (()), Custody, () => replies::LegalHolds, [], OperatorApi::holds;
     /// Places a legal hold on a `run` or a `log` for a `reason`; by a signed order, ends one.
-    LegalHold: POST "/v1/holds" (()), Hold, requests::LegalHold => replies::LegalHoldReply, [], Office::hold;
+    LegalHold: POST "/v1/holds" (()), Hold, requests::LegalHold => replies::LegalHoldReply, [], OperatorApi::hold;
     /// Lists the open runs, those with held calls first.
-    Runs: GET "/v1/runs" (()), Look, requests::Page => replies::Runs, ["Control/Runs"], Office::runs;
+    Runs: GET "/v1/runs" (()), Look, requests::Page => replies::Runs, ["Control/Runs"], OperatorApi::runs;
 }
 
 #[cfg(test)]

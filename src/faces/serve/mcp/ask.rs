@@ -2,9 +2,9 @@
 
 use serde::de::DeserializeOwned;
 
-use super::reply::Refused;
+use super::reply::ReplyRefusal;
 use crate::domain::json::{Json, Limits};
-use crate::mcp::raw::{Members, Writer};
+use crate::mcp::raw::{Members, ObjectWriter};
 use crate::mcp::rpc::Id;
 use crate::serve::problem::mcp::Broken;
 
@@ -20,18 +20,18 @@ const ID_BYTES_MAX: usize = 256;
 
 /// What an agent says.
 #[derive(Debug)]
-pub(super) enum Ask {
+pub(super) enum ClientMessage {
     /// Something that wants an answer.
-    Request(Request),
+    Request(McpRequest),
     /// Something that wants none.
-    Notification(Request),
+    Notification(McpRequest),
     /// An answer to something the gate never asked.
     Response,
 }
 
 /// A method and its parameters.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct McpRequest {
     /// Its id; a notification's is never used.
     pub id: Id,
     /// The method.
@@ -42,7 +42,7 @@ pub(super) struct Request {
     raw: Vec<u8>,
 }
 
-impl Request {
+impl McpRequest {
     /// This parameter.
     pub(super) fn param(&self, name: &str) -> Option<&Json> {
         self.params.get(name)
@@ -72,12 +72,14 @@ impl Request {
     pub(super) fn passed_on(&self) -> Vec<u8> {
         let members = Members::parse(&self.raw).unwrap_or_default();
         let theirs = members.iter().filter(|(name, _)| *name != "_meta");
-        theirs.fold(Writer::default(), |w, (name, raw)| w.member(name, raw.get().as_bytes())).end()
+        theirs
+            .fold(ObjectWriter::default(), |w, (name, raw)| w.member(name, raw.get().as_bytes()))
+            .end()
     }
 
     /// The text this parameter must be.
-    pub(super) fn required(&self, name: &str) -> Result<&str, Refused> {
-        self.text(name).ok_or_else(|| Refused::params(format!("`params.{name}` is no text")))
+    pub(super) fn required(&self, name: &str) -> Result<&str, ReplyRefusal> {
+        self.text(name).ok_or_else(|| ReplyRefusal::params(format!("`params.{name}` is no text")))
     }
 }
 
@@ -87,13 +89,13 @@ pub(super) struct Unread {
     /// Its id, if it could be read.
     pub id: Option<Id>,
     /// Why it is refused.
-    pub refused: Refused,
+    pub refused: ReplyRefusal,
 }
 
 /// Reads one message.
-pub(super) fn read(body: &[u8]) -> Result<Ask, Unread> {
+pub(super) fn read(body: &[u8]) -> Result<ClientMessage, Unread> {
     let json = Json::parse(body, &LIMITS).map_err(|error| {
-        let refused = Refused::broken(Broken::Json, error.to_string()).detail(error.code);
+        let refused = ReplyRefusal::broken(Broken::Json, error.to_string()).detail(error.code);
         Unread { id: None, refused }
     })?;
     let id = json.get("id").and_then(as_id);
@@ -101,7 +103,7 @@ pub(super) fn read(body: &[u8]) -> Result<Ask, Unread> {
     let raw = Members::parse(body).map(|members| object(&members, "params"));
     let raw = raw.map_err(|error| Unread {
         id: id.clone(),
-        refused: Refused::broken(Broken::Message, error.to_string()).detail("rpc.message"),
+        refused: ReplyRefusal::broken(Broken::Message, error.to_string()).detail("rpc.message"),
     });
     let raw = if json.as_object().is_some() { raw? } else { Vec::new() };
     message(json, raw, id.clone()).map_err(|refused| Unread { id, refused })
@@ -112,9 +114,9 @@ fn object(members: &Members<'_>, name: &str) -> Vec<u8> {
     members.get(name).map_or_else(|| b"{}".to_vec(), |raw| raw.get().as_bytes().to_vec())
 }
 
-fn message(json: Json, raw: Vec<u8>, id: Option<Id>) -> Result<Ask, Refused> {
+fn message(json: Json, raw: Vec<u8>, id: Option<Id>) -> Result<ClientMessage, ReplyRefusal> {
     let bad =
-        |detail: &str, message: &str| Refused::broken(Broken::Message, message).detail(detail);
+        |detail: &str, message: &str| ReplyRefusal::broken(Broken::Message, message).detail(detail);
     if json.as_array().is_some() {
         return Err(bad("rpc.batch", "one message at a time: batches are refused"));
     }
@@ -127,12 +129,16 @@ fn message(json: Json, raw: Vec<u8>, id: Option<Id>) -> Result<Ask, Refused> {
     let known = ["jsonrpc", "id", "method", "params", "result", "error"];
     if let Some(name) = members.keys().find(|name| !known.contains(&name.as_str())) {
         let message = format!("a message has no member `{name}`");
-        return Err(Refused::broken(Broken::Message, message).detail("rpc.unknown_member"));
+        return Err(ReplyRefusal::broken(Broken::Message, message).detail("rpc.unknown_member"));
     }
     let outcome = members.contains_key("result") || members.contains_key("error");
     let Some(method) = members.remove("method") else {
         let message = "neither a request nor a response";
-        return if outcome { Ok(Ask::Response) } else { Err(bad("rpc.message", message)) };
+        return if outcome {
+            Ok(ClientMessage::Response)
+        } else {
+            Err(bad("rpc.message", message))
+        };
     };
     let Json::String(method) = method else { return Err(bad("rpc.method", "`method` is no text")) };
     if outcome {
@@ -143,8 +149,10 @@ fn message(json: Json, raw: Vec<u8>, id: Option<Id>) -> Result<Ask, Refused> {
         return Err(bad("rpc.params", "`params` is no object"));
     }
     match (members.contains_key("id"), id) {
-        (false, _) => Ok(Ask::Notification(Request { id: Id::Int(0), method, params, raw })),
-        (true, Some(id)) => Ok(Ask::Request(Request { id, method, params, raw })),
+        (false, _) => {
+            Ok(ClientMessage::Notification(McpRequest { id: Id::Int(0), method, params, raw }))
+        }
+        (true, Some(id)) => Ok(ClientMessage::Request(McpRequest { id, method, params, raw })),
         (true, None) => Err(bad("rpc.id", "`id` is neither text nor a whole number")),
     }
 }

@@ -7,13 +7,13 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::ask::Request;
+use super::ask::McpRequest;
 use super::exchange::Exchange;
 use super::holds::Holds;
 use super::ids::{self, Answering};
-use super::list::{Shown, governed};
+use super::list::{ShownTools, governed};
 use super::render::{Rendered, Style};
-use super::reply::{self, Answer, Refused};
+use super::reply::{self, McpResponse, ReplyRefusal};
 use super::session::Session;
 use super::{mirror, stream};
 use crate::clock::random16;
@@ -24,11 +24,11 @@ use crate::domain::id::CallId;
 use crate::domain::json::Json;
 use crate::enforce::{CallRequest, Fault, Road, Run, Thread};
 use crate::mcp::{META_CALL_ID, rpc};
-use crate::serve::problem::mcp::{Broken, Telling, telling};
+use crate::serve::problem::mcp::{Broken, FaultForm, telling};
 use crate::serve::problem::{Problem, receipt_json};
 
 /// Everything about a caller that its call depends on.
-pub(super) struct Manner {
+pub(super) struct CallerTraits {
     /// How results are told.
     pub style: Style,
     /// Which run the call belongs to.
@@ -42,28 +42,32 @@ pub(super) struct Manner {
 }
 
 /// What is sent back.
-struct Told {
+struct ToolReply {
     status: StatusCode,
     notes: Vec<Vec<u8>>,
     message: Vec<u8>,
 }
 
 /// Answers a request that goes down the road: at once if it is quick, else as a stream.
-pub(super) async fn answer(exchange: Exchange, manner: Manner, ask: Request) -> Answer {
+pub(super) async fn answer(
+    exchange: Exchange,
+    manner: CallerTraits,
+    ask: McpRequest,
+) -> McpResponse {
     let accepts = exchange.accepts;
     let work = async move {
         match called(&exchange, &manner, &ask).await {
             Ok(Rendered { notes, result }) => {
-                Told { status: StatusCode::OK, notes, message: rpc::result(&ask.id, &result) }
+                ToolReply { status: StatusCode::OK, notes, message: rpc::result(&ask.id, &result) }
             }
             Err(refused) => {
                 refused.count(&exchange.shared.faces);
                 let (status, message) = refused.message(Some(&ask.id), manner.style.modern);
-                Told { status, notes: Vec::new(), message }
+                ToolReply { status, notes: Vec::new(), message }
             }
         }
     };
-    let mut work: Pin<Box<dyn Future<Output = Told> + Send>> = Box::pin(work);
+    let mut work: Pin<Box<dyn Future<Output = ToolReply> + Send>> = Box::pin(work);
     if !accepts.events {
         let told = work.await;
         return reply::json(told.status, told.message);
@@ -83,7 +87,7 @@ pub(super) async fn answer(exchange: Exchange, manner: Manner, ask: Request) -> 
     }
 }
 
-impl Told {
+impl ToolReply {
     fn into_messages(mut self) -> Vec<Vec<u8>> {
         self.notes.push(self.message);
         self.notes
@@ -91,7 +95,7 @@ impl Told {
 }
 
 /// What is asked of the road.
-struct Asked {
+struct ToolRequest {
     tool: String,
     /// As the bytes that came: what the road reads is what the client sent.
     arguments: Vec<u8>,
@@ -103,7 +107,11 @@ struct Asked {
     server: bool,
 }
 
-async fn called(exchange: &Exchange, manner: &Manner, ask: &Request) -> Result<Rendered, Refused> {
+async fn called(
+    exchange: &Exchange,
+    manner: &CallerTraits,
+    ask: &McpRequest,
+) -> Result<Rendered, ReplyRefusal> {
     let run = exchange.run(&manner.thread, ask).await?;
     let asked = match ask.method.as_str() {
         "tools/call" => tool(exchange, manner, ask, &run)?,
@@ -119,7 +127,7 @@ async fn called(exchange: &Exchange, manner: &Manner, ask: &Request) -> Result<R
         traceparent: ask.meta("traceparent").and_then(Json::as_str).map(str::to_owned),
     };
     // Only where requests stand alone is a response that no receiver waits for a call that nobody wants.
-    let mut left = Left::new(exchange, &run, &call, manner.style.modern);
+    let mut left = CancelOnDrop::new(exchange, &run, &call, manner.style.modern);
     let answer = Box::pin(exchange.road.execute(&run, request)).await;
     left.answered();
     match answer {
@@ -146,12 +154,12 @@ async fn called(exchange: &Exchange, manner: &Manner, ask: &Request) -> Result<R
 /// The run and the call that a request is, which in a session is remembered for as long as that lasts.
 async fn named(
     exchange: &Exchange,
-    manner: &Manner,
-    ask: &Request,
+    manner: &CallerTraits,
+    ask: &McpRequest,
     run: Arc<Run>,
-    asked: &Asked,
-) -> Result<(Arc<Run>, String, Option<Answering>), Refused> {
-    let refused = |fault: Fault| Refused::turned(Problem::from(fault));
+    asked: &ToolRequest,
+) -> Result<(Arc<Run>, String, Option<Answering>), ReplyRefusal> {
+    let refused = |fault: Fault| ReplyRefusal::turned(Problem::from(fault));
     let ids = manner.session.as_ref().map(|session| &session.ids);
     let key = Holds::key(run.id(), &asked.tool, &asked.canonical);
     let wanted = wanted_id(ask, manner.style.modern)?;
@@ -181,15 +189,17 @@ async fn named(
 /// `tools/call`.
 fn tool(
     exchange: &Exchange,
-    manner: &Manner,
-    ask: &Request,
+    manner: &CallerTraits,
+    ask: &McpRequest,
     run: &Arc<Run>,
-) -> Result<Asked, Refused> {
+) -> Result<ToolRequest, ReplyRefusal> {
     let name = exchange.view.inward(ask.required("name")?);
     let none = Json::object::<String>([]);
     let args = ask.param("arguments").unwrap_or(&none);
     if args.as_object().is_none() {
-        return Err(Refused::params("`params.arguments` is no object").detail("arguments.type"));
+        return Err(
+            ReplyRefusal::params("`params.arguments` is no object").detail("arguments.type")
+        );
     }
     let found = exchange.road.find_tool(run, &name)?;
     let found = found.filter(|tool| exchange.view.outward(&tool.name).is_some());
@@ -197,7 +207,7 @@ fn tool(
         mirror::params(&exchange.headers, &tool.input_schema, args)?;
     }
     let server = found.is_some_and(|tool| tool.kind == ToolKind::Mcp.as_str());
-    Ok(Asked {
+    Ok(ToolRequest {
         tool: name,
         arguments: ask.arguments(),
         canonical: canonical::bytes(args),
@@ -209,25 +219,25 @@ fn tool(
 /// Another method of the one server that this path shows.
 fn passed_on(
     exchange: &Exchange,
-    ask: &Request,
+    ask: &McpRequest,
     run: &Arc<Run>,
     method: &str,
-) -> Result<Asked, Refused> {
-    let shown = Shown::new(exchange.road.list_tools(run)?, &exchange.view, run.determined());
+) -> Result<ToolRequest, ReplyRefusal> {
+    let shown = ShownTools::new(exchange.road.list_tools(run)?, &exchange.view, run.determined());
     let Some(server) = shown.server() else {
-        return Err(Refused::method(method).counted(Code::ToolNotGranted));
+        return Err(ReplyRefusal::method(method).counted(Code::ToolNotGranted));
     };
     let tool = governed(server, method);
     // WHY: a server view names the server whether or not there is one; only what has anything to do
     // with the agent's manifest is worth a durable denial.
     if shown.is_empty() && exchange.view.server.is_some() {
-        return Err(Refused::method(method).counted(Code::ToolNotGranted));
+        return Err(ReplyRefusal::method(method).counted(Code::ToolNotGranted));
     }
     let mut params = ask.params.clone();
     if let Json::Object(members) = &mut params {
         members.remove("_meta");
     }
-    Ok(Asked {
+    Ok(ToolRequest {
         tool,
         arguments: ask.passed_on(),
         canonical: canonical::bytes(&params),
@@ -237,18 +247,23 @@ fn passed_on(
 }
 
 /// The id the caller gives to the call.
-fn wanted_id(ask: &Request, modern: bool) -> Result<Option<String>, Refused> {
+fn wanted_id(ask: &McpRequest, modern: bool) -> Result<Option<String>, ReplyRefusal> {
     let state = ask.param("requestState").filter(|_| modern);
     let Some(given) = ask.meta(META_CALL_ID).or(state) else { return Ok(None) };
-    let id = given
-        .as_str()
-        .and_then(CallId::parse)
-        .ok_or_else(|| Refused::params("a call id is [A-Za-z0-9_.-]{1,64}").detail("call.id"))?;
+    let id = given.as_str().and_then(CallId::parse).ok_or_else(|| {
+        ReplyRefusal::params("a call id is [A-Za-z0-9_.-]{1,64}").detail("call.id")
+    })?;
     Ok(Some(id.as_str().to_owned()))
 }
 
 /// An id for a call whose caller gives it none.
-fn minted(exchange: &Exchange, run: &Run, asked: &Asked, manner: &Manner, ask: &Request) -> String {
+fn minted(
+    exchange: &Exchange,
+    run: &Run,
+    asked: &ToolRequest,
+    manner: &CallerTraits,
+    ask: &McpRequest,
+) -> String {
     if let Some(seeded) = run.mint(&asked.tool, &asked.canonical) {
         return format!("m-{}", hex::encode(seeded));
     }
@@ -260,21 +275,21 @@ fn minted(exchange: &Exchange, run: &Run, asked: &Asked, manner: &Manner, ask: &
 
 /// What the agent is told when there is no result.
 fn refused(
-    manner: &Manner,
-    asked: &Asked,
-    ask: &Request,
+    manner: &CallerTraits,
+    asked: &ToolRequest,
+    ask: &McpRequest,
     call: &str,
     fault: Fault,
-) -> Result<Rendered, Refused> {
+) -> Result<Rendered, ReplyRefusal> {
     if asked.method {
         if fault.code != Code::ToolNotGranted {
             let theirs = servers_own(&fault);
-            let refused = Refused::from(fault);
+            let refused = ReplyRefusal::from(fault);
             return Err(theirs
                 .into_iter()
                 .fold(refused, |refused, (code, words)| refused.said(code, words)));
         }
-        let mut refused = Refused::method(&ask.method).on_the_books();
+        let mut refused = ReplyRefusal::method(&ask.method).on_the_books();
         refused = refused.with("code", fault.code.as_str().into());
         return Err(match &fault.receipt {
             Some(receipt) => refused.with("receipt", receipt_json(receipt)),
@@ -282,8 +297,8 @@ fn refused(
         });
     }
     match telling(fault.code) {
-        Telling::RpcError => Err(fault.into()),
-        Telling::ToolError => {
+        FaultForm::RpcError => Err(fault.into()),
+        FaultForm::ToolError => {
             if let Some(lacking) = lacking(manner, &fault) {
                 return Err(lacking);
             }
@@ -308,7 +323,7 @@ fn servers_own(fault: &Fault) -> Option<(i64, String)> {
 
 /// The server needs what this client cannot do: that is about the client, and no model can help it.
 /// What the client could do and this gate does not pass on stays a tool error.
-fn lacking(manner: &Manner, fault: &Fault) -> Option<Refused> {
+fn lacking(manner: &CallerTraits, fault: &Fault) -> Option<ReplyRefusal> {
     let (code, words) = servers_own(fault).filter(|_| manner.style.modern)?;
     let (words, needs) =
         words.split_once(rpc::NEEDS).filter(|_| code == rpc::MISSING_CAPABILITY)?;
@@ -318,7 +333,7 @@ fn lacking(manner: &Manner, fault: &Fault) -> Option<Refused> {
     }
     let needs: serde_json::Map<_, _> =
         needs.into_iter().map(|need| (need.to_owned(), json!({}))).collect();
-    let refused = Refused::broken(Broken::Capability, words)
+    let refused = ReplyRefusal::broken(Broken::Capability, words)
         .with("code", fault.code.as_str().into())
         .with("requiredCapabilities", Value::Object(needs))
         .on_the_books();
@@ -343,7 +358,7 @@ struct InputResponses {
 }
 
 /// The person does not want to wait: the model is told what there is to tell.
-fn declined(ask: &Request) -> bool {
+fn declined(ask: &McpRequest) -> bool {
     let responses = ask.read::<InputResponses>("inputResponses");
     responses.is_some_and(|given| given.wicketgate_wait.action != "accept")
 }
@@ -369,7 +384,7 @@ fn input_required(problem: &Problem, call: &str) -> Rendered {
 }
 
 /// Cancels the call when no receiver waits for its answer any more.
-struct Left {
+struct CancelOnDrop {
     road: Arc<Road>,
     run: Arc<Run>,
     call: String,
@@ -377,7 +392,7 @@ struct Left {
     waited_for: bool,
 }
 
-impl Left {
+impl CancelOnDrop {
     fn new(exchange: &Exchange, run: &Arc<Run>, call: &str, armed: bool) -> Self {
         Self {
             road: Arc::clone(&exchange.road),
@@ -393,7 +408,7 @@ impl Left {
     }
 }
 
-impl Drop for Left {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         // WHY: a gate that stops closes connections by itself; its calls are ended by the drain.
         if self.waited_for && !self.closing.is_cancelled() {
@@ -403,6 +418,6 @@ impl Drop for Left {
 }
 
 /// A stream that was refused before it began.
-pub(super) fn taken(message: &str) -> Refused {
-    Refused::broken(Broken::StreamTaken, message)
+pub(super) fn taken(message: &str) -> ReplyRefusal {
+    ReplyRefusal::broken(Broken::StreamTaken, message)
 }

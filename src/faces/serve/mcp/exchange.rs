@@ -8,22 +8,22 @@ use http::HeaderMap;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
-use super::ask::Request;
+use super::SharedFace;
+use super::ask::McpRequest;
 use super::http::Accepts;
-use super::list::Shown;
-use super::reply::Refused;
-use super::view::View;
+use super::list::ShownTools;
+use super::reply::ReplyRefusal;
+use super::view::PathView;
 use crate::domain::json::Json;
 use crate::enforce::{Opening, Road, Run, Thread};
 use crate::identity::Caller;
 
 /// One request.
 pub(super) struct Exchange {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedFace>,
     pub road: Arc<Road>,
     pub caller: Caller,
-    pub view: View,
+    pub view: PathView,
     /// The name of the run, from the path or the header.
     pub run_name: Option<String>,
     pub headers: HeaderMap,
@@ -37,7 +37,11 @@ const CLIENT_CHARS_MAX: usize = 60;
 
 impl Exchange {
     /// The run of this thread, opened if there is none.
-    pub(super) async fn run(&self, thread: &Thread, ask: &Request) -> Result<Arc<Run>, Refused> {
+    pub(super) async fn run(
+        &self,
+        thread: &Thread,
+        ask: &McpRequest,
+    ) -> Result<Arc<Run>, ReplyRefusal> {
         let mut labels = BTreeMap::from([("face".to_owned(), "mcp".to_owned())]);
         labels.extend(client(ask).map(|client| ("client".to_owned(), client)));
         let traceparent = ask.meta("traceparent").and_then(Json::as_str).map(str::to_owned);
@@ -46,9 +50,13 @@ impl Exchange {
     }
 
     /// What the agent is shown here.
-    pub(super) async fn shown(&self, thread: &Thread, ask: &Request) -> Result<Shown, Refused> {
+    pub(super) async fn shown(
+        &self,
+        thread: &Thread,
+        ask: &McpRequest,
+    ) -> Result<ShownTools, ReplyRefusal> {
         let run = self.run(thread, ask).await?;
-        Ok(Shown::new(self.road.list_tools(&run)?, &self.view, run.determined()))
+        Ok(ShownTools::new(self.road.list_tools(&run)?, &self.view, run.determined()))
     }
 
     /// Who asks, for comparing with who asked before.
@@ -71,7 +79,7 @@ struct ClientName {
 }
 
 /// What the client calls itself: a claim.
-fn client(ask: &Request) -> Option<String> {
+fn client(ask: &McpRequest) -> Option<String> {
     let claim = ask.param("clientInfo");
     let claim = claim.or_else(|| ask.meta("io.modelcontextprotocol/clientInfo"))?;
     let ClientName { name, version } = claim.read().ok()?;

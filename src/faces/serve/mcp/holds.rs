@@ -16,11 +16,11 @@ pub(super) type Key = (RunId, Digest);
 /// Call ids of held calls.
 #[derive(Debug, Default)]
 pub(super) struct Holds {
-    kept: Mutex<Kept>,
+    kept: Mutex<HeldReply>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct HeldReply {
     calls: BTreeMap<Key, String>,
     order: VecDeque<Key>,
 }
@@ -39,7 +39,7 @@ impl Holds {
     /// This call is held.
     pub(super) fn remember(&self, key: Key, call: &str) {
         let mut kept = self.kept.lock();
-        let Kept { calls, order } = &mut *kept;
+        let HeldReply { calls, order } = &mut *kept;
         if calls.insert(key, call.to_owned()).is_none() {
             order.push_back(key);
         }

@@ -10,7 +10,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 
 use super::ask::BODY_BYTES_MAX;
-use super::reply::Refused;
+use super::reply::ReplyRefusal;
 use crate::identity::Peer;
 use crate::serve::body::{self, Timely};
 use crate::serve::edge;
@@ -31,7 +31,7 @@ const BODY_WITHIN: Duration = Duration::from_secs(30);
 const ONCE: [http::HeaderName; 4] = [HOST, ORIGIN, CONTENT_TYPE, CONTENT_LENGTH];
 
 /// Refuses what two readers could read differently.
-pub(super) fn unambiguous(headers: &HeaderMap) -> Result<(), Refused> {
+pub(super) fn unambiguous(headers: &HeaderMap) -> Result<(), ReplyRefusal> {
     let ours = |name: &http::HeaderName| {
         let name = name.as_str();
         name.starts_with("mcp-") || name == RUN
@@ -39,12 +39,12 @@ pub(super) fn unambiguous(headers: &HeaderMap) -> Result<(), Refused> {
     for name in headers.keys().filter(|name| ONCE.contains(name) || ours(name)) {
         if headers.get_all(name).iter().nth(1).is_some() {
             let message = format!("`{name}` is given more than once");
-            return Err(Refused::broken(Broken::Ambiguous, message).detail("http.repeated"));
+            return Err(ReplyRefusal::broken(Broken::Ambiguous, message).detail("http.repeated"));
         }
     }
     if headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH) {
         let message = "`content-length` and `transfer-encoding` contradict each other";
-        return Err(Refused::broken(Broken::Ambiguous, message).detail("http.framing"));
+        return Err(ReplyRefusal::broken(Broken::Ambiguous, message).detail("http.framing"));
     }
     Ok(())
 }
@@ -55,12 +55,12 @@ pub(super) fn from_here(
     request: &http::Request<Incoming>,
     peer: &Peer,
     hosts: &[String],
-) -> Result<(), Refused> {
+) -> Result<(), ReplyRefusal> {
     if peer.may_be_rebound()
         && !edge::one_host(request).is_some_and(|host| edge::is_local(&host, hosts))
     {
         let message = "the host is not a name of this machine";
-        return Err(Refused::broken(Broken::Host, message));
+        return Err(ReplyRefusal::broken(Broken::Host, message));
     }
     let Some(origin) = request.headers().get(ORIGIN) else { return Ok(()) };
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
@@ -69,7 +69,7 @@ pub(super) fn from_here(
     if same {
         return Ok(());
     }
-    Err(Refused::broken(Broken::Origin, "pages from elsewhere are not served here"))
+    Err(ReplyRefusal::broken(Broken::Origin, "pages from elsewhere are not served here"))
 }
 
 /// Whether a page of this origin is served by this very host, and that is a loopback name.
@@ -112,14 +112,14 @@ impl Accepts {
 }
 
 /// The body of a POST: JSON, of a bearable size, in time.
-pub(super) async fn body(headers: &HeaderMap, body: Incoming) -> Result<Bytes, Refused> {
+pub(super) async fn body(headers: &HeaderMap, body: Incoming) -> Result<Bytes, ReplyRefusal> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") || headers.contains_key(CONTENT_ENCODING) {
         let message = "the body is said not to be plain `application/json`";
-        return Err(Refused::broken(Broken::MediaType, message));
+        return Err(ReplyRefusal::broken(Broken::MediaType, message));
     }
-    let too_large = || Refused::broken(Broken::TooLarge, "the body is larger than 4 MiB");
+    let too_large = || ReplyRefusal::broken(Broken::TooLarge, "the body is larger than 4 MiB");
     let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     if length.and_then(|text| text.parse().ok()).is_some_and(|n: usize| n > BODY_BYTES_MAX) {
         return Err(too_large());
@@ -131,10 +131,10 @@ pub(super) async fn body(headers: &HeaderMap, body: Incoming) -> Result<Bytes, R
         }
         match error.downcast_ref::<body::Error>() {
             Some(body::Error::Late) => {
-                Refused::broken(Broken::Late, "the body did not arrive in time")
+                ReplyRefusal::broken(Broken::Late, "the body did not arrive in time")
             }
             Some(body::Error::Broken(_)) | None => {
-                Refused::broken(Broken::Message, "the body was cut off").detail("message.cut")
+                ReplyRefusal::broken(Broken::Message, "the body was cut off").detail("message.cut")
             }
         }
     })

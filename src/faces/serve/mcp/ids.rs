@@ -23,7 +23,7 @@ const OTHERS_MAX: usize = 16_384;
 
 /// The call that a request is.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
+pub(super) struct NamedCall {
     /// The run of the call.
     pub run: Arc<Run>,
     /// The id of the call.
@@ -36,14 +36,14 @@ pub(super) struct Named {
 #[derive(Debug)]
 pub(super) struct Ids {
     session: String,
-    kept: Mutex<Kept>,
+    kept: Mutex<KnownIds>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KnownIds {
     /// Requests that are being answered, and how many clients wait for each.
-    open: BTreeMap<Id, (Named, usize)>,
-    others: BTreeMap<Id, Named>,
+    open: BTreeMap<Id, (NamedCall, usize)>,
+    others: BTreeMap<Id, NamedCall>,
     /// Every run of the session, in order.
     runs: Vec<Arc<Run>>,
 }
@@ -70,11 +70,11 @@ impl Ids {
     ///
     /// # Errors
     /// `call.conflict`: it was sent before with another tool or other arguments.
-    pub(super) fn known(&self, id: &Id, what: &Digest) -> Result<Option<Named>, Fault> {
+    pub(super) fn known(&self, id: &Id, what: &Digest) -> Result<Option<NamedCall>, Fault> {
         self.seen(&self.kept.lock(), id, what)
     }
 
-    fn seen(&self, kept: &Kept, id: &Id, what: &Digest) -> Result<Option<Named>, Fault> {
+    fn seen(&self, kept: &KnownIds, id: &Id, what: &Digest) -> Result<Option<NamedCall>, Fault> {
         let open = kept.open.get(id).map(|(named, _)| named);
         if let Some(named) = open.or_else(|| kept.others.get(id)) {
             return if named.what == *what { Ok(Some(named.clone())) } else { Err(conflict(id)) };
@@ -83,7 +83,7 @@ impl Ids {
         let Some(derived) = CallId::parse(&call) else { return Ok(None) };
         let run = kept.runs.iter().rev().find(|run| run.has(&derived));
         // The road compares what it was asked with.
-        Ok(run.map(|run| Named { run: Arc::clone(run), call, what: *what }))
+        Ok(run.map(|run| NamedCall { run: Arc::clone(run), call, what: *what }))
     }
 
     /// Begins to answer a request as this call, or as the one it is already.
@@ -95,11 +95,11 @@ impl Ids {
         id: &Id,
         (run, call): (&Arc<Run>, &str),
         what: Digest,
-    ) -> Result<(Named, Answering), Fault> {
+    ) -> Result<(NamedCall, Answering), Fault> {
         let mut kept = self.kept.lock();
         let named = match self.seen(&kept, id, &what)? {
             Some(named) => named,
-            None => Named { run: Arc::clone(run), call: call.to_owned(), what },
+            None => NamedCall { run: Arc::clone(run), call: call.to_owned(), what },
         };
         let other = named.call != self.derived(id);
         if other && !kept.others.contains_key(id) {
@@ -119,7 +119,7 @@ impl Ids {
     }
 
     /// The call that this request is, while it is being answered.
-    pub(super) fn open(&self, id: &Id) -> Option<Named> {
+    pub(super) fn open(&self, id: &Id) -> Option<NamedCall> {
         self.kept.lock().open.get(id).map(|(named, _)| named.clone())
     }
 

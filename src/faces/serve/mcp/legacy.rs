@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use super::ask::{Ask, Request, as_id};
-use super::call::{self, Manner};
+use super::ask::{ClientMessage, McpRequest, as_id};
+use super::call::{self, CallerTraits};
 use super::exchange::Exchange;
 use super::http::{SESSION, VERSION};
 use super::level::Level;
 use super::modern::unsupported;
 use super::render::Style;
-use super::reply::{self, Answer, Refused};
+use super::reply::{self, McpResponse, ReplyRefusal};
 use super::session::Session;
 use super::stream::{self, Changes};
 use crate::catalog::server::METHODS;
@@ -23,31 +23,33 @@ use crate::serve::problem::Problem;
 use crate::serve::problem::mcp::Broken;
 
 /// Answers one POST.
-pub(super) async fn post(exchange: Exchange, ask: Ask) -> Answer {
+pub(super) async fn post(exchange: Exchange, ask: ClientMessage) -> McpResponse {
     let faces = exchange.shared.faces.clone();
     let id = match &ask {
-        Ask::Request(ask) => Some(ask.id.clone()),
-        Ask::Notification(_) | Ask::Response => None,
+        ClientMessage::Request(ask) => Some(ask.id.clone()),
+        ClientMessage::Notification(_) | ClientMessage::Response => None,
     };
     let answer = match ask {
-        Ask::Request(ask) if ask.method == "initialize" => initialize(&exchange, &ask).await,
-        Ask::Request(ask) => match session(&exchange) {
+        ClientMessage::Request(ask) if ask.method == "initialize" => {
+            initialize(&exchange, &ask).await
+        }
+        ClientMessage::Request(ask) => match session(&exchange) {
             Ok(session) => requested(exchange, session, ask).await,
             Err(refused) => Err(refused),
         },
-        Ask::Notification(ask) => session(&exchange).map(|session| {
+        ClientMessage::Notification(ask) => session(&exchange).map(|session| {
             told(&exchange, &session, &ask);
             reply::bare(StatusCode::ACCEPTED)
         }),
-        Ask::Response => session(&exchange).map(|_| reply::bare(StatusCode::ACCEPTED)),
+        ClientMessage::Response => session(&exchange).map(|_| reply::bare(StatusCode::ACCEPTED)),
     };
     answer.unwrap_or_else(|refused| refused.answer(&faces, id.as_ref(), false))
 }
 
 /// Answers one GET: the session's stream.
-pub(super) fn get(exchange: &Exchange) -> Result<Answer, Refused> {
+pub(super) fn get(exchange: &Exchange) -> Result<McpResponse, ReplyRefusal> {
     if !exchange.accepts.events {
-        return Err(Refused::broken(Broken::Accept, "a stream of events must be accepted"));
+        return Err(ReplyRefusal::broken(Broken::Accept, "a stream of events must be accepted"));
     }
     let session = session(exchange)?;
     let own = session.stream().ok_or_else(|| call::taken("the session has its stream already"))?;
@@ -66,7 +68,7 @@ pub(super) fn get(exchange: &Exchange) -> Result<Answer, Refused> {
 }
 
 /// Answers one DELETE: the session is over, and its run.
-pub(super) async fn delete(exchange: &Exchange) -> Result<Answer, Refused> {
+pub(super) async fn delete(exchange: &Exchange) -> Result<McpResponse, ReplyRefusal> {
     let session = session(exchange)?;
     exchange.shared.sessions.end(&session);
     // A run with a name may have other sessions; it ends when nobody uses it any more.
@@ -78,11 +80,11 @@ pub(super) async fn delete(exchange: &Exchange) -> Result<Answer, Refused> {
 }
 
 /// The session that is named, if it is this caller's.
-fn session(exchange: &Exchange) -> Result<Arc<Session>, Refused> {
+fn session(exchange: &Exchange) -> Result<Arc<Session>, ReplyRefusal> {
     version(exchange)?;
     let Some(id) = exchange.headers.get(SESSION) else {
         let message = format!("begin with `initialize`, then send `{SESSION}`");
-        return Err(Refused::broken(Broken::SessionMissing, message));
+        return Err(ReplyRefusal::broken(Broken::SessionMissing, message));
     };
     let owner = exchange.owner();
     let found = id
@@ -91,12 +93,12 @@ fn session(exchange: &Exchange) -> Result<Arc<Session>, Refused> {
         .and_then(|id| exchange.shared.sessions.find(id, &owner, &exchange.view, exchange.now()));
     found.ok_or_else(|| {
         let message = "no such session; begin a new one with `initialize`";
-        Refused::broken(Broken::SessionUnknown, message)
+        ReplyRefusal::broken(Broken::SessionUnknown, message)
     })
 }
 
 /// The version header, if it is sent, is one with a handshake.
-fn version(exchange: &Exchange) -> Result<(), Refused> {
+fn version(exchange: &Exchange) -> Result<(), ReplyRefusal> {
     let Some(value) = exchange.headers.get(VERSION) else { return Ok(()) };
     let text = value.to_str().unwrap_or_default().trim_matches([' ', '\t']);
     match Version::parse(text) {
@@ -110,11 +112,13 @@ fn thread(exchange: &Exchange, session: &Session) -> Thread {
     named.unwrap_or_else(|| Thread::Session(session.id.clone()))
 }
 
-async fn initialize(exchange: &Exchange, ask: &Request) -> Result<Answer, Refused> {
+async fn initialize(exchange: &Exchange, ask: &McpRequest) -> Result<McpResponse, ReplyRefusal> {
     version(exchange)?;
     if exchange.headers.contains_key(SESSION) {
         let message = "`initialize` begins a session and is sent outside of one";
-        return Err(Refused::broken(Broken::SessionMissing, message).detail("mcp.session_twice"));
+        return Err(
+            ReplyRefusal::broken(Broken::SessionMissing, message).detail("mcp.session_twice")
+        );
     }
     let wanted = Version::parse(ask.required("protocolVersion")?);
     let version = match wanted {
@@ -129,7 +133,7 @@ async fn initialize(exchange: &Exchange, ask: &Request) -> Result<Answer, Refuse
     let opened = sessions.open(id, &exchange.owner(), &exchange.view, version, now);
     let Some(session) = opened else {
         let message = "too many sessions are open";
-        return Err(Refused::turned(Problem::new(Code::Overloaded, "sessions", message)));
+        return Err(ReplyRefusal::turned(Problem::new(Code::Overloaded, "sessions", message)));
     };
     let result = shown.initialized(version);
     let answer = reply::json(StatusCode::OK, rpc::result(&ask.id, &result));
@@ -143,8 +147,8 @@ async fn initialize(exchange: &Exchange, ask: &Request) -> Result<Answer, Refuse
 async fn requested(
     exchange: Exchange,
     session: Arc<Session>,
-    ask: Request,
-) -> Result<Answer, Refused> {
+    ask: McpRequest,
+) -> Result<McpResponse, ReplyRefusal> {
     let thread = thread(&exchange, &session);
     let good = |result: &[u8]| reply::json(StatusCode::OK, rpc::result(&ask.id, result));
     match ask.method.as_str() {
@@ -152,11 +156,13 @@ async fn requested(
         "tools/list" => Ok(good(&exchange.shown(&thread, &ask).await?.page(&ask, false)?)),
         "logging/setLevel" => {
             let level = Level::parse(ask.required("level")?);
-            session.set_level(level.ok_or_else(|| Refused::params("`params.level` is no level"))?);
+            session.set_level(
+                level.ok_or_else(|| ReplyRefusal::params("`params.level` is no level"))?,
+            );
             Ok(good(b"{}"))
         }
         method if method == "tools/call" || METHODS.contains(&method) => {
-            let manner = Manner {
+            let manner = CallerTraits {
                 style: Style {
                     modern: false,
                     structured: session.version >= Version::V2025_06_18,
@@ -170,12 +176,12 @@ async fn requested(
             };
             Ok(call::answer(exchange, manner, ask).await)
         }
-        method => Err(Refused::method(method)),
+        method => Err(ReplyRefusal::method(method)),
     }
 }
 
 /// Takes note of a notification.
-fn told(exchange: &Exchange, session: &Session, ask: &Request) {
+fn told(exchange: &Exchange, session: &Session, ask: &McpRequest) {
     if ask.method != "notifications/cancelled" {
         return;
     }
@@ -186,7 +192,7 @@ fn told(exchange: &Exchange, session: &Session, ask: &Request) {
 }
 
 /// The member of a message that says which version is wanted: only one of this era has it there.
-pub(super) fn is_initialize(ask: &Ask) -> bool {
-    matches!(ask, Ask::Request(ask) if ask.method == "initialize"
+pub(super) fn is_initialize(ask: &ClientMessage) -> bool {
+    matches!(ask, ClientMessage::Request(ask) if ask.method == "initialize"
         && ask.text("protocolVersion").is_some())
 }

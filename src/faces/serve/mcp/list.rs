@@ -3,15 +3,15 @@
 use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
-use super::ask::Request;
-use super::reply::{Answer, Refused};
-use super::view::View;
+use super::ask::McpRequest;
+use super::reply::{McpResponse, ReplyRefusal};
+use super::view::PathView;
 use crate::catalog::server::METHODS;
 use crate::domain::effect::ToolKind;
 use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
 use crate::enforce::ToolView;
-use crate::mcp::raw::{Members, Writer, quoted};
+use crate::mcp::raw::{Members, ObjectWriter, quoted};
 use crate::mcp::{META_CLOCK, META_SEED, Version};
 use crate::serve::SEED;
 
@@ -36,17 +36,17 @@ pub(super) fn server_info() -> Value {
 }
 
 /// What an agent has, seen from one path.
-pub(super) struct Shown {
+pub(super) struct ShownTools {
     tools: Vec<ToolView>,
-    view: View,
+    view: PathView,
     determined: Option<(Seed, Timestamp)>,
 }
 
-impl Shown {
+impl ShownTools {
     /// Of these tools, what the view shows; of a deterministic run, with its seed and clock.
     pub(super) fn new(
         mut tools: Vec<ToolView>,
-        view: &View,
+        view: &PathView,
         determined: Option<(Seed, Timestamp)>,
     ) -> Self {
         tools.retain(|tool| view.outward(&tool.name).is_some());
@@ -54,7 +54,7 @@ impl Shown {
     }
 
     /// The answer, with the run's seed as a header if it has one.
-    pub(super) fn seeded(&self, mut answer: Answer) -> Answer {
+    pub(super) fn seeded(&self, mut answer: McpResponse) -> McpResponse {
         let seed = self.determined.map(|(seed, _)| seed.to_string());
         if let Some(value) = seed.and_then(|seed| HeaderValue::from_str(&seed).ok()) {
             answer.headers_mut().insert(HeaderName::from_static(SEED), value);
@@ -156,11 +156,11 @@ impl Shown {
     }
 
     /// The result of `tools/list`: one page, always in the order of names.
-    pub(super) fn page(&self, ask: &Request, modern: bool) -> Result<Vec<u8>, Refused> {
+    pub(super) fn page(&self, ask: &McpRequest, modern: bool) -> Result<Vec<u8>, ReplyRefusal> {
         let after = match ask.param("cursor") {
             None => None,
             Some(cursor) => Some(cursor.as_str().and_then(read_cursor).ok_or_else(|| {
-                Refused::params("`cursor` is none that was given").detail("list.cursor")
+                ReplyRefusal::params("`cursor` is none that was given").detail("list.cursor")
             })?),
         };
         let mut tools = self
@@ -175,7 +175,7 @@ impl Shown {
             last = Some(tool.name.as_str());
         }
         let more = tools.next().is_some();
-        let mut result = Writer::default().member("tools", &array(&page));
+        let mut result = ObjectWriter::default().member("tools", &array(&page));
         if let Some(last) = last.filter(|_| more) {
             result = result.text("nextCursor", &hex::encode(last));
         }
@@ -196,15 +196,17 @@ impl Shown {
     fn entry(&self, tool: &ToolView) -> Vec<u8> {
         let name = self.view.outward(&tool.name).unwrap_or(&tool.name);
         if let Some(members) = tool.shown.as_deref().and_then(|shown| Members::parse(shown).ok()) {
-            let renamed =
-                members.iter().fold(Writer::default(), |writer, (member, value)| match member {
+            let renamed = members.iter().fold(
+                ObjectWriter::default(),
+                |writer, (member, value)| match member {
                     "name" => writer.text("name", name),
                     _ => writer.member(member, value.get().as_bytes()),
-                });
+                },
+            );
             return renamed.end();
         }
         let hints = json!({"readOnlyHint": tool.read_only}).to_string();
-        Writer::default()
+        ObjectWriter::default()
             .text("name", name)
             .text("description", &tool.description)
             .member("inputSchema", &tool.input_schema)

@@ -3,9 +3,9 @@
 
 use http::HeaderMap;
 
-use super::ask::Request;
+use super::ask::McpRequest;
 use super::http::{METHOD, NAME, PARAM, VERSION};
-use super::reply::Refused;
+use super::reply::ReplyRefusal;
 use crate::domain::json::{Json, Limits};
 use crate::mcp::header;
 use crate::serve::problem::mcp::Broken;
@@ -13,12 +13,12 @@ use crate::serve::problem::mcp::Broken;
 /// `_meta`: the version of the request.
 pub(super) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
-fn mismatch(message: String) -> Refused {
-    Refused::broken(Broken::Mirror, message)
+fn mismatch(message: String) -> ReplyRefusal {
+    ReplyRefusal::broken(Broken::Mirror, message)
 }
 
 /// Checks the headers every request has.
-pub(super) fn standard(headers: &HeaderMap, ask: &Request) -> Result<(), Refused> {
+pub(super) fn standard(headers: &HeaderMap, ask: &McpRequest) -> Result<(), ReplyRefusal> {
     let version = text(headers, VERSION)?;
     let version = version.ok_or_else(|| mismatch(format!("the header `{VERSION}` is missing")))?;
     if let Some(said) = ask.meta(META_VERSION).and_then(Json::as_str) {
@@ -39,7 +39,7 @@ pub(super) fn standard(headers: &HeaderMap, ask: &Request) -> Result<(), Refused
 }
 
 /// Checks the headers that mirror parameters of a tool with this schema.
-pub(super) fn params(headers: &HeaderMap, schema: &[u8], args: &Json) -> Result<(), Refused> {
+pub(super) fn params(headers: &HeaderMap, schema: &[u8], args: &Json) -> Result<(), ReplyRefusal> {
     // WHY: almost no schema has the word, and reading every schema for every call costs more than a look.
     if !schema.windows(MARK.len()).any(|window| window == MARK) {
         return Ok(());
@@ -67,18 +67,18 @@ pub(super) fn params(headers: &HeaderMap, schema: &[u8], args: &Json) -> Result<
 
 const MARK: &[u8] = b"x-mcp-header";
 
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refused> {
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ReplyRefusal> {
     let Some(value) = headers.get(name) else { return Ok(None) };
     let text =
         value.to_str().map_err(|_| mismatch(format!("the header `{name}` is no plain text")));
     text.map(|text| Some(text.trim_matches([' ', '\t'])))
 }
 
-fn decoded(name: &str, value: &str) -> Result<String, Refused> {
+fn decoded(name: &str, value: &str) -> Result<String, ReplyRefusal> {
     header::decoded(value).ok_or_else(|| mismatch(format!("the header `{name}` cannot be decoded")))
 }
 
-fn same(name: &str, header: &str, body: &str) -> Result<(), Refused> {
+fn same(name: &str, header: &str, body: &str) -> Result<(), ReplyRefusal> {
     if header == body {
         return Ok(());
     }

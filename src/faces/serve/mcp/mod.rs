@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::handover::Place;
+use super::handover::AnswerSlot;
 use super::problem::Problem;
 use super::problem::mcp::Broken;
 use super::{Faces, bearer, places};
@@ -21,14 +21,14 @@ use crate::domain::json::Json;
 use crate::identity::{Caller, Peer};
 use crate::mcp::Version;
 use crate::mcp::rpc::Id;
-use ask::Ask;
+use ask::ClientMessage;
 use exchange::Exchange;
 use holds::Holds;
 use http::Accepts;
 use mirror::META_VERSION;
-use reply::{Answer, Refused};
+use reply::{McpResponse, ReplyRefusal};
 use session::Sessions;
-use view::View;
+use view::PathView;
 
 mod ask;
 mod call;
@@ -53,12 +53,12 @@ const STREAMS_MAX: usize = 512;
 /// The MCP face. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Mcp {
-    shared: Arc<Shared>,
+    shared: Arc<SharedFace>,
 }
 
 /// What all requests share.
 #[derive(Debug)]
-struct Shared {
+struct SharedFace {
     faces: Faces,
     hosts: Arc<[String]>,
     room: Arc<Semaphore>,
@@ -73,12 +73,12 @@ impl Mcp {
     pub(super) fn new(faces: Faces, hosts: Arc<[String]>, room: Arc<Semaphore>) -> Self {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         let (sessions, holds) = (Sessions::default(), Holds::default());
-        Self { shared: Arc::new(Shared { faces, hosts, room, streams, sessions, holds }) }
+        Self { shared: Arc::new(SharedFace { faces, hosts, room, streams, sessions, holds }) }
     }
 
     /// Whether a path is for this face.
     pub(super) fn claims(path: &str) -> bool {
-        View::claims(path)
+        PathView::claims(path)
     }
 
     /// Answers one request. Dropping the future, or the body of what it gives, is leaving.
@@ -87,7 +87,7 @@ impl Mcp {
         peer: &Peer,
         request: ::http::Request<Incoming>,
         closing: CancellationToken,
-    ) -> Answer {
+    ) -> McpResponse {
         let modern = is_modern(request.headers());
         match self.admitted(peer, request, closing).await {
             Ok(answer) => answer,
@@ -100,23 +100,25 @@ impl Mcp {
         peer: &Peer,
         request: ::http::Request<Incoming>,
         closing: CancellationToken,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<McpResponse, ReplyRefusal> {
         let path = request.uri().path();
-        let view = View::of(path);
-        let view = view.ok_or_else(|| Refused::broken(Broken::Route, "there is nothing here"))?;
+        let view = PathView::of(path);
+        let view =
+            view.ok_or_else(|| ReplyRefusal::broken(Broken::Route, "there is nothing here"))?;
         let shared = &self.shared;
         http::unambiguous(request.headers())?;
         http::from_here(&request, peer, &shared.hosts)?;
         let verb = Verb::of(request.method(), is_modern(request.headers()));
-        let verb = verb.ok_or_else(|| Refused::broken(Broken::Verb, "not with this method"))?;
+        let verb =
+            verb.ok_or_else(|| ReplyRefusal::broken(Broken::Verb, "not with this method"))?;
         let caller = self.identified(peer, request.headers())?;
         let place = Arc::clone(&shared.room).try_acquire_owned().map_err(|_| {
             let (code, message) = (Code::Overloaded, "too many requests are waiting");
-            Refused::turned(Problem::new(code, "requests", message))
+            ReplyRefusal::turned(Problem::new(code, "requests", message))
         })?;
         let Some(road) = shared.faces.road.get() else {
             let (code, message) = (Code::NotReady, "the gate is not ready yet");
-            let refused = Refused::turned(Problem::new(code, "starting", message));
+            let refused = ReplyRefusal::turned(Problem::new(code, "starting", message));
             let modern = is_modern(request.headers());
             let id = asked_id(verb, request).await;
             return Ok(refused.answer(&shared.faces, id.as_ref(), modern));
@@ -133,15 +135,16 @@ impl Mcp {
             closing,
         };
         match verb {
-            Verb::Post => post(exchange, body, Place::new(place)).await,
+            Verb::Post => post(exchange, body, AnswerSlot::new(place)).await,
             Verb::Get => legacy::get(&exchange),
             Verb::Delete => legacy::delete(&exchange).await,
         }
     }
 
-    fn identified(&self, peer: &Peer, headers: &::http::HeaderMap) -> Result<Caller, Refused> {
-        let credential = bearer(headers).map_err(Refused::turned)?;
-        let caller = (self.shared.faces.identify)(peer, credential).map_err(Refused::turned)?;
+    fn identified(&self, peer: &Peer, headers: &::http::HeaderMap) -> Result<Caller, ReplyRefusal> {
+        let credential = bearer(headers).map_err(ReplyRefusal::turned)?;
+        let caller =
+            (self.shared.faces.identify)(peer, credential).map_err(ReplyRefusal::turned)?;
         places::proved();
         Ok(caller)
     }
@@ -172,15 +175,19 @@ async fn asked_id(verb: Verb, request: ::http::Request<Incoming>) -> Option<Id> 
     let (parts, body) = request.into_parts();
     let body = http::body(&parts.headers, body).await.ok()?;
     match ask::read(&body) {
-        Ok(Ask::Request(request)) => Some(request.id),
-        Ok(Ask::Notification(_) | Ask::Response) => None,
+        Ok(ClientMessage::Request(request)) => Some(request.id),
+        Ok(ClientMessage::Notification(_) | ClientMessage::Response) => None,
         Err(unread) => unread.id,
     }
 }
 
-async fn post(exchange: Exchange, body: Incoming, place: Place) -> Result<Answer, Refused> {
+async fn post(
+    exchange: Exchange,
+    body: Incoming,
+    place: AnswerSlot,
+) -> Result<McpResponse, ReplyRefusal> {
     if !exchange.accepts.json && !exchange.accepts.events {
-        return Err(Refused::broken(Broken::Accept, "neither JSON nor events are accepted"));
+        return Err(ReplyRefusal::broken(Broken::Accept, "neither JSON nor events are accepted"));
     }
     let body = http::body(&exchange.headers, body).await?;
     let by_header = is_modern(&exchange.headers);
@@ -213,17 +220,17 @@ fn is_modern(headers: &::http::HeaderMap) -> bool {
 }
 
 /// Whether the body says so.
-fn is_alone(ask: &Ask) -> bool {
+fn is_alone(ask: &ClientMessage) -> bool {
     match ask {
-        Ask::Request(ask) | Ask::Notification(ask) => {
+        ClientMessage::Request(ask) | ClientMessage::Notification(ask) => {
             ask.meta(META_VERSION).is_some_and(|version| !matches!(version, Json::Null))
         }
-        Ask::Response => false,
+        ClientMessage::Response => false,
     }
 }
 
 /// The name of the run: from the path, from the header, or from both if they agree.
-fn run_name(view: &View, headers: &::http::HeaderMap) -> Result<Option<String>, Refused> {
+fn run_name(view: &PathView, headers: &::http::HeaderMap) -> Result<Option<String>, ReplyRefusal> {
     let Some(value) = headers.get(http::RUN) else { return Ok(view.run.clone()) };
     let named = value.to_str().ok().filter(|name| view::is_run_name(name));
     match (named, view.run.as_deref()) {
@@ -231,11 +238,11 @@ fn run_name(view: &View, headers: &::http::HeaderMap) -> Result<Option<String>, 
         (Some(name), Some(path)) if name == path => Ok(Some(name.to_owned())),
         (Some(_), Some(_)) => {
             let message = "the path names another run than `x-wicketgate-run`";
-            Err(Refused::broken(Broken::Ambiguous, message).detail("run.name"))
+            Err(ReplyRefusal::broken(Broken::Ambiguous, message).detail("run.name"))
         }
         (None, _) => {
             let message = "a run is called [A-Za-z0-9_.-]{1,64}";
-            Err(Refused::broken(Broken::Ambiguous, message).detail("run.name"))
+            Err(ReplyRefusal::broken(Broken::Ambiguous, message).detail("run.name"))
         }
     }
 }

@@ -8,14 +8,14 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::ask::{Ask, Request};
-use super::call::{self, Manner};
+use super::ask::{ClientMessage, McpRequest};
+use super::call::{self, CallerTraits};
 use super::exchange::Exchange;
 use super::level::Level;
 use super::list::{META_SERVER, server_info, spoken};
 use super::mirror::{self, META_VERSION};
 use super::render::Style;
-use super::reply::{self, Answer, Refused};
+use super::reply::{self, McpResponse, ReplyRefusal};
 use super::stream::{self, Changes};
 use crate::catalog::server::METHODS;
 use crate::domain::json::Json;
@@ -32,19 +32,19 @@ const META_SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 const LISTEN: &str = "subscriptions/listen";
 
 /// Whether a stream of changes is asked for.
-pub(super) fn is_listening(ask: &Ask) -> bool {
-    matches!(ask, Ask::Request(ask) if ask.method == LISTEN)
+pub(super) fn is_listening(ask: &ClientMessage) -> bool {
+    matches!(ask, ClientMessage::Request(ask) if ask.method == LISTEN)
 }
 
 /// Answers one POST.
-pub(super) async fn post(exchange: Exchange, ask: Ask) -> Answer {
+pub(super) async fn post(exchange: Exchange, ask: ClientMessage) -> McpResponse {
     let faces = exchange.shared.faces.clone();
     let ask = match ask {
-        Ask::Request(ask) => ask,
+        ClientMessage::Request(ask) => ask,
         // This version defines none that a client sends over HTTP; closing a stream is how to cancel.
-        Ask::Notification(_) => return reply::bare(StatusCode::ACCEPTED),
-        Ask::Response => {
-            let refused = Refused::broken(Broken::Message, "nothing was asked");
+        ClientMessage::Notification(_) => return reply::bare(StatusCode::ACCEPTED),
+        ClientMessage::Response => {
+            let refused = ReplyRefusal::broken(Broken::Message, "nothing was asked");
             return refused.answer(&faces, None, true);
         }
     };
@@ -55,7 +55,7 @@ pub(super) async fn post(exchange: Exchange, ask: Ask) -> Answer {
     }
 }
 
-async fn requested(exchange: Exchange, ask: Request) -> Result<Answer, Refused> {
+async fn requested(exchange: Exchange, ask: McpRequest) -> Result<McpResponse, ReplyRefusal> {
     mirror::standard(&exchange.headers, &ask)?;
     let version = ask.meta(META_VERSION).and_then(Json::as_str);
     let version = version.ok_or_else(|| missing(META_VERSION))?;
@@ -74,7 +74,7 @@ async fn requested(exchange: Exchange, ask: Request) -> Result<Answer, Refused> 
         "tools/list" => Ok(complete(exchange.shown(&thread, &ask).await?.page(&ask, true)?)),
         LISTEN => listen(&exchange, &ask),
         method if method == "tools/call" || METHODS.contains(&method) => {
-            let manner = Manner {
+            let manner = CallerTraits {
                 style: Style {
                     modern: true,
                     structured: true,
@@ -88,18 +88,18 @@ async fn requested(exchange: Exchange, ask: Request) -> Result<Answer, Refused> 
             };
             Ok(call::answer(exchange, manner, ask).await)
         }
-        method => Err(Refused::method(method)),
+        method => Err(ReplyRefusal::method(method)),
     }
 }
 
-fn missing(name: &str) -> Refused {
-    Refused::params(format!("`params._meta` has no usable `{name}`")).detail("rpc.meta")
+fn missing(name: &str) -> ReplyRefusal {
+    ReplyRefusal::params(format!("`params._meta` has no usable `{name}`")).detail("rpc.meta")
 }
 
 /// This version is not spoken, or not in this way.
-pub(super) fn unsupported(requested: &str) -> Refused {
+pub(super) fn unsupported(requested: &str) -> ReplyRefusal {
     let shown: String = requested.chars().take(64).collect();
-    Refused::broken(Broken::Version, "this protocol version is not spoken here")
+    ReplyRefusal::broken(Broken::Version, "this protocol version is not spoken here")
         .with("supported", spoken().into())
         .with("requested", shown.into())
 }
@@ -132,12 +132,13 @@ fn elicits(capabilities: &Json) -> bool {
 }
 
 /// `subscriptions/listen`: changes of the list of tools, until somebody ends the stream.
-fn listen(exchange: &Exchange, ask: &Request) -> Result<Answer, Refused> {
+fn listen(exchange: &Exchange, ask: &McpRequest) -> Result<McpResponse, ReplyRefusal> {
     if !exchange.accepts.events {
-        return Err(Refused::broken(Broken::Accept, "a stream of events must be accepted"));
+        return Err(ReplyRefusal::broken(Broken::Accept, "a stream of events must be accepted"));
     }
     let wanted = ask.read::<Notifications>("notifications");
-    let wanted = wanted.ok_or_else(|| Refused::params("`params.notifications` is no object"))?;
+    let wanted =
+        wanted.ok_or_else(|| ReplyRefusal::params("`params.notifications` is no object"))?;
     let tools = wanted.tools_list_changed == Value::Bool(true);
     let place = Arc::clone(&exchange.shared.streams).try_acquire_owned();
     let place = place.map_err(|_| call::taken("too many streams are open"))?;

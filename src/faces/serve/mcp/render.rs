@@ -8,7 +8,7 @@ use super::list::{META_SERVER, quoted_bytes, server_info};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::enforce::Released;
-use crate::mcp::raw::{Members, Writer};
+use crate::mcp::raw::{Members, ObjectWriter};
 use crate::mcp::{META_CALL, META_NOTIFICATIONS, META_RECEIPT, OWN, rpc};
 use crate::serve::problem::{Problem, receipt_json};
 
@@ -51,7 +51,7 @@ impl Style {
     }
 
     fn completed(&self, members: &Members<'_>, released: &Released, listed: bool) -> Rendered {
-        let mut result = Writer::default();
+        let mut result = ObjectWriter::default();
         for (name, value) in members.iter() {
             // A list that was filtered for one caller is never for all.
             let ours = name == "_meta" || (self.modern && listed && name == "cacheScope");
@@ -79,7 +79,7 @@ impl Style {
     pub(super) fn of_tool(&self, released: &Released) -> Rendered {
         let text = quoted_bytes(released.result());
         let content = format!(r#"[{{"type":"text","text":{text}}}]"#);
-        let mut result = Writer::default().member("content", content.as_bytes());
+        let mut result = ObjectWriter::default().member("content", content.as_bytes());
         if self.structured && released.result().first() == Some(&b'{') {
             result = result.member("structuredContent", released.result());
         }
@@ -104,7 +104,7 @@ impl Style {
 
     /// `_meta` of the server without what is ours, then ours.
     fn meta(&self, theirs: &Members<'_>, released: &Released) -> Vec<u8> {
-        let mut meta = Writer::default();
+        let mut meta = ObjectWriter::default();
         for (name, value) in theirs.iter().filter(|(name, _)| !name.starts_with(OWN)) {
             meta = meta.member(name, value.get().as_bytes());
         }
@@ -131,7 +131,7 @@ impl Style {
         let note = Members::parse(note.get().as_bytes()).ok()?;
         let method = note.text("method")?;
         let params = Members::parse(note.get("params")?.get().as_bytes()).ok()?;
-        let mut said = Writer::default();
+        let mut said = ObjectWriter::default();
         match method.as_str() {
             "notifications/progress" => {
                 let token = canonical::bytes(self.progress.as_ref()?);

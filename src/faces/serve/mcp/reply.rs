@@ -14,13 +14,13 @@ use crate::serve::problem::mcp::{Broken, broken, broken_code, broken_data};
 use crate::serve::problem::{Problem, rule};
 
 /// What the face answers with.
-pub(super) type Answer = http::Response<Body>;
+pub(super) type McpResponse = http::Response<Body>;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 /// One JSON text.
-pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Answer {
+pub(super) fn json(status: StatusCode, body: Vec<u8>) -> McpResponse {
     let mut answer = http::Response::new(Body::new(http_body_util::Full::new(Bytes::from(body))));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, JSON);
@@ -28,14 +28,14 @@ pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Answer {
 }
 
 /// A status and nothing more.
-pub(super) fn bare(status: StatusCode) -> Answer {
+pub(super) fn bare(status: StatusCode) -> McpResponse {
     let mut answer = http::Response::new(Body::empty());
     *answer.status_mut() = status;
     answer
 }
 
 /// A stream of events.
-pub(super) fn events(body: Body) -> Answer {
+pub(super) fn events(body: Body) -> McpResponse {
     let mut answer = http::Response::new(body);
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, EVENTS);
@@ -48,9 +48,9 @@ pub(super) fn events(body: Body) -> Answer {
 
 /// Something that is answered with an error.
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(super) enum ReplyRefusal {
     /// The exchange is wrong.
-    Broken(Box<Found>),
+    Broken(Box<ExchangeError>),
     /// The road says no: a JSON-RPC error, with the server's own code and words if it gave some. The
     /// road has counted it.
     Told(Box<Problem>, Option<(i64, String)>),
@@ -60,7 +60,7 @@ pub(super) enum Refused {
 
 /// What is wrong with an exchange.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ExchangeError {
     what: Broken,
     detail: String,
     message: String,
@@ -69,12 +69,18 @@ pub(super) struct Found {
     counted: Option<Code>,
 }
 
-impl Refused {
+impl ReplyRefusal {
     /// The exchange is wrong in this way.
     pub(super) fn broken(what: Broken, message: impl Into<String>) -> Self {
         let (message, more) = (message.into(), Map::new());
         let counted = Some(broken_code(what));
-        Self::Broken(Box::new(Found { what, detail: String::new(), message, more, counted }))
+        Self::Broken(Box::new(ExchangeError {
+            what,
+            detail: String::new(),
+            message,
+            more,
+            counted,
+        }))
     }
 
     /// A parameter is missing or of the wrong kind.
@@ -171,7 +177,7 @@ impl Refused {
     }
 
     /// The whole answer, counted.
-    pub(super) fn answer(self, faces: &Faces, id: Option<&Id>, modern: bool) -> Answer {
+    pub(super) fn answer(self, faces: &Faces, id: Option<&Id>, modern: bool) -> McpResponse {
         self.count(faces);
         let (status, text) = self.message(id, modern);
         if let Self::Turned(problem) = &self {
@@ -186,14 +192,14 @@ impl Refused {
     }
 }
 
-impl From<Fault> for Refused {
+impl From<Fault> for ReplyRefusal {
     fn from(fault: Fault) -> Self {
         Self::Told(Box::new(fault.into()), None)
     }
 }
 
 /// A JSON-RPC error with the status and the headers of the problem.
-fn turned(problem: &Problem, text: Vec<u8>) -> Answer {
+fn turned(problem: &Problem, text: Vec<u8>) -> McpResponse {
     let (mut parts, _) = problem.response().into_parts();
     parts.headers.insert(CONTENT_TYPE, JSON);
     let body = Body::new(http_body_util::Full::new(Bytes::from(text)));

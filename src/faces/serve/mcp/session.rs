@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::ids::Ids;
 use super::level::Level;
-use super::view::View;
+use super::view::PathView;
 use crate::mcp::Version;
 
 /// How long a session may say nothing.
@@ -28,7 +28,7 @@ pub(super) struct Session {
     /// The version that was agreed on.
     pub version: Version,
     owner: String,
-    view: View,
+    view: PathView,
     level: AtomicU8,
     used_ms: AtomicU64,
     stream: Arc<Semaphore>,
@@ -82,7 +82,7 @@ impl Sessions {
         &self,
         id: String,
         owner: &str,
-        view: &View,
+        view: &PathView,
         version: Version,
         now: Duration,
     ) -> Option<Arc<Session>> {
@@ -114,7 +114,7 @@ impl Sessions {
         &self,
         id: &str,
         owner: &str,
-        view: &View,
+        view: &PathView,
         now: Duration,
     ) -> Option<Arc<Session>> {
         let mut all = self.all.lock();
@@ -148,15 +148,15 @@ mod tests {
 
     fn open(sessions: &Sessions, id: usize, owner: &str, now: Duration) -> Option<Arc<Session>> {
         let version = Version::NEWEST_WITH_HANDSHAKE;
-        sessions.open(id.to_string(), owner, &View::default(), version, now)
+        sessions.open(id.to_string(), owner, &PathView::default(), version, now)
     }
 
     #[test]
     fn a_session_is_found_by_its_owner_on_its_path_and_until_it_is_idle_too_long() {
         let sessions = Sessions::default();
         let _ = open(&sessions, 1, "a", SECOND);
-        let here = View::default();
-        let elsewhere = View::of("/mcp/s/git").unwrap();
+        let here = PathView::default();
+        let elsewhere = PathView::of("/mcp/s/git").unwrap();
         assert!(sessions.find("1", "a", &here, SECOND).is_some());
         assert!(sessions.find("1", "b", &here, SECOND).is_none());
         assert!(sessions.find("1", "a", &elsewhere, SECOND).is_none());
@@ -174,9 +174,9 @@ mod tests {
             assert!(open(&sessions, id, "a", now).is_some());
         }
         let now = SECOND * 300;
-        assert!(sessions.find("0", "a", &View::default(), now).is_none());
-        assert!(sessions.find("1", "a", &View::default(), now).is_some());
-        assert!(sessions.find("9999", "other", &View::default(), now).is_some());
+        assert!(sessions.find("0", "a", &PathView::default(), now).is_none());
+        assert!(sessions.find("1", "a", &PathView::default(), now).is_some());
+        assert!(sessions.find("9999", "other", &PathView::default(), now).is_some());
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
         for id in 1..=OF_ONE_MAX {
             let _ = open(&sessions, id, "a", SECOND * 2);
         }
-        assert!(sessions.find("0", "a", &View::default(), IDLE * 3).is_some());
+        assert!(sessions.find("0", "a", &PathView::default(), IDLE * 3).is_some());
         drop(stream);
         assert!(busy.stream().is_some());
     }

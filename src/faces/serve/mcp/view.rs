@@ -10,14 +10,14 @@ const RUN_NAME_BYTES_MAX: usize = 64;
 
 /// One path of the face: `/mcp`, `/mcp/r/<run>`, `/mcp/s/<server>`, `/mcp/r/<run>/s/<server>`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(super) struct View {
+pub(super) struct PathView {
     /// The name of the run, if the path gives one.
     pub run: Option<String>,
     /// The only server whose tools are shown, under their own names.
     pub server: Option<String>,
 }
 
-impl View {
+impl PathView {
     /// Whether a path belongs to this face, known or not.
     pub(super) fn claims(path: &str) -> bool {
         path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn only_the_four_shapes_of_path_are_views() {
-        let view = |run: Option<&str>, server: Option<&str>| View {
+        let view = |run: Option<&str>, server: Option<&str>| PathView {
             run: run.map(str::to_owned),
             server: server.map(str::to_owned),
         };
@@ -80,7 +80,7 @@ mod tests {
             ("/mcp/s/git", view(None, Some("git"))),
             ("/mcp/r/a.b/s/git", view(Some("a.b"), Some("git"))),
         ] {
-            assert_eq!(View::of(path), Some(expected), "{path}");
+            assert_eq!(PathView::of(path), Some(expected), "{path}");
         }
         for path in [
             "/mcpx",
@@ -97,17 +97,17 @@ mod tests {
             "/mcp/r/a/s/git/",
             "/",
         ] {
-            assert_eq!(View::of(path), None, "{path}");
+            assert_eq!(PathView::of(path), None, "{path}");
         }
-        assert!(View::claims("/mcp/../admin") && !View::claims("/mcpx"));
+        assert!(PathView::claims("/mcp/../admin") && !PathView::claims("/mcpx"));
     }
 
     #[test]
     fn a_server_view_takes_the_servers_name_off_and_puts_it_back() {
-        let git = View::of("/mcp/s/git").unwrap();
+        let git = PathView::of("/mcp/s/git").unwrap();
         assert_eq!(git.inward("log"), "git.log");
         assert_eq!(git.outward("git.log"), Some("log"));
         assert_eq!(git.outward("github.log"), None);
-        assert_eq!(View::default().outward("git.log"), Some("git.log"));
+        assert_eq!(PathView::default().outward("git.log"), Some("git.log"));
     }
 }

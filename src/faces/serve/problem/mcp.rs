@@ -111,7 +111,7 @@ pub fn broken_data(what: Broken, detail: &str) -> Map<String, Value> {
 
 /// How a fault of `tools/call` is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Telling {
+pub enum FaultForm {
     /// As a result with `isError`: the model reads it and can do something else.
     ToolError,
     /// As a JSON-RPC error: it is about the request or the gate, not about the call.
@@ -120,7 +120,7 @@ pub enum Telling {
 
 /// Who should hear of it: the model, or the program around it.
 #[must_use]
-pub const fn telling(code: Code) -> Telling {
+pub const fn telling(code: Code) -> FaultForm {
     match code {
         Code::BindingInsufficient
         | Code::ToolNotGranted
@@ -134,7 +134,7 @@ pub const fn telling(code: Code) -> Telling {
         | Code::CallUnknown
         | Code::CallResultUnavailable
         | Code::CallExpired
-        | Code::CallCancelled => Telling::ToolError,
+        | Code::CallCancelled => FaultForm::ToolError,
         Code::RequestMalformed
         | Code::IdentityMissing
         | Code::ManifestMismatch
@@ -149,7 +149,7 @@ pub const fn telling(code: Code) -> Telling {
         | Code::OperatorForbidden
         | Code::ApprovalUnviewable
         | Code::NotReady
-        | Code::RouteUnknown => Telling::RpcError,
+        | Code::RouteUnknown => FaultForm::RpcError,
     }
 }
 

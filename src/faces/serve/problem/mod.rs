@@ -11,7 +11,7 @@ use tonic::metadata::MetadataMap;
 use tonic_types::{ErrorDetail, ErrorInfo, RetryInfo, StatusExt as _};
 
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::id::CallId;
 use crate::domain::time::Timestamp;
 use crate::enforce::Fault;
@@ -163,7 +163,7 @@ pub struct Problem {
     /// The call, once it has an id.
     pub call: Option<CallId>,
     /// Every reason of a recorded denial or hold.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<LayerReason>,
     /// Where it is on the books.
     pub receipt: Option<Receipt>,
     /// Until when a held call waits.
@@ -392,7 +392,7 @@ pub(super) fn receipt_json(receipt: &Receipt) -> Value {
     shown
 }
 
-fn reason_json(reason: &Reason) -> Value {
+fn reason_json(reason: &LayerReason) -> Value {
     json!({
         "code": reason.code.as_str(),
         "detail": reason.detail,

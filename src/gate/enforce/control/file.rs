@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::switches::About;
+use super::switches::OrderSubject;
 use crate::control::Target;
 
 /// Between two looks.
@@ -21,11 +21,11 @@ const LOOK: Duration = Duration::from_millis(100);
 const BYTES_MAX: u64 = 64 * 1024;
 
 /// What tells one state of the file from another without reading it.
-type Stamp = (u64, u64, u64, i64, i64, i64, i64);
+type FileStamp = (u64, u64, u64, i64, i64, i64, i64);
 
 /// What it says.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) enum Said {
+pub(super) enum SwitchState {
     /// It is not there.
     #[default]
     Nothing,
@@ -57,7 +57,7 @@ impl From<std::io::Error> for SwitchFileError {
     }
 }
 
-impl Said {
+impl SwitchState {
     /// What is stopped.
     pub fn targets(&self) -> Vec<Target> {
         match self {
@@ -69,17 +69,17 @@ impl Said {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct FileState {
     looked: Option<Duration>,
-    stamp: Option<Stamp>,
-    said: Arc<Said>,
+    stamp: Option<FileStamp>,
+    said: Arc<SwitchState>,
 }
 
 /// The file at its place.
 #[derive(Debug)]
 pub(super) struct SwitchFile {
     path: PathBuf,
-    seen: Mutex<Seen>,
+    seen: Mutex<FileState>,
 }
 
 impl SwitchFile {
@@ -88,7 +88,7 @@ impl SwitchFile {
     }
 
     /// What it says now, at most 100 ms ago. `now` is monotonic.
-    pub fn said(&self, now: Duration) -> Arc<Said> {
+    pub fn said(&self, now: Duration) -> Arc<SwitchState> {
         let mut seen = self.seen.lock();
         if seen.looked.is_some_and(|looked| now.saturating_sub(looked) < LOOK) {
             return Arc::clone(&seen.said);
@@ -110,14 +110,14 @@ impl SwitchFile {
     }
 
     /// Why this is stopped, if the file stops it.
-    pub fn against(&self, about: &About<'_>, now: Duration) -> Option<String> {
+    pub fn against(&self, about: &OrderSubject<'_>, now: Duration) -> Option<String> {
         match &*self.said(now) {
-            Said::Nothing => None,
-            Said::Stops(targets) => {
+            SwitchState::Nothing => None,
+            SwitchState::Stops(targets) => {
                 let hit = targets.iter().find(|target| about.is(target, 0))?;
                 Some(format!("the switch file stops {}", named(hit)))
             }
-            Said::Unclear(_) => {
+            SwitchState::Unclear(_) => {
                 Some("the switch file is there and unclear: everything is stopped".to_owned())
             }
         }
@@ -126,12 +126,12 @@ impl SwitchFile {
     /// What it says, for people.
     pub fn note(&self, now: Duration) -> Option<String> {
         match &*self.said(now) {
-            Said::Nothing => None,
-            Said::Stops(targets) => {
+            SwitchState::Nothing => None,
+            SwitchState::Stops(targets) => {
                 let all: Vec<String> = targets.iter().take(8).map(named).collect();
                 Some(format!("control: the switch file stops {}", all.join(", ")))
             }
-            Said::Unclear(why) => {
+            SwitchState::Unclear(why) => {
                 Some(format!("control: the switch file stops everything: it is unclear: {why}"))
             }
         }
@@ -151,7 +151,7 @@ fn named(target: &Target) -> String {
     }
 }
 
-fn stamp(meta: &std::fs::Metadata) -> Stamp {
+fn stamp(meta: &std::fs::Metadata) -> FileStamp {
     (
         meta.dev(),
         meta.ino(),
@@ -168,12 +168,12 @@ fn is_absent(error: &std::io::Error, path: &Path) -> bool {
     error.kind() == std::io::ErrorKind::NotFound && std::fs::symlink_metadata(path).is_err()
 }
 
-fn read(path: &Path) -> Said {
+fn read(path: &Path) -> SwitchState {
     match text(path) {
         Ok(Some(text)) => parse(&text),
         // It went away in between.
-        Ok(None) => Said::Nothing,
-        Err(why) => Said::Unclear(why),
+        Ok(None) => SwitchState::Nothing,
+        Err(why) => SwitchState::Unclear(why),
     }
 }
 
@@ -198,7 +198,7 @@ fn text(path: &Path) -> Result<Option<String>, SwitchFileError> {
     Ok(Some(text))
 }
 
-fn parse(text: &str) -> Said {
+fn parse(text: &str) -> SwitchState {
     let mut targets = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -207,13 +207,13 @@ fn parse(text: &str) -> Said {
         }
         match stop(line) {
             Some(target) => targets.push(target),
-            None => return Said::Unclear(SwitchFileError::Line(at.saturating_add(1))),
+            None => return SwitchState::Unclear(SwitchFileError::Line(at.saturating_add(1))),
         }
     }
     if targets.is_empty() {
-        return Said::Unclear(SwitchFileError::Empty);
+        return SwitchState::Unclear(SwitchFileError::Empty);
     }
-    Said::Stops(targets)
+    SwitchState::Stops(targets)
 }
 
 fn stop(line: &str) -> Option<Target> {
@@ -252,7 +252,7 @@ mod tests {
             "stop manifest x",
             "stop run x",
         ] {
-            assert!(matches!(parse(unclear), Said::Unclear(_)), "{unclear}");
+            assert!(matches!(parse(unclear), SwitchState::Unclear(_)), "{unclear}");
             assert_eq!(targets(unclear), [Target::All], "{unclear}");
         }
     }
@@ -266,19 +266,19 @@ mod tests {
             now += LOOK;
             (*file.said(now)).clone()
         };
-        assert_eq!(said(), Said::Nothing);
+        assert_eq!(said(), SwitchState::Nothing);
         std::fs::create_dir(dir.path().join("switch")).unwrap();
-        assert!(matches!(said(), Said::Unclear(_)));
+        assert!(matches!(said(), SwitchState::Unclear(_)));
         std::fs::remove_dir(dir.path().join("switch")).unwrap();
         std::fs::write(dir.path().join("switch"), [0xff, 0xfe]).unwrap();
-        assert!(matches!(said(), Said::Unclear(_)));
+        assert!(matches!(said(), SwitchState::Unclear(_)));
         std::fs::write(dir.path().join("switch"), "stop tool work.do").unwrap();
-        assert!(matches!(said(), Said::Stops(_)));
+        assert!(matches!(said(), SwitchState::Stops(_)));
         std::fs::write(dir.path().join("switch"), vec![b'\n'; 70_000]).unwrap();
-        assert!(matches!(said(), Said::Unclear(_)));
+        assert!(matches!(said(), SwitchState::Unclear(_)));
         std::fs::remove_file(dir.path().join("switch")).unwrap();
-        assert_eq!(said(), Said::Nothing);
+        assert_eq!(said(), SwitchState::Nothing);
         std::os::unix::fs::symlink("nowhere", dir.path().join("switch")).unwrap();
-        assert!(matches!(said(), Said::Unclear(_)), "a link that leads nowhere is there");
+        assert!(matches!(said(), SwitchState::Unclear(_)), "a link that leads nowhere is there");
     }
 }

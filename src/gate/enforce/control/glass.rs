@@ -12,16 +12,16 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::{Commands, Control, Stops};
-use crate::approval::break_glass::{Open, Signed, Statement};
+use crate::approval::break_glass::{BreakGlassStatement, Open, SignedBreakGlass};
 use crate::clock::Clock;
 use crate::control::{Action, Order, Row, Target};
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::enforce::approve::{Readying, Refused};
-use crate::enforce::run::Place;
+use crate::enforce::approve::{ApprovalRefusal, Readying};
+use crate::enforce::run::CallStage;
 use crate::enforce::{Parts, Road};
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::record::control::{ControlApplied, TargetKind};
 use crate::record::{self, Draft};
 use crate::telemetry::metrics::Metrics;
@@ -45,15 +45,15 @@ pub trait Breaker: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// It opens nothing.
-    fn check(&self, signed: &Signed, now: Timestamp) -> Result<Open, Refused>;
+    fn check(&self, signed: &SignedBreakGlass, now: Timestamp) -> Result<Open, ApprovalRefusal>;
 }
 
 /// One order, as far as it is known here.
 #[derive(Debug)]
-struct Known {
+struct KnownOrder {
     seq: u64,
     /// What it says, if it can be read.
-    statement: Option<Statement>,
+    statement: Option<BreakGlassStatement>,
     /// In force, unless it has ended: checked, and on the books.
     open: Option<Arc<Open>>,
     /// When it was put on the list, by the clock of whoever did.
@@ -74,7 +74,7 @@ pub(in crate::enforce) struct Glass {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     /// Every order of the list, by nonce.
-    known: Mutex<BTreeMap<String, Known>>,
+    known: Mutex<BTreeMap<String, KnownOrder>>,
     /// Rows of the last life: to be checked once it is known who may sign.
     before: Mutex<Vec<Row>>,
     /// Keys that were stopped in the last life, with the number of the order. What fell then does not rise
@@ -103,7 +103,7 @@ impl Glass {
     }
 
     /// Has recorded what the checks of statements go by.
-    async fn ready(&self) -> Result<(), Refused> {
+    async fn ready(&self) -> Result<(), ApprovalRefusal> {
         match &self.breaker {
             Some(breaker) => breaker.ready().await,
             None => Ok(()),
@@ -117,7 +117,7 @@ impl Glass {
     }
 
     /// Whether somebody saw the end of this statement in the last life already.
-    fn is_past(&self, statement: &Statement) -> bool {
+    fn is_past(&self, statement: &BreakGlassStatement) -> bool {
         self.seen.lock().is_some_and(|seen| seen >= statement.expires)
     }
 
@@ -145,15 +145,15 @@ impl Glass {
     }
 
     /// Notes an order, in the order of the list; false if its nonce was used before.
-    fn note(&self, row: &Row, signed: &Signed) -> bool {
-        let statement = Statement::parse(signed.statement.as_bytes()).ok();
+    fn note(&self, row: &Row, signed: &SignedBreakGlass) -> bool {
+        let statement = BreakGlassStatement::parse(signed.statement.as_bytes()).ok();
         // What cannot be read opens nothing; the number stands for the nonce it has not.
         let nonce = statement.as_ref().map_or_else(|| row.seq.to_string(), |s| s.nonce.clone());
         let mut known = self.known.lock();
         if known.get(&nonce).is_some_and(|known| known.seq != row.seq) {
             return false;
         }
-        known.entry(nonce).or_insert(Known {
+        known.entry(nonce).or_insert(KnownOrder {
             seq: row.seq,
             statement,
             open: None,
@@ -166,7 +166,7 @@ impl Glass {
         true
     }
 
-    fn change(&self, nonce: &str, change: impl FnOnce(&mut Known)) {
+    fn change(&self, nonce: &str, change: impl FnOnce(&mut KnownOrder)) {
         self.known.lock().get_mut(nonce).map(change);
     }
 }
@@ -179,11 +179,11 @@ pub(super) const fn is_glass(row: &Row) -> bool {
     )
 }
 
-impl Known {
+impl KnownOrder {
     /// Ends it, for good, if it is time or its keys are revoked.
     fn look(&mut self, now: Timestamp, monotonic: Duration, revoked: &dyn Fn(&str) -> bool) {
         let Some(open) = &self.open else { return };
-        let Statement { not_before, expires, .. } = &open.statement;
+        let BreakGlassStatement { not_before, expires, .. } = &open.statement;
         // WHY: a clock that was set back would make the order longer.
         let late = now >= *expires || monotonic >= self.until;
         let early = now < *not_before || now.plus(BEHIND) < self.at;
@@ -202,12 +202,12 @@ impl Glass {
     pub(in crate::enforce) fn open_for(&self, agent: &str, tool: &ToolName) -> Option<Arc<Open>> {
         let mut known = self.known.lock();
         self.look_at(&mut known);
-        let mut open = known.values().filter_map(Known::in_force);
-        let covers = |s: &Statement| s.agent == agent && s.tools.contains(tool);
+        let mut open = known.values().filter_map(KnownOrder::in_force);
+        let covers = |s: &BreakGlassStatement| s.agent == agent && s.tools.contains(tool);
         open.find(|open| covers(&open.statement)).cloned()
     }
 
-    fn look_at(&self, known: &mut BTreeMap<String, Known>) {
+    fn look_at(&self, known: &mut BTreeMap<String, KnownOrder>) {
         let (now, monotonic) = (self.clock.now(), self.clock.monotonic());
         let revoked = |key: &str| self.stops.has_key(key, now);
         for one in known.values_mut().filter(|one| !one.ended) {
@@ -236,7 +236,8 @@ impl Glass {
                             self.never_opens(signed, &why);
                             // Nothing but its time speaks against it: it was in force.
                             if why.detail == "break_glass.expired"
-                                && let Ok(statement) = Statement::parse(signed.statement.as_bytes())
+                                && let Ok(statement) =
+                                    BreakGlassStatement::parse(signed.statement.as_bytes())
                             {
                                 self.ended_before(&statement.nonce);
                             }
@@ -263,12 +264,12 @@ impl Glass {
         }
     }
 
-    fn never_opens(&self, signed: &Signed, why: &Refused) {
+    fn never_opens(&self, signed: &SignedBreakGlass, why: &ApprovalRefusal) {
         if why.detail != "break_glass.expired" {
             let (code, message) = (&why.detail, &why.message);
             tracing::warn!(%code, %message, "break-glass of the last life is not taken up again");
         }
-        let statement = Statement::parse(signed.statement.as_bytes());
+        let statement = BreakGlassStatement::parse(signed.statement.as_bytes());
         if let Ok(statement) = statement {
             self.change(&statement.nonce, |one| one.ended = true);
         }
@@ -279,10 +280,10 @@ impl Glass {
         self.change(nonce, |one| (one.opened, one.ended) = (true, true));
     }
 
-    fn holds(&self, signed: &Signed) -> Result<Open, Refused> {
+    fn holds(&self, signed: &SignedBreakGlass) -> Result<Open, ApprovalRefusal> {
         let nobody = || {
             let message = "no break-glass signers are configured at this gate".to_owned();
-            Refused { detail: "break_glass.none".into(), message }
+            ApprovalRefusal { detail: "break_glass.none".into(), message }
         };
         self.breaker.as_ref().ok_or_else(nobody)?.check(signed, self.clock.now())
     }
@@ -302,7 +303,7 @@ impl Glass {
     fn noted(&self, seq: u64, nonce: &str) -> ControlApplied {
         let known = self.known.lock();
         let statement = known.get(nonce).and_then(|one| one.statement.as_ref());
-        let agent = |s: &Statement| (TargetKind::Agent, s.agent.clone());
+        let agent = |s: &BreakGlassStatement| (TargetKind::Agent, s.agent.clone());
         let (kind, name) = statement.map_or((TargetKind::All, String::new()), agent);
         ControlApplied::idle(seq, record::control::Action::Note, (kind, &name))
     }
@@ -312,8 +313,8 @@ impl Glass {
         let mut known = self.known.lock();
         self.look_at(&mut known);
         let now = self.clock.now();
-        let open = known.values().filter_map(Known::in_force).map(|open| {
-            let Statement { agent, tools, reason, expires, .. } = &open.statement;
+        let open = known.values().filter_map(KnownOrder::in_force).map(|open| {
+            let BreakGlassStatement { agent, tools, reason, expires, .. } = &open.statement;
             let tools: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
             let tools = tools.join(", ");
             format!("break-glass: agent `{agent}` needs no approver for {tools} until {expires}: {reason}")
@@ -335,7 +336,7 @@ impl Control {
     /// Records an order that lets nothing run, and reports it.
     async fn glass_noted(&self, seq: u64, applied: ControlApplied) {
         let done = Json::of(&applied);
-        let entry = Written::bare(Draft::of(applied));
+        let entry = DraftWithPayloads::bare(Draft::of(applied));
         // Without an entry nothing was done that could be told.
         if self.ledger.owe(entry).await.is_ok() {
             self.report(seq, done).await;
@@ -380,12 +381,12 @@ impl Road {
     }
 
     /// Checks a statement, puts on the books that it opens, and only then lets it.
-    async fn open_glass(self: &Arc<Self>, seq: u64, signed: &Signed) -> Json {
+    async fn open_glass(self: &Arc<Self>, seq: u64, signed: &SignedBreakGlass) -> Json {
         let glass = &self.control.glass;
         let open = match glass.ready().await.and_then(|()| glass.holds(signed)) {
             Ok(open) => open,
             Err(why) => {
-                let Refused { detail, message } = &why;
+                let ApprovalRefusal { detail, message } = &why;
                 tracing::warn!(order = seq, %detail, %message, "break-glass does not open here");
                 glass.never_opens(signed, &why);
                 return Json::object([
@@ -394,7 +395,7 @@ impl Road {
                 ]);
             }
         };
-        let Statement { agent, tools, reason, expires, .. } = &open.statement;
+        let BreakGlassStatement { agent, tools, reason, expires, .. } = &open.statement;
         let names: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
         let by = open.subjects();
         tracing::warn!(order = seq, %agent, tools = ?names, %reason, %expires, ?by, "BREAK-GLASS: calls need no approver");
@@ -404,7 +405,7 @@ impl Road {
             (TargetKind::Agent, agent),
         );
         let done = Json::of(&applied);
-        let entry = Written::bare(Draft::of(applied));
+        let entry = DraftWithPayloads::bare(Draft::of(applied));
         if let Err(why) = self.ledger.owe(entry).await {
             return Json::object([("error", Json::from(why.to_string()))]);
         }
@@ -418,7 +419,7 @@ impl Road {
         for run in self.runs.all() {
             let held: Vec<(CallId, ToolName)> = {
                 let state = run.state.lock();
-                let held = state.calls.iter().filter(|(_, place)| matches!(place, Place::Held));
+                let held = state.calls.iter().filter(|(_, place)| matches!(place, CallStage::Held));
                 let to = |call: &CallId| Some((call.clone(), state.held_tools.get(call)?.clone()));
                 held.filter_map(|(call, _)| to(call)).collect()
             };

@@ -10,15 +10,15 @@ use parking_lot::Mutex;
 
 use super::Control;
 use super::obey::reporting;
-use crate::approval::Signed;
+use crate::approval::SignedApproval;
 use crate::approval::order::{Loosening, Previous};
 use crate::control::{Action, Row, Target};
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::enforce::Road;
-use crate::enforce::approve::{Readying, Refused};
-use crate::ledger::drafts::Written;
+use crate::enforce::approve::{ApprovalRefusal, Readying};
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::record::control::{ControlApplied, ControlRefused};
 use crate::record::{Draft, TaggedDigest, Text};
 
@@ -39,7 +39,11 @@ pub trait Releaser: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// It takes nothing back.
-    fn loosens(&self, signed: &Signed, now: Timestamp) -> Result<Loosening, Refused>;
+    fn loosens(
+        &self,
+        signed: &SignedApproval,
+        now: Timestamp,
+    ) -> Result<Loosening, ApprovalRefusal>;
 }
 
 /// What is needed to judge an order that loosens.
@@ -75,8 +79,8 @@ impl Release {
     }
 }
 
-fn refused(detail: &str, message: impl Into<String>) -> Refused {
-    Refused { detail: detail.to_owned(), message: message.into() }
+fn refused(detail: &str, message: impl Into<String>) -> ApprovalRefusal {
+    ApprovalRefusal { detail: detail.to_owned(), message: message.into() }
 }
 
 impl Control {
@@ -85,8 +89,8 @@ impl Control {
         &self,
         releaser: &dyn Releaser,
         row: &Row,
-        signed: &Signed,
-    ) -> Result<(Loosening, Target), Refused> {
+        signed: &SignedApproval,
+    ) -> Result<(Loosening, Target), ApprovalRefusal> {
         releaser.ready().await?;
         let order = releaser.loosens(signed, self.clock.now())?;
         let said = order.statement();
@@ -104,11 +108,11 @@ impl Control {
     }
 
     /// An order that loosens and does not hold: somebody who can write the list is no operator.
-    async fn refuse_row(&self, row: &Row, signed: &Signed, why: &Refused) {
-        let Refused { detail, message } = why;
+    async fn refuse_row(&self, row: &Row, signed: &SignedApproval, why: &ApprovalRefusal) {
+        let ApprovalRefusal { detail, message } = why;
         self.metrics.order_refused();
         tracing::error!(order = row.seq, subject = %row.given.subject, %detail, %message, "REFUSED: an order to take back a stop");
-        let entry = Written::bare(Draft::of(ControlRefused {
+        let entry = DraftWithPayloads::bare(Draft::of(ControlRefused {
             auth: Text::clip(&row.given.auth, 64),
             code: detail.as_str().into(),
             message: Text::clip(message, 1024),
@@ -126,7 +130,7 @@ impl Control {
 
 impl Road {
     /// Obeys an order to take back a stop, once it is on the books; else puts on the books that it was refused.
-    pub(super) async fn loosen_row(self: &Arc<Self>, row: &Row, signed: &Signed) {
+    pub(super) async fn loosen_row(self: &Arc<Self>, row: &Row, signed: &SignedApproval) {
         let loosening = match self.holds.releaser() {
             Ok(releaser) => self.control.loosening(&*releaser, row, signed).await,
             Err(none) => Err(none),
@@ -153,7 +157,7 @@ impl Road {
             ..ControlApplied::idle(row.seq, Action::Reinstate.into(), about)
         };
         tracing::warn!(order = row.seq, subject = %by.subject, kind = target.kind(), %name, "an operator takes back a stop");
-        let entry = Written::bare(Draft::of(applied.clone()));
+        let entry = DraftWithPayloads::bare(Draft::of(applied.clone()));
         // Without an entry nothing was done that could be told.
         if self.ledger.owe(entry).await.is_ok() {
             self.control.commands.stops.write().lift(&order, &target);

@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::amend::Amender;
-use super::canary::Trust;
+use super::canary::CanaryTrust;
 use super::posture::Postures;
 use super::run::Run;
 use super::tasks::Tasks;
 use super::{Parts, Road};
 use crate::clock::Clock;
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::id::ToolName;
 use crate::identity::manifest::Manifest;
 use crate::ledger::Ledger;
@@ -28,10 +28,10 @@ pub use glass::Breaker;
 use glass::Glass;
 use loosen::Release;
 pub use loosen::Releaser;
-use switches::About;
+use switches::OrderSubject;
 pub use switches::Stops;
 use watch::Progress;
-pub use watch::{Backlog, Follow, Told};
+pub use watch::{Backlog, Follow, StateReporter};
 
 mod file;
 mod glass;
@@ -70,7 +70,7 @@ pub struct Control {
     progress: Mutex<Progress>,
     wake: Notify,
     /// Whether the gate passes its own test.
-    pub(super) canary: Trust,
+    pub(super) canary: CanaryTrust,
     /// What agents found of ways past the gate.
     pub(super) posture: Postures,
     ledger: Ledger,
@@ -97,7 +97,7 @@ impl Control {
             read: Mutex::new(None),
             progress: Mutex::default(),
             wake: Notify::new(),
-            canary: Trust::new(settings.self_test),
+            canary: CanaryTrust::new(settings.self_test),
             posture: Postures::new(settings.isolation.clone(), &parts.clock),
             ledger: parts.ledger.clone(),
             clock: Arc::clone(&parts.clock),
@@ -151,20 +151,20 @@ impl Control {
     }
 }
 
-fn refusal(detail: &str, message: String, rule: &str) -> Reason {
+fn refusal(detail: &str, message: String, rule: &str) -> LayerReason {
     let (detail, rule) = (format!("control.{detail}"), format!("control.{rule}"));
-    Reason { code: Code::PolicyDenied, detail, message, rule }
+    LayerReason { code: Code::PolicyDenied, detail, message, rule }
 }
 
 impl Road {
     /// Everything operators have against one call, just now.
-    pub(super) fn stopped(&self, run: &Run, tool: &ToolName, cancel: &Cancel) -> Vec<Reason> {
+    pub(super) fn stopped(&self, run: &Run, tool: &ToolName, cancel: &Cancel) -> Vec<LayerReason> {
         let mut against = Vec::new();
         if cancel.is_ordered() {
             let message = "an operator stopped the call".to_owned();
             against.push(refusal("killed", message, "order"));
         }
-        against.extend(self.standing(&About::call(run, tool)));
+        against.extend(self.standing(&OrderSubject::call(run, tool)));
         if !against.is_empty() {
             cancel.deny();
         }
@@ -173,7 +173,7 @@ impl Road {
 
     /// Whether an order stands against this call.
     pub(super) fn is_stopped(&self, run: &Run, tool: &ToolName) -> bool {
-        self.standing(&About::call(run, tool)).is_some()
+        self.standing(&OrderSubject::call(run, tool)).is_some()
     }
 
     /// What operators have against a new run under this manifest, below this parent.
@@ -181,11 +181,11 @@ impl Road {
         &self,
         manifest: &Manifest,
         parent: Option<&Run>,
-    ) -> Option<Reason> {
-        self.standing(&About::opening(manifest, parent))
+    ) -> Option<LayerReason> {
+        self.standing(&OrderSubject::opening(manifest, parent))
     }
 
-    fn standing(&self, about: &About<'_>) -> Option<Reason> {
+    fn standing(&self, about: &OrderSubject<'_>) -> Option<LayerReason> {
         let needed = self.settings.manifest_threshold;
         let (stops, now) = (&self.control.commands.stops, self.clock.now());
         let found = stops.read().against(about, needed, now);

@@ -10,18 +10,18 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::Control;
-use super::switches::About;
-use crate::approval::Signed;
-use crate::control::{Action, Order, Report, Row, Target};
+use super::switches::OrderSubject;
+use crate::approval::SignedApproval;
+use crate::control::{Action, Order, OrderReport, Row, Target};
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
 use crate::enforce::Road;
 use crate::enforce::answer::Answer;
 use crate::enforce::modify::Other;
-use crate::enforce::run::{Place, Run, Waiting};
+use crate::enforce::run::{CallStage, PendingAnswer, Run};
 use crate::ledger;
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::record::control::{ControlApplied, How, LeftCall, StoppedCall};
 use crate::record::{Draft, TaggedDigest, Text};
 use crate::tool::{self, Cancel};
@@ -34,17 +34,17 @@ const NAMED_MAX: usize = 256;
 const LEFT_MAX: usize = 64;
 
 /// A call that was on the road when the order came.
-struct Caught {
+struct AffectedCall {
     run: RunId,
     call: CallId,
-    answer: Waiting,
+    answer: PendingAnswer,
     cancel: Cancel,
 }
 
 /// Everything an order reaches.
 #[derive(Default)]
 pub(super) struct Reach {
-    calls: Vec<Caught>,
+    calls: Vec<AffectedCall>,
     held: Vec<(Arc<Run>, CallId)>,
     runs: Vec<Arc<Run>>,
     /// Calls that are let go on, because the order says so.
@@ -61,20 +61,25 @@ impl Reach {
         }
         for (call, place) in &state.calls {
             match place {
-                Place::OnRoad { tool: of, .. } if tool.is_some_and(|tool| tool != of) => {}
-                Place::OnRoad { .. } if !stops => self.spared = self.spared.saturating_add(1),
-                Place::OnRoad { answer, cancel, .. } => {
+                CallStage::OnRoad { tool: of, .. } if tool.is_some_and(|tool| tool != of) => {}
+                CallStage::OnRoad { .. } if !stops => self.spared = self.spared.saturating_add(1),
+                CallStage::OnRoad { answer, cancel, .. } => {
                     cancel.cancel(tool::STOPPED);
                     let (answer, cancel) = (answer.clone(), cancel.clone());
-                    self.calls.push(Caught { run: run.id, call: call.clone(), answer, cancel });
+                    self.calls.push(AffectedCall {
+                        run: run.id,
+                        call: call.clone(),
+                        answer,
+                        cancel,
+                    });
                 }
-                Place::Held => {
+                CallStage::Held => {
                     let of = state.held_tools.get(call);
                     if stops && tool.is_none_or(|tool| of == Some(tool)) {
                         self.held.push((Arc::clone(run), call.clone()));
                     }
                 }
-                Place::Booked | Place::Doubted => {}
+                CallStage::Booked | CallStage::Doubted => {}
             }
         }
     }
@@ -82,14 +87,14 @@ impl Reach {
 
 /// What came of it.
 #[derive(Default)]
-struct Came {
+struct OrderEffect {
     stopped: Vec<StoppedCall>,
     left: Vec<LeftCall>,
     spared: usize,
     sealed: usize,
 }
 
-impl Came {
+impl OrderEffect {
     /// How a call ended: stopped in this way, by itself, or not in time.
     fn note(&mut self, run: &RunId, call: &CallId, ended: Option<Option<How>>) {
         match ended {
@@ -117,7 +122,7 @@ impl Came {
     }
 }
 
-impl Caught {
+impl AffectedCall {
     /// How it ended, if it was stopped. Waits until it left the road.
     async fn ended(&mut self) -> Option<How> {
         match self.answer.wait_for(Option::is_some).await {
@@ -165,7 +170,7 @@ impl Road {
             }
             Some(Order::Switch { action: Action::Reinstate, .. }) => {
                 // Nobody signed it.
-                let signed = Signed { statement: String::new(), signature: String::new() };
+                let signed = SignedApproval { statement: String::new(), signature: String::new() };
                 self.tasks.spawn(async move { road.loosen_row(&row, &signed).await });
             }
             Some(Order::Loosen(signed)) => {
@@ -249,7 +254,7 @@ impl Road {
         let falls = rules.policy.as_ref().is_some_and(|policy| policy.falls_with(target));
         let of_all = tool.is_some() || falls;
         for run in self.runs.all() {
-            let mine = About::run(&run).is(target, needed);
+            let mine = OrderSubject::run(&run).is(target, needed);
             if mine || of_all {
                 reach.take(&run, tool, stops, stops && seal && mine);
             }
@@ -271,7 +276,7 @@ impl Road {
             let unheld = self.holds.stop(&run, &call, tool::STOPPED);
             ending.push((run.id, call, unheld));
         }
-        let mut came = Came { spared, ..Came::default() };
+        let mut came = OrderEffect { spared, ..OrderEffect::default() };
         for caught in &mut calls {
             let ended = timeout_at(end, caught.ended()).await.ok();
             came.note(&caught.run, &caught.call, ended);
@@ -296,7 +301,7 @@ impl Road {
         // The file has no number.
         let seq = row.map_or(0, |row| row.seq);
         let applied = named_by(row, came.applied(seq, action, target));
-        let entry = Written::bare(Draft::of(applied.clone()));
+        let entry = DraftWithPayloads::bare(Draft::of(applied.clone()));
         self.ledger.owe(entry).await.map(|_| applied)
     }
 
@@ -317,7 +322,7 @@ impl Control {
     pub(super) async fn report(&self, seq: u64, done: Json) {
         let Some(follow) = &self.commands.follow else { return };
         let (origin, at) = (follow.origin.clone(), self.clock.now());
-        let report = Report { seq, origin, at, done };
+        let report = OrderReport { seq, origin, at, done };
         let mut pause = Duration::from_millis(50);
         while let Err(error) = follow.orders.report(&report).await {
             tracing::warn!(order = seq, %error, "what was done could not be reported yet");
@@ -362,13 +367,14 @@ pub(super) fn reporting(applied: &ControlApplied, unknown: Option<Vec<String>>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::decision::Reason;
+    use crate::domain::decision::LayerReason;
     use crate::enforce::answer::Fault;
 
     #[test]
     fn what_a_denial_is_called_says_nothing_of_who_denied() {
         let mut fault = Fault::new(Code::PolicyDenied, "no").detail("control.killed");
-        fault.reasons = vec![Reason { detail: "control.killed".into(), ..Reason::no_allow() }];
+        fault.reasons =
+            vec![LayerReason { detail: "control.killed".into(), ..LayerReason::no_allow() }];
         let (answer, cancel): (Answer, _) = (Err(fault), Cancel::default());
         cancel.cancel(tool::STOPPED);
         assert_eq!(how(&answer, &cancel), None);

@@ -15,7 +15,7 @@ use crate::record::control::ControlApplied;
 
 /// What a decision is about, as orders name it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct About<'a> {
+pub(super) struct OrderSubject<'a> {
     pub manifest: &'a Manifest,
     pub run: Option<&'a RunId>,
     /// The run that delegated to it: what stops that one, or one above it, stops this.
@@ -23,7 +23,7 @@ pub(super) struct About<'a> {
     pub tool: Option<&'a ToolName>,
 }
 
-impl<'a> About<'a> {
+impl<'a> OrderSubject<'a> {
     pub fn call(run: &'a Run, tool: &'a ToolName) -> Self {
         Self { tool: Some(tool), ..Self::run(run) }
     }
@@ -65,7 +65,7 @@ impl<'a> About<'a> {
 
 /// One order that stands against a target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Stop {
+struct StopOrder {
     /// The number of the order.
     seq: u64,
     action: Action,
@@ -74,7 +74,7 @@ struct Stop {
     lifted: Option<Timestamp>,
 }
 
-impl Stop {
+impl StopOrder {
     fn stands(&self, now: Timestamp) -> bool {
         self.until.is_none_or(|until| now < until) && self.lifted.is_none_or(|until| until <= now)
     }
@@ -82,7 +82,7 @@ impl Stop {
 
 /// An order that stands against what was asked about.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Standing {
+pub(super) struct StandingOrder {
     /// `suspended` or `revoked`.
     pub detail: &'static str,
     /// The kind of its target.
@@ -90,7 +90,7 @@ pub(super) struct Standing {
     name: String,
 }
 
-impl Standing {
+impl StandingOrder {
     pub fn message(&self) -> String {
         let Self { detail, kind, name } = self;
         match *kind {
@@ -124,7 +124,7 @@ impl Stops {
 /// The stops themselves.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Switches {
-    stops: BTreeMap<Target, Vec<Stop>>,
+    stops: BTreeMap<Target, Vec<StopOrder>>,
 }
 
 impl Switches {
@@ -144,7 +144,7 @@ impl Switches {
             Action::Suspend | Action::Revoke => {
                 let stops = self.stops.entry(target.clone()).or_default();
                 if !stops.iter().any(|stop| stop.seq == seq) {
-                    stops.push(Stop { seq, action, until, lifted });
+                    stops.push(StopOrder { seq, action, until, lifted });
                 }
             }
             // Neither leaves anything behind here.
@@ -213,11 +213,16 @@ impl Switches {
     }
 
     /// What stands against this; what is revoked before what is suspended.
-    pub fn against(&self, about: &About<'_>, needed: usize, now: Timestamp) -> Option<Standing> {
+    pub fn against(
+        &self,
+        about: &OrderSubject<'_>,
+        needed: usize,
+        now: Timestamp,
+    ) -> Option<StandingOrder> {
         if self.stops.is_empty() {
             return None;
         }
-        let mut found: Option<(&Target, &Stop)> = None;
+        let mut found: Option<(&Target, &StopOrder)> = None;
         for (target, stops) in &self.stops {
             // Keys are counted together below.
             if matches!(target, Target::Key(_)) || !about.is(target, needed) {
@@ -237,7 +242,12 @@ impl Switches {
     }
 
     /// The key that is stopped, if too few of those who signed the manifest are left.
-    fn unsigned(&self, manifest: &Manifest, needed: usize, now: Timestamp) -> Option<Standing> {
+    fn unsigned(
+        &self,
+        manifest: &Manifest,
+        needed: usize,
+        now: Timestamp,
+    ) -> Option<StandingOrder> {
         let signers = &manifest.signers;
         let stopped: Vec<_> = signers.iter().filter_map(|key| self.stop_of_key(key, now)).collect();
         let left = signers.len().saturating_sub(stopped.len());
@@ -245,7 +255,7 @@ impl Switches {
         (left < needed).then(|| standing(&first.0, first.1))
     }
 
-    fn stop_of_key(&self, key: &str, now: Timestamp) -> Option<(Target, &Stop)> {
+    fn stop_of_key(&self, key: &str, now: Timestamp) -> Option<(Target, &StopOrder)> {
         let target = Target::Key(key.to_owned());
         let stop = self.stops.get(&target)?.iter().find(|stop| stop.stands(now))?;
         Some((target, stop))
@@ -277,8 +287,8 @@ impl Switches {
     }
 }
 
-fn standing(target: &Target, stop: &Stop) -> Standing {
-    Standing { detail: word(stop.action), kind: target.kind(), name: target.name() }
+fn standing(target: &Target, stop: &StopOrder) -> StandingOrder {
+    StandingOrder { detail: word(stop.action), kind: target.kind(), name: target.name() }
 }
 
 const fn word(action: Action) -> &'static str {

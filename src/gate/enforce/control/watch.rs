@@ -14,7 +14,7 @@ use crate::control::{Action, Order, Orders, Presence, Row, Target};
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::enforce::Road;
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::DraftWithPayloads;
 use crate::ledger::store::StoreError;
 use crate::record::control::{ControlApplied, TargetKind};
 use crate::record::{self, Draft, TaggedDigest};
@@ -31,7 +31,7 @@ const STANDING_MAX: usize = 32;
 const PAGE: usize = 256;
 
 /// What else a gate tells about itself: members of [`Presence::state`].
-pub type Told = Arc<dyn Fn() -> Vec<(&'static str, Json)> + Send + Sync>;
+pub type StateReporter = Arc<dyn Fn() -> Vec<(&'static str, Json)> + Send + Sync>;
 
 /// Which list a gate follows, and as whom.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ pub struct Follow {
     /// Host and process, for people.
     pub writer: String,
     /// What else the gate tells about itself: `ready`, `reasons`.
-    pub told: Told,
+    pub told: StateReporter,
 }
 
 impl std::fmt::Debug for Follow {
@@ -91,14 +91,14 @@ impl Progress {
 
 /// Rows that this gate's own books speak of: what the list says of them now changes nothing.
 #[derive(Debug, Default)]
-struct Recorded {
+struct RecordedRows {
     /// All up to this one, which is said by number and digest.
     upto: Option<(u64, Digest)>,
     /// And these.
     later: BTreeMap<u64, Digest>,
 }
 
-impl Recorded {
+impl RecordedRows {
     fn has(&self, row: &Row) -> bool {
         self.upto.is_some_and(|(seq, _)| row.seq <= seq)
             || self.later.get(&row.seq) == Some(&row.digest)
@@ -106,7 +106,7 @@ impl Recorded {
 }
 
 /// Whether a row takes back a stop, and has not been obeyed here.
-fn loosens(row: &Row, recorded: &Recorded) -> bool {
+fn loosens(row: &Row, recorded: &RecordedRows) -> bool {
     let loosens = matches!(
         row.order,
         Some(Order::Loosen(_) | Order::Switch { action: Action::Reinstate, .. })
@@ -188,9 +188,9 @@ impl Control {
     }
 
     /// What stands by this gate's own books, and which rows they speak of.
-    async fn on_the_books(&self) -> Result<(Switches, Recorded), StoreError> {
+    async fn on_the_books(&self) -> Result<(Switches, RecordedRows), StoreError> {
         let unread = |e: crate::ledger::Error| StoreError::Unavailable(e.to_string());
-        let (mut switches, mut recorded) = (Switches::default(), Recorded::default());
+        let (mut switches, mut recorded) = (Switches::default(), RecordedRows::default());
         for applied in self.ledger.orders_obeyed().await.map_err(unread)? {
             let seq = applied.seq.get();
             match applied.row {
@@ -206,7 +206,11 @@ impl Control {
     }
 
     /// Whoever changed the list since loosens nothing by it: then each row counts again, beside the books.
-    async fn compare(&self, follow: &Follow, recorded: &mut Recorded) -> Result<(), StoreError> {
+    async fn compare(
+        &self,
+        follow: &Follow,
+        recorded: &mut RecordedRows,
+    ) -> Result<(), StoreError> {
         let Some((seq, digest)) = recorded.upto else { return Ok(()) };
         let row = follow.orders.since(seq.saturating_sub(1), 1).await?.pop();
         if row.as_ref().map(|row| (row.seq, row.digest)) != Some((seq, digest)) {
@@ -230,7 +234,7 @@ impl Control {
         let mut standing = switches.standing(self.clock.now());
         loop {
             let rest = standing.split_off(standing.len().min(STANDING_MAX));
-            let entry = Written::bare(Draft::of(ControlApplied {
+            let entry = DraftWithPayloads::bare(Draft::of(ControlApplied {
                 row: Some(TaggedDigest(last.digest)),
                 standing: Some(standing.into_iter().collect()),
                 ..ControlApplied::idle(

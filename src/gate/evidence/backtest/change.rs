@@ -114,7 +114,7 @@ impl Outcome {
 
 /// How a decision changes. In the order in which a report shows them: what opens first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Change {
+pub enum DecisionChange {
     /// What was refused would run.
     DenyToAllow,
     /// What waited for a person would run.
@@ -133,7 +133,7 @@ pub enum Change {
     Reasons,
 }
 
-impl Change {
+impl DecisionChange {
     /// Every change, in order.
     pub const ALL: [Self; 8] = [
         Self::DenyToAllow,
@@ -212,11 +212,11 @@ mod tests {
     fn a_rule_that_only_moved_says_the_same_and_one_with_other_words_does_not() {
         let old = outcome(Course::Refuse, "wicketgate.agent.deny agent/a.rego:3", "no");
         let moved = outcome(Course::Refuse, "wicketgate.agent.deny agent/b.rego:9", "no");
-        assert_eq!(Change::between(&old, &moved), None);
+        assert_eq!(DecisionChange::between(&old, &moved), None);
         let other = outcome(Course::Refuse, "wicketgate.agent.deny agent/a.rego:3", "never");
-        assert_eq!(Change::between(&old, &other), Some(Change::Reasons));
+        assert_eq!(DecisionChange::between(&old, &other), Some(DecisionChange::Reasons));
         let ran = outcome(Course::Run, "wicketgate.agent.deny agent/a.rego:3", "no");
-        assert_eq!(Change::between(&old, &ran), Some(Change::DenyToAllow));
+        assert_eq!(DecisionChange::between(&old, &ran), Some(DecisionChange::DenyToAllow));
         assert!(ran.label().ends_with("(not enforced)"), "{}", ran.label());
     }
 
@@ -226,15 +226,16 @@ mod tests {
         let new = old.clone();
         old.obligations =
             vec![Obligation { bytes: None, kinds: None, opaque: None, r#type: "redact".into() }];
-        let change = Change::between(&old, &new).unwrap();
-        assert_eq!(change, Change::Obligations);
-        assert!(change.flips() && !Change::Reasons.flips());
+        let change = DecisionChange::between(&old, &new).unwrap();
+        assert_eq!(change, DecisionChange::Obligations);
+        assert!(change.flips() && !DecisionChange::Reasons.flips());
     }
 
     #[test]
     fn every_change_is_in_the_list_in_order() {
-        assert!(Change::ALL.is_sorted());
-        let names: std::collections::BTreeSet<_> = Change::ALL.iter().map(|c| c.as_str()).collect();
-        assert_eq!(names.len(), Change::ALL.len());
+        assert!(DecisionChange::ALL.is_sorted());
+        let names: std::collections::BTreeSet<_> =
+            DecisionChange::ALL.iter().map(|c| c.as_str()).collect();
+        assert_eq!(names.len(), DecisionChange::ALL.len());
     }
 }

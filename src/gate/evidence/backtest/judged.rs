@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::change::{Change, Outcome};
+use super::change::{DecisionChange, Outcome};
 use super::decide::Input;
-use super::{Against, Bench};
+use super::{Baseline, Comparison};
 use crate::domain::commitment::open;
 use crate::domain::decision::Verdict;
 use crate::domain::digest::Digest;
@@ -20,7 +20,7 @@ use crate::record::{Entry, Role};
 
 /// One deciding entry, with what is kept of the input it was made about.
 #[derive(Debug)]
-pub(super) struct Item {
+pub(super) struct DecisionEntry {
     /// The log it is in.
     pub log: Arc<str>,
     /// The entry.
@@ -37,7 +37,7 @@ pub(super) struct Item {
 
 /// Why a decision cannot be judged.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Left {
+pub enum NotJudged {
     /// No bundle was in force, so that no input was made.
     NoPolicy,
     /// Policy wanted it held, and it was refused because nothing more can wait.
@@ -62,7 +62,7 @@ pub enum Left {
     Agent,
 }
 
-impl Left {
+impl NotJudged {
     /// For a person, and the key in JSON.
     #[must_use]
     pub fn told(&self) -> String {
@@ -92,33 +92,33 @@ impl Left {
 
 /// What became of it.
 #[derive(Debug)]
-pub(super) enum Became {
+pub(super) enum JudgedOutcome {
     /// Judged, and the same.
     Same,
     /// Judged, and not the same.
-    Changed(Box<(Change, Outcome, Outcome)>),
+    Changed(Box<(DecisionChange, Outcome, Outcome)>),
     /// No policy was asked: something before it refused.
     NotAsked,
     /// It is another agent's than was asked for.
     Foreign,
     /// It cannot be judged.
-    Left(Left),
+    Left(NotJudged),
 }
 
 /// One judged decision, as it is counted.
 #[derive(Debug)]
-pub(super) struct Judged {
+pub(super) struct JudgedDecision {
     pub log: Arc<str>,
-    pub entry: Place,
+    pub entry: EntryReference,
     pub agent: Option<Arc<str>>,
-    pub result: Became,
+    pub result: JudgedOutcome,
     /// What went wrong in the engine now.
     pub fault: Option<String>,
 }
 
 /// What examples name of an entry.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct EntryReference {
     pub seq: u64,
     pub at: Timestamp,
     pub run: Option<String>,
@@ -127,7 +127,7 @@ pub(super) struct Place {
     pub policy: Option<Digest>,
 }
 
-impl Place {
+impl EntryReference {
     fn of(entry: &Entry) -> Self {
         let draft = &entry.draft;
         Self {
@@ -142,28 +142,28 @@ impl Place {
 }
 
 /// Judges one.
-pub(super) fn judge(bench: &Bench<'_>, mut item: Item) -> Judged {
-    let (mut fault, place) = (None, Place::of(&item.entry));
+pub(super) fn judge(bench: &Comparison<'_>, mut item: DecisionEntry) -> JudgedDecision {
+    let (mut fault, place) = (None, EntryReference::of(&item.entry));
     let result = match read(bench.vault, &mut item) {
         Err(result) => result,
         Ok(input) => {
             let old = match &bench.old {
-                Against::Recorded => Outcome::recorded(&item.entry),
-                Against::Bundle(old) => Some(old.decide(&input)),
+                Baseline::Recorded => Outcome::recorded(&item.entry),
+                Baseline::Bundle(old) => Some(old.decide(&input)),
             };
             let new = bench.new.decide(&input);
             fault.clone_from(&new.fault);
             match old {
-                None => Became::Left(Left::Unread),
-                Some(old) => match Change::between(&old, &new) {
-                    None => Became::Same,
-                    Some(change) => Became::Changed(Box::new((change, old, new))),
+                None => JudgedOutcome::Left(NotJudged::Unread),
+                Some(old) => match DecisionChange::between(&old, &new) {
+                    None => JudgedOutcome::Same,
+                    Some(change) => JudgedOutcome::Changed(Box::new((change, old, new))),
                 },
             }
         }
     };
-    let Item { log, agent, .. } = item;
-    Judged { log, entry: place, agent, result, fault }
+    let DecisionEntry { log, agent, .. } = item;
+    JudgedDecision { log, entry: place, agent, result, fault }
 }
 
 /// What tells whether this build knows the other members.
@@ -173,48 +173,50 @@ struct InputVersion {
 }
 
 /// The input, or what is to be said where there is none.
-fn read(vault: Option<&Vault>, item: &mut Item) -> Result<Input, Became> {
-    let left = |why| Err(Became::Left(why));
+fn read(vault: Option<&Vault>, item: &mut DecisionEntry) -> Result<Input, JudgedOutcome> {
+    let left = |why| Err(JudgedOutcome::Left(why));
     let draft = &item.entry.draft;
     let Some(said) = draft.committed(Role::PolicyInput) else {
         let decision = draft.body.decision();
         let reasons = decision.map_or(&[][..], |decision| decision.reasons);
         let of = |known: &[&str]| reasons.iter().any(|reason| known.contains(&&*reason.detail));
         if of(&["limit.pending"]) {
-            return left(Left::NoPlace);
+            return left(NotJudged::NoPlace);
         }
         // Whoever refused it stands before any policy, and would refuse it again.
         let asked = draft.verdict != Some(Verdict::Deny) || of(&["no_policy", "policy_ended"]);
-        return if asked { left(Left::NoPolicy) } else { Err(Became::NotAsked) };
+        return if asked { left(NotJudged::NoPolicy) } else { Err(JudgedOutcome::NotAsked) };
     };
     let Some(row) = item.input.take() else {
         if item.only.is_some() {
-            return left(Left::Agent);
+            return left(NotJudged::Agent);
         }
         let large = usize::try_from(said.len.get()).is_ok_and(|len| len > STORED_MAX);
         return left(match (item.incognito, large) {
-            (true, _) => Left::Incognito,
-            (false, true) => Left::TooLarge,
-            (false, false) => Left::Gone,
+            (true, _) => NotJudged::Incognito,
+            (false, true) => NotJudged::TooLarge,
+            (false, false) => NotJudged::Gone,
         });
     };
     let row = match vault::open(vault, &item.entry.chain, row) {
         Ok(row) => row,
-        Err(vault::Error::NoKey(_)) => return left(Left::Sealed),
-        Err(vault::Error::Changed(_) | vault::Error::Key { .. }) => return left(Left::OtherBytes),
+        Err(vault::Error::NoKey(_)) => return left(NotJudged::Sealed),
+        Err(vault::Error::Changed(_) | vault::Error::Key { .. }) => {
+            return left(NotJudged::OtherBytes);
+        }
     };
     let Some((_, read)) = open(&said.c, &row.salt, &row.body) else {
-        return left(Left::OtherBytes);
+        return left(NotJudged::OtherBytes);
     };
     let read = read.map_or_else(|| Json::parse(&row.body, &Limits::FILE), Ok);
-    let Ok(json) = read else { return left(Left::Malformed) };
+    let Ok(json) = read else { return left(NotJudged::Malformed) };
     let version = json.read().map_or_else(|_| "none".to_owned(), |InputVersion { v }| v);
     if version != VERSION {
-        return left(Left::Version(version));
+        return left(NotJudged::Version(version));
     }
-    let Some(input) = Input::of(row.body, json) else { return left(Left::Malformed) };
+    let Some(input) = Input::of(row.body, json) else { return left(NotJudged::Malformed) };
     if item.only.as_deref().is_some_and(|only| input.agent != only) {
-        return Err(Became::Foreign);
+        return Err(JudgedOutcome::Foreign);
     }
     Ok(input)
 }
@@ -234,7 +236,7 @@ mod tests {
     const INPUT: &str = r#"{"agent":{"id":"a"},"args":{},"time":{"rfc3339":"2026-11-20T10:00:00.000Z"},"tool":{"name":"t","tier":"T0"},"v":"wicketgate/input/1"}"#;
 
     /// A denial of this reason about this input; `kept`: what is stored of it.
-    fn item(detail: &str, input: Option<&str>, kept: Option<&str>) -> Item {
+    fn item(detail: &str, input: Option<&str>, kept: Option<&str>) -> DecisionEntry {
         let (code, detail) = ("policy.denied".into(), detail.into());
         let denied = CallDenied {
             after: 0_u64.into(),
@@ -292,65 +294,65 @@ mod tests {
             body: text.as_bytes().to_vec(),
         };
         let (log, agent) = ("log".into(), None);
-        Item { log, entry, agent, only: None, incognito: false, input: kept.map(row) }
+        DecisionEntry { log, entry, agent, only: None, incognito: false, input: kept.map(row) }
     }
 
-    fn judged(item: Item) -> Became {
+    fn judged(item: DecisionEntry) -> JudgedOutcome {
         let meta = r#"{"name":"t","version":"1.0.0"}"#;
         let rules = "package wicketgate.agent\nimport rego.v1\nallow if input.tool.name == \"t\"\n";
         let files = [("bundle.json", meta), ("agent/main.rego", rules)];
         let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
         let new = Candidate::new(&Bundle::of_files(files.into()).unwrap()).unwrap();
-        let bench = Bench { new: &new, old: Against::Recorded, vault: None, jobs: 1 };
+        let bench = Comparison { new: &new, old: Baseline::Recorded, vault: None, jobs: 1 };
         judge(&bench, item).result
     }
 
-    fn left(item: Item) -> Left {
+    fn left(item: DecisionEntry) -> NotJudged {
         let became = judged(item);
-        let Became::Left(why) = became else { panic!("{became:?}") };
+        let JudgedOutcome::Left(why) = became else { panic!("{became:?}") };
         why
     }
 
     #[test]
     fn a_kept_input_is_judged_and_what_flips_is_a_change() {
         let became = judged(item("d", Some(INPUT), Some(INPUT)));
-        let Became::Changed(changed) = became else { panic!("{became:?}") };
-        assert_eq!(changed.0, Change::DenyToAllow);
+        let JudgedOutcome::Changed(changed) = became else { panic!("{became:?}") };
+        assert_eq!(changed.0, DecisionChange::DenyToAllow);
     }
 
     #[test]
     fn every_reason_not_to_judge_is_told_apart() {
-        assert!(matches!(judged(item("schema.required", None, None)), Became::NotAsked));
-        assert_eq!(left(item("no_policy", None, None)), Left::NoPolicy);
-        assert_eq!(left(item("policy_ended", None, None)), Left::NoPolicy);
-        assert_eq!(left(item("limit.pending", None, None)), Left::NoPlace);
-        assert_eq!(left(item("d", Some(INPUT), None)), Left::Gone);
+        assert!(matches!(judged(item("schema.required", None, None)), JudgedOutcome::NotAsked));
+        assert_eq!(left(item("no_policy", None, None)), NotJudged::NoPolicy);
+        assert_eq!(left(item("policy_ended", None, None)), NotJudged::NoPolicy);
+        assert_eq!(left(item("limit.pending", None, None)), NotJudged::NoPlace);
+        assert_eq!(left(item("d", Some(INPUT), None)), NotJudged::Gone);
         let other = INPUT.replace("\"T0\"", "\"T1\"");
-        assert_eq!(left(item("d", Some(INPUT), Some(&other))), Left::OtherBytes);
+        assert_eq!(left(item("d", Some(INPUT), Some(&other))), NotJudged::OtherBytes);
         let newer = INPUT.replace("input/1", "input/2");
-        let version = Left::Version("wicketgate/input/2".into());
+        let version = NotJudged::Version("wicketgate/input/2".into());
         assert_eq!(left(item("d", Some(&newer), Some(&newer))), version);
         let timeless = INPUT.replace("rfc3339", "when");
-        assert_eq!(left(item("d", Some(&timeless), Some(&timeless))), Left::Malformed);
-        assert_eq!(left(item("d", Some("[1"), Some("[1"))), Left::Malformed);
+        assert_eq!(left(item("d", Some(&timeless), Some(&timeless))), NotJudged::Malformed);
+        assert_eq!(left(item("d", Some("[1"), Some("[1"))), NotJudged::Malformed);
         let mut large = item("d", Some(INPUT), None);
         large.entry.draft.commit[0].len = (2_u64 << 20).into();
-        assert_eq!(left(large), Left::TooLarge);
+        assert_eq!(left(large), NotJudged::TooLarge);
         let mut hidden = item("d", Some(INPUT), None);
         hidden.incognito = true;
-        assert_eq!(left(hidden), Left::Incognito);
+        assert_eq!(left(hidden), NotJudged::Incognito);
     }
 
     #[test]
     fn where_only_the_input_tells_whose_call_it_was_it_is_asked() {
         let mut foreign = item("d", Some(INPUT), Some(INPUT));
         foreign.only = Some("b".into());
-        assert!(matches!(judged(foreign), Became::Foreign));
+        assert!(matches!(judged(foreign), JudgedOutcome::Foreign));
         let mut own = item("d", Some(INPUT), Some(INPUT));
         own.only = Some("a".into());
-        assert!(matches!(judged(own), Became::Changed(_)));
+        assert!(matches!(judged(own), JudgedOutcome::Changed(_)));
         let mut unknown = item("d", Some(INPUT), None);
         unknown.only = Some("a".into());
-        assert_eq!(left(unknown), Left::Agent);
+        assert_eq!(left(unknown), NotJudged::Agent);
     }
 }

@@ -5,37 +5,42 @@ use std::io::{Error, Write};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::judged::Judged;
-use super::tally::Tally;
+use super::judged::JudgedDecision;
+use super::tally::BacktestTally;
 
 /// Batches that may be finished before the one whose turn it is, for each thread.
 const AHEAD: u64 = 8;
 
 /// Where every batch is handed in.
 pub(super) struct Collected<'a> {
-    state: Mutex<State<'a>>,
+    state: Mutex<LineState<'a>>,
     moved: Condvar,
     ahead: u64,
 }
 
-struct State<'a> {
+struct LineState<'a> {
     next: u64,
-    early: BTreeMap<u64, Vec<Judged>>,
-    tally: Tally,
+    early: BTreeMap<u64, Vec<JudgedDecision>>,
+    tally: BacktestTally,
     list: &'a mut (dyn Write + Send),
     failed: Option<Error>,
 }
 
 impl<'a> Collected<'a> {
     pub(super) fn new(jobs: usize, list: &'a mut (dyn Write + Send)) -> Self {
-        let state =
-            State { next: 0, early: BTreeMap::new(), tally: Tally::default(), list, failed: None };
+        let state = LineState {
+            next: 0,
+            early: BTreeMap::new(),
+            tally: BacktestTally::default(),
+            list,
+            failed: None,
+        };
         let ahead = u64::try_from(jobs).unwrap_or(1).saturating_mul(AHEAD);
         Self { state: Mutex::new(state), moved: Condvar::new(), ahead }
     }
 
     /// Hands in one batch; waits while too many wait for an earlier one.
-    pub(super) fn deliver(&self, number: u64, judged: Vec<Judged>) {
+    pub(super) fn deliver(&self, number: u64, judged: Vec<JudgedDecision>) {
         let mut state = self.state.lock();
         // Batches are taken in order, so whoever has the next one never waits here.
         while number > state.next.saturating_add(self.ahead) {
@@ -56,15 +61,15 @@ impl<'a> Collected<'a> {
     ///
     /// # Errors
     /// The list could not be written.
-    pub(super) fn end(self) -> Result<Tally, Error> {
-        let State { tally, list, failed, .. } = self.state.into_inner();
+    pub(super) fn end(self) -> Result<BacktestTally, Error> {
+        let LineState { tally, list, failed, .. } = self.state.into_inner();
         failed.map_or_else(|| list.flush(), Err)?;
         Ok(tally)
     }
 }
 
-impl State<'_> {
-    fn count(&mut self, judged: Vec<Judged>) {
+impl LineState<'_> {
+    fn count(&mut self, judged: Vec<JudgedDecision>) {
         for one in judged {
             let Some(line) = self.tally.take(one) else { continue };
             if self.failed.is_none() {

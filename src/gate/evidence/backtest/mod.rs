@@ -22,12 +22,12 @@ use std::io::Write;
 use parking_lot::Mutex;
 
 pub use decide::Candidate;
-pub use read::Query;
+pub use read::BacktestQuery;
 
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::ledger::vault::Vault;
 use line::Collected;
-use tally::Tally;
+use tally::BacktestTally;
 
 /// Why a backtest has no result.
 #[derive(Debug, thiserror::Error)]
@@ -56,14 +56,14 @@ pub enum Error {
 }
 
 /// How a long backtest tells how far it is. Called from the reading thread.
-pub trait Watch {
+pub trait BacktestProgress {
     /// `read` of `all` entries were read, `inputs` of them are decisions with an input.
     fn at(&self, read: u64, all: u64, inputs: u64);
 }
 
 /// Whose word a new bundle is held against.
 #[derive(Debug)]
-pub enum Against<'a> {
+pub enum Baseline<'a> {
     /// What was decided then.
     Recorded,
     /// What this bundle says of the same inputs.
@@ -72,11 +72,11 @@ pub enum Against<'a> {
 
 /// What is compared, and on how many threads.
 #[expect(missing_debug_implementations, reason = "it holds keys")]
-pub struct Bench<'a> {
+pub struct Comparison<'a> {
     /// The bundle in question.
     pub new: &'a Candidate,
     /// What it is held against.
-    pub old: Against<'a>,
+    pub old: Baseline<'a>,
     /// What opens inputs that lie encrypted.
     pub vault: Option<&'a Vault>,
     /// Threads that evaluate, at least one.
@@ -98,13 +98,13 @@ pub struct Log {
 
 /// What was found.
 #[derive(Debug)]
-pub struct Found {
+pub struct BacktestResult {
     /// The logs that were read, up to these heads.
     pub logs: Vec<Log>,
     /// Whether `limit` ended it before the range did.
     pub limited: bool,
     /// The counts.
-    pub tally: Tally,
+    pub tally: BacktestTally,
 }
 
 /// Judges what the query asks for. `list` is given one JSON line per change, in the order of the books.
@@ -116,10 +116,10 @@ pub struct Found {
 pub fn run(
     runtime: &tokio::runtime::Runtime,
     reader: &dyn LedgerReader,
-    query: &Query,
-    bench: &Bench<'_>,
-    (watch, list): (&dyn Watch, &mut (dyn Write + Send)),
-) -> Result<Found, Error> {
+    query: &BacktestQuery,
+    bench: &Comparison<'_>,
+    (watch, list): (&dyn BacktestProgress, &mut (dyn Write + Send)),
+) -> Result<BacktestResult, Error> {
     let jobs = bench.jobs.max(1);
     let collected = Collected::new(jobs, list);
     let (send, receive) = tokio::sync::mpsc::channel(jobs.saturating_mul(2));
@@ -131,7 +131,7 @@ pub fn run(
                     // The lock is held while waiting: somebody has to wait first.
                     let batch = receive.lock().blocking_recv();
                     let Some(batch) = batch else { break };
-                    let read::Batch { number, items } = batch;
+                    let read::DecisionBatch { number, items } = batch;
                     let judged = items.into_iter().map(|item| judged::judge(bench, item)).collect();
                     collected.deliver(number, judged);
                 }
@@ -139,9 +139,9 @@ pub fn run(
         }
         runtime.block_on(read::every(reader, query, watch, send))
     });
-    let read::Said { logs, limited, pruned, unread } = read?;
+    let read::ReadNotes { logs, limited, pruned, unread } = read?;
     let mut tally = collected.end().map_err(Error::List)?;
     tally.pruned = pruned;
     unread.iter().for_each(|(log, seq)| tally.unread(log, *seq));
-    Ok(Found { logs, limited, tally })
+    Ok(BacktestResult { logs, limited, tally })
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::Sender;
 
-use super::judged::Item;
-use super::{Error, Log, Watch};
+use super::judged::DecisionEntry;
+use super::{BacktestProgress, Error, Log};
 use crate::crypto::merkle::leaf_hash;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, ToolName};
@@ -27,7 +27,7 @@ const BYTES_MAX: u64 = 2 << 20;
 
 /// Which decisions are judged.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Query {
+pub struct BacktestQuery {
     /// Not those before.
     pub since: Option<Timestamp>,
     /// Not those from then on.
@@ -44,7 +44,7 @@ pub struct Query {
     pub limit: Option<u64>,
 }
 
-impl Query {
+impl BacktestQuery {
     /// As a statement names it; what was not asked for is not there.
     #[must_use]
     pub fn to_json(&self) -> Json {
@@ -63,44 +63,44 @@ impl Query {
 
 /// Some decisions, to be judged by one thread.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(super) struct DecisionBatch {
     /// Its place in the order of the books.
     pub number: u64,
     /// The decisions.
-    pub items: Vec<Item>,
+    pub items: Vec<DecisionEntry>,
 }
 
 /// What is known of a run that is still open where the reading is.
 #[derive(Clone, Debug)]
-struct Opened {
+struct OpenRunFacts {
     agent: Arc<str>,
     incognito: bool,
 }
 
 /// Where the reading is.
-struct Reading<'a> {
+struct DecisionReader<'a> {
     reader: &'a dyn LedgerReader,
-    query: &'a Query,
-    watch: &'a dyn Watch,
-    send: Sender<Batch>,
+    query: &'a BacktestQuery,
+    watch: &'a dyn BacktestProgress,
+    send: Sender<DecisionBatch>,
     /// Entries there are to read.
     all: u64,
     number: u64,
     taken: u64,
     read: u64,
     inputs: u64,
-    items: Vec<Item>,
+    items: Vec<DecisionEntry>,
     bytes: u64,
     chain: ChainId,
     log: Arc<str>,
     /// Runs that are open here: no more of them than there ever were at once.
-    runs: BTreeMap<RunId, Opened>,
-    said: Said,
+    runs: BTreeMap<RunId, OpenRunFacts>,
+    said: ReadNotes,
 }
 
 /// What reading says beside the decisions.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct ReadNotes {
     /// The logs, up to the heads they had when they were listed.
     pub logs: Vec<Log>,
     /// Whether the query's limit ended it.
@@ -117,10 +117,10 @@ pub(super) struct Said {
 /// A log cannot be read, or is not what its head is of.
 pub(super) async fn every(
     reader: &dyn LedgerReader,
-    query: &Query,
-    watch: &dyn Watch,
-    send: Sender<Batch>,
-) -> Result<Said, Error> {
+    query: &BacktestQuery,
+    watch: &dyn BacktestProgress,
+    send: Sender<DecisionBatch>,
+) -> Result<ReadNotes, Error> {
     let mut chains = reader.chains().await?;
     if let Some(tenant) = &query.tenant {
         chains.retain(|row| row.tenant == *tenant);
@@ -132,7 +132,7 @@ pub(super) async fn every(
             return Err(Error::NoRun(run.to_string()));
         }
     }
-    let mut reading = Reading {
+    let mut reading = DecisionReader {
         reader,
         query,
         watch,
@@ -147,7 +147,7 @@ pub(super) async fn every(
         chain: ChainId::from_bytes([0; 16]),
         log: "".into(),
         runs: BTreeMap::new(),
-        said: Said::default(),
+        said: ReadNotes::default(),
     };
     for row in &chains {
         (reading.chain, reading.log) = (row.chain, row.origin.as_str().into());
@@ -171,7 +171,7 @@ pub(super) async fn every(
     Ok(reading.said)
 }
 
-impl Reading<'_> {
+impl DecisionReader<'_> {
     fn is_full(&self) -> bool {
         self.query.limit.is_some_and(|limit| self.taken >= limit)
     }
@@ -254,7 +254,7 @@ impl Reading<'_> {
         }
         if let Some(opened) = entry.draft.get::<RunOpened>() {
             let (agent, incognito) = (opened.agent.as_str().into(), opened.incognito.is_some());
-            self.runs.extend(run.map(|run| (run, Opened { agent, incognito })));
+            self.runs.extend(run.map(|run| (run, OpenRunFacts { agent, incognito })));
         } else if let Some(run) = run {
             self.runs.remove(&run);
         }
@@ -274,7 +274,7 @@ impl Reading<'_> {
         let incognito = opened.as_ref().is_some_and(|opened| opened.incognito);
         let only = self.query.agent.as_deref().filter(|_| opened.is_none()).map(Arc::from);
         let (log, agent) = (Arc::clone(&self.log), opened.map(|opened| opened.agent));
-        self.items.push(Item { log, entry, agent, only, incognito, input: None });
+        self.items.push(DecisionEntry { log, entry, agent, only, incognito, input: None });
         if self.items.len() >= ITEMS_MAX.min(PAYLOADS_MAX) {
             self.flush().await?;
         }
@@ -283,7 +283,7 @@ impl Reading<'_> {
 
     /// Whether the query is about this decision, as far as its entry tells.
     fn wants(&self, entry: &Entry) -> bool {
-        let Query { since, until, agent, tool, run, .. } = self.query;
+        let BacktestQuery { since, until, agent, tool, run, .. } = self.query;
         let of = entry.run.as_ref().map(|link| link.run);
         let opened = of.and_then(|of| self.runs.get(&of)).map(|opened| &*opened.agent);
         let named = entry.draft.tool.as_ref();
@@ -303,7 +303,8 @@ impl Reading<'_> {
             return Ok(());
         }
         let mut items = std::mem::take(&mut self.items);
-        let said = |item: &Item| item.entry.draft.committed(Role::PolicyInput).map(|c| c.c.0);
+        let said =
+            |item: &DecisionEntry| item.entry.draft.committed(Role::PolicyInput).map(|c| c.c.0);
         let list: Vec<Digest> = items.iter().filter_map(said).collect();
         let rows = if list.is_empty() {
             Vec::new()
@@ -316,7 +317,7 @@ impl Reading<'_> {
             item.input = said(item).and_then(|c| rows.remove(&c));
         }
         self.inputs = self.inputs.saturating_add(u64::try_from(items.len()).unwrap_or(u64::MAX));
-        let batch = Batch { number: self.number, items };
+        let batch = DecisionBatch { number: self.number, items };
         (self.number, self.bytes) = (self.number.saturating_add(1), 0);
         // Nobody is left to judge only if their threads are gone, and then so is this one's scope.
         let _ = self.send.send(batch).await;

@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 
-use super::{Against, Bench, Found, Log, Query};
+use super::{BacktestQuery, BacktestResult, Baseline, Comparison, Log};
 use crate::crypto::dsse;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::domain::digest::Digest;
@@ -52,7 +52,12 @@ pub enum Error {
 
 /// What was found, as `--json` prints it and the statement carries it.
 #[must_use]
-pub fn predicate(query: &Query, bench: &Bench<'_>, found: &Found, at: Timestamp) -> Json {
+pub fn predicate(
+    query: &BacktestQuery,
+    bench: &Comparison<'_>,
+    found: &BacktestResult,
+    at: Timestamp,
+) -> Json {
     let log = |log: &Log| {
         Json::object([
             ("origin", Json::from(log.origin.as_str())),
@@ -62,8 +67,8 @@ pub fn predicate(query: &Query, bench: &Bench<'_>, found: &Found, at: Timestamp)
         ])
     };
     let against = match bench.old {
-        Against::Recorded => Json::from("recorded"),
-        Against::Bundle(old) => old.to_json(),
+        Baseline::Recorded => Json::from("recorded"),
+        Baseline::Bundle(old) => old.to_json(),
     };
     Json::object([
         ("at", Json::from(at.to_string())),

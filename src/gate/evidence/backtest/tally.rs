@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest as _, Sha256};
 
-use super::change::{Change, Outcome};
-use super::judged::{Became, Judged, Left, Place};
+use super::change::{DecisionChange, Outcome};
+use super::judged::{EntryReference, JudgedDecision, JudgedOutcome, NotJudged};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 
@@ -41,25 +41,25 @@ pub struct Group {
 }
 
 /// Change, the rule that decided and the rule that would.
-pub type Key = (Change, String, String);
+pub type TallyKey = (DecisionChange, String, String);
 
 /// What was found.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct BacktestTally {
     /// Decisions judged.
     pub judged: u64,
     /// Those that stay as they are.
     pub same: u64,
     /// Those that change.
-    pub changes: BTreeMap<Change, u64>,
+    pub changes: BTreeMap<DecisionChange, u64>,
     /// The same by rule.
-    pub groups: BTreeMap<Key, Group>,
+    pub groups: BTreeMap<TallyKey, Group>,
     /// What goes wrong in the engine under the new bundle, by what it says; each counts as a denial.
     pub faults: BTreeMap<String, Group>,
     /// Refused before any policy was asked: no policy changes that.
     pub not_asked: u64,
     /// What could not be judged, by why.
-    pub left: BTreeMap<Left, Group>,
+    pub left: BTreeMap<NotJudged, Group>,
     /// Decisions judged, by the bundle that was in force.
     pub under: BTreeMap<String, u64>,
     /// Entries in the range that are no longer in the ledger.
@@ -72,7 +72,7 @@ fn more(count: &mut u64) {
 }
 
 impl Group {
-    fn take(&mut self, log: &str, place: &Place) {
+    fn take(&mut self, log: &str, place: &EntryReference) {
         more(&mut self.count);
         if self.examples.len() < EXAMPLES {
             self.examples.push(Example {
@@ -105,23 +105,23 @@ fn group<K: Ord>(groups: &mut BTreeMap<K, Group>, key: K, others: impl Fn() -> K
     groups.entry(if full { others() } else { key }).or_default()
 }
 
-impl Tally {
+impl BacktestTally {
     /// Counts one; the line of the list of changes, if it is one.
-    pub(super) fn take(&mut self, judged: Judged) -> Option<Vec<u8>> {
-        let Judged { log, entry, agent, result, fault } = judged;
+    pub(super) fn take(&mut self, judged: JudgedDecision) -> Option<Vec<u8>> {
+        let JudgedDecision { log, entry, agent, result, fault } = judged;
         match &result {
-            Became::Foreign => return None,
-            Became::NotAsked => {
+            JudgedOutcome::Foreign => return None,
+            JudgedOutcome::NotAsked => {
                 more(&mut self.not_asked);
                 return None;
             }
-            Became::Left(why) => {
+            JudgedOutcome::Left(why) => {
                 // The version is somebody's text.
-                let others = || Left::Version("several others".to_owned());
+                let others = || NotJudged::Version("several others".to_owned());
                 group(&mut self.left, why.clone(), others).take(&log, &entry);
                 return None;
             }
-            Became::Same | Became::Changed(_) => {}
+            JudgedOutcome::Same | JudgedOutcome::Changed(_) => {}
         }
         more(&mut self.judged);
         let policy = entry.policy.map(|policy| policy.prefixed()).unwrap_or_default();
@@ -130,7 +130,7 @@ impl Tally {
         if let Some(fault) = fault {
             group(&mut self.faults, fault, || OTHERS.to_owned()).take(&log, &entry);
         }
-        let Became::Changed(changed) = result else {
+        let JudgedOutcome::Changed(changed) = result else {
             more(&mut self.same);
             return None;
         };
@@ -147,7 +147,7 @@ impl Tally {
 
     /// Counts a decision whose entry cannot be read.
     pub(super) fn unread(&mut self, log: &str, seq: u64) {
-        let group = self.left.entry(Left::Unread).or_default();
+        let group = self.left.entry(NotJudged::Unread).or_default();
         more(&mut group.count);
         if group.examples.len() < EXAMPLES {
             let [run, call, tool] = [const { String::new() }; 3];
@@ -177,10 +177,10 @@ impl Tally {
     /// As `--json` prints it and a statement carries it.
     #[must_use]
     pub fn to_json(&self) -> Json {
-        let count = |change: &Change| {
+        let count = |change: &DecisionChange| {
             (change.as_str(), Json::from(self.changes.get(change).copied().unwrap_or_default()))
         };
-        let group = |((change, old, new), group): (&Key, &Group)| {
+        let group = |((change, old, new), group): (&TallyKey, &Group)| {
             Json::object([
                 ("change", Json::from(change.as_str())),
                 ("old", Json::from(old.as_str())),
@@ -203,7 +203,7 @@ impl Tally {
             ("judged", Json::from(self.judged)),
             ("same", Json::from(self.same)),
             ("flips", Json::from(self.flips())),
-            ("changes", Json::object(Change::ALL.iter().map(count))),
+            ("changes", Json::object(DecisionChange::ALL.iter().map(count))),
             ("groups", self.sorted().into_iter().map(group).collect::<Vec<_>>().into()),
             ("faults", faults.collect::<Vec<_>>().into()),
             ("not_asked", Json::from(self.not_asked)),
@@ -216,7 +216,7 @@ impl Tally {
 
     /// By change, and in each the most frequent first.
     #[must_use]
-    pub fn sorted(&self) -> Vec<(&Key, &Group)> {
+    pub fn sorted(&self) -> Vec<(&TallyKey, &Group)> {
         let mut groups: Vec<_> = self.groups.iter().collect();
         groups.sort_by_key(|(key, group)| (key.0, std::cmp::Reverse(group.count), *key));
         groups
@@ -226,9 +226,9 @@ impl Tally {
 /// One line of the list of changes.
 fn listed(
     log: &str,
-    place: &Place,
+    place: &EntryReference,
     agent: Option<&str>,
-    change: Change,
+    change: DecisionChange,
     (old, new): (&Outcome, &Outcome),
 ) -> Json {
     let mut members = vec![

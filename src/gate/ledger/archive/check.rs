@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use super::shelf::Shelf;
+use super::shelf::ArchiveStore;
 use super::{CHECKPOINT, Error};
 use crate::crypto::merkle::Frontier;
 use crate::crypto::note::Checkpoint;
 use crate::crypto::tiles::{self, HEIGHT, LEVELS, Place, WIDTH};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Seq};
-use crate::ledger::store::{EntryRow, Head};
+use crate::ledger::store::{EntryRow, HeadRow};
 use crate::ledger::verify::fleet::Noted;
 use crate::ledger::verify::kinds::{DamageKind, Finding};
-use crate::ledger::verify::{Chain, Damage, Line, Roots};
+use crate::ledger::verify::{Chain, Damage, EntryLine, Roots};
 use crate::record::Entry;
 
 /// What reading an archive showed.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Report {
+pub struct ArchiveReport {
     /// The log's name, as its checkpoint has it.
     pub origin: String,
     /// Entries read and found whole.
@@ -41,15 +41,15 @@ pub struct Report {
 /// # Errors
 /// A file cannot be read, or there is no checkpoint. Damage is not an error: it is in the report.
 pub async fn archive(
-    shelf: &dyn Shelf,
+    shelf: &dyn ArchiveStore,
     roots: Roots<'_>,
     heads: &[Noted],
-) -> Result<Report, Error> {
+) -> Result<ArchiveReport, Error> {
     let bad = |why: String| Error::File { name: CHECKPOINT.into(), why };
     let note = shelf.get(CHECKPOINT).await?.ok_or_else(|| bad("not in the archive".into()))?;
     let note = String::from_utf8(note).map_err(|e| bad(e.to_string()))?;
     let (head, _) = Checkpoint::parse(&note).map_err(|e| bad(e.to_string()))?;
-    let mut reading = Reading {
+    let mut reading = ArchiveReader {
         shelf,
         head: &head,
         chain: None,
@@ -59,15 +59,15 @@ pub async fn archive(
     };
     let finding = match reading.all(roots, &note).await {
         Ok(()) => None,
-        Err(Stop::Found(finding)) => Some(finding),
-        Err(Stop::Error(error)) => return Err(error),
+        Err(ArchiveStop::Found(finding)) => Some(finding),
+        Err(ArchiveStop::Error(error)) => return Err(error),
     };
     let chain =
         reading.chain.unwrap_or_else(|| Chain::new(ChainId::from_bytes([0; 16]), roots.trusted));
     let (sealed, open) = chain.runs();
     let enrolled = (!roots.trusted.is_empty())
         .then(|| chain.epochs().enrolment().is_some_and(|key| roots.trusted.contains(key)));
-    Ok(Report {
+    Ok(ArchiveReport {
         origin: head.origin.clone(),
         entries: chain.size(),
         root: chain.root(),
@@ -79,23 +79,23 @@ pub async fn archive(
     })
 }
 
-enum Stop {
+enum ArchiveStop {
     Found(Finding),
     Error(Error),
 }
 
-impl From<Error> for Stop {
+impl From<Error> for ArchiveStop {
     fn from(error: Error) -> Self {
         Self::Error(error)
     }
 }
 
-fn found(kind: DamageKind, seq: Seq, check: &'static str, why: String) -> Stop {
-    Stop::Found(Finding { kind, seq, check, why })
+fn found(kind: DamageKind, seq: Seq, check: &'static str, why: String) -> ArchiveStop {
+    ArchiveStop::Found(Finding { kind, seq, check, why })
 }
 
-struct Reading<'a> {
-    shelf: &'a dyn Shelf,
+struct ArchiveReader<'a> {
+    shelf: &'a dyn ArchiveStore,
     head: &'a Checkpoint,
     chain: Option<Chain>,
     /// The nodes of each level of tiles, as the entries make them.
@@ -104,8 +104,8 @@ struct Reading<'a> {
     heads: Vec<Noted>,
 }
 
-impl Reading<'_> {
-    async fn all(&mut self, roots: Roots<'_>, note: &str) -> Result<(), Stop> {
+impl ArchiveReader<'_> {
+    async fn all(&mut self, roots: Roots<'_>, note: &str) -> Result<(), ArchiveStop> {
         for index in 0..self.head.size.div_ceil(WIDTH) {
             self.group(index, roots).await?;
         }
@@ -116,7 +116,7 @@ impl Reading<'_> {
             return Err(found(DamageKind::Rollback, size, "H2", why));
         }
         let chain = self.chain.as_ref();
-        let head = Head {
+        let head = HeadRow {
             size,
             hash: chain.and_then(Chain::leaf).unwrap_or_else(|| Digest::of(&[])),
             frontier: self.frontier.to_bytes(),
@@ -132,7 +132,7 @@ impl Reading<'_> {
     }
 
     /// One entry bundle and the tile of its leaf hashes.
-    async fn group(&mut self, index: u64, roots: Roots<'_>) -> Result<(), Stop> {
+    async fn group(&mut self, index: u64, roots: Roots<'_>) -> Result<(), ArchiveStop> {
         let place = Place { level: 0, index };
         let (first, width) = (index.saturating_mul(WIDTH), place.width(self.head.size));
         let name = tiles::entries_path(index, width);
@@ -156,7 +156,7 @@ impl Reading<'_> {
         body: &[u8],
         stored: &Digest,
         roots: Roots<'_>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ArchiveStop> {
         let leaf = Entry::leaf(body);
         if leaf != *stored {
             let why = "the entry is not the one of the tile's hash".to_owned();
@@ -169,7 +169,7 @@ impl Reading<'_> {
             };
             found(kind, seq, damage.check, damage.why)
         };
-        let line = Line::read(body).map_err(edited)?;
+        let line = EntryLine::read(body).map_err(edited)?;
         if line.entry.seq != seq {
             let why = format!("entry {} stands here", line.entry.seq);
             return Err(found(DamageKind::Reorder, seq, "S2", why));
@@ -206,7 +206,7 @@ impl Reading<'_> {
     }
 
     /// The tiles above the leaf hashes.
-    async fn upper(&self) -> Result<(), Stop> {
+    async fn upper(&self) -> Result<(), ArchiveStop> {
         for place in tiles::places(self.head.size).filter(|place| place.level > 0) {
             let first = place.index.saturating_mul(WIDTH);
             let seq = first.checked_shl(place.level.saturating_mul(HEIGHT)).unwrap_or(0);
@@ -223,7 +223,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    async fn tile(&self, place: Place, seq: Seq) -> Result<Vec<Digest>, Stop> {
+    async fn tile(&self, place: Place, seq: Seq) -> Result<Vec<Digest>, ArchiveStop> {
         let width = place.width(self.head.size);
         let name = place.path(width);
         let Some(bytes) = self.shelf.get(&name).await? else {
@@ -235,7 +235,7 @@ impl Reading<'_> {
     }
 
     /// A bundle is not there: the end is cut off, unless a later one is.
-    async fn gone(&self, seq: Seq, name: &str, index: u64) -> Result<Stop, Error> {
+    async fn gone(&self, seq: Seq, name: &str, index: u64) -> Result<ArchiveStop, Error> {
         let last = self.head.size.div_ceil(WIDTH);
         let mut kind = DamageKind::Truncation;
         for later in index.saturating_add(1)..last {

@@ -10,7 +10,7 @@ pub mod shelf;
 use super::proofs::{self, Prover};
 use super::store::{ChainRow, LedgerReader, StoreError};
 use super::verify::epochs::Epochs;
-use super::verify::{Damage, Line};
+use super::verify::{Damage, EntryLine};
 use crate::crypto::keys::PublicKey;
 use crate::crypto::merkle;
 use crate::crypto::note::Checkpoint;
@@ -18,7 +18,7 @@ use crate::crypto::tiles::{self, Place, WIDTH};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::record::{Entry, Kind};
-use shelf::{Keep, Shelf};
+use shelf::{ArchiveStore, Keep};
 
 /// Name of the signed head in an archive.
 pub const CHECKPOINT: &str = "checkpoint";
@@ -77,7 +77,7 @@ pub async fn save(
     reader: &dyn LedgerReader,
     row: &ChainRow,
     trusted: &[PublicKey],
-    shelf: &dyn Shelf,
+    shelf: &dyn ArchiveStore,
 ) -> Result<Saved, Error> {
     let head = signed_head(reader, row, trusted).await?;
     let prover = Prover::for_head(reader, &row.chain, &head).await?;
@@ -120,7 +120,7 @@ async fn signed_head(
     let kinds = [Kind::ChainGenesis.as_str(), Kind::WriterStarted.as_str()];
     for entry in reader.entries_of(&row.chain, &kinds).await? {
         let damaged = |damage| Error::Damaged(entry.seq, damage);
-        let line = Line::read(&entry.body).map_err(damaged)?;
+        let line = EntryLine::read(&entry.body).map_err(damaged)?;
         if line.is(Kind::ChainGenesis) {
             epochs.genesis(&line).map_err(damaged)?;
         } else {
@@ -176,7 +176,7 @@ async fn entries(
 }
 
 async fn put(
-    shelf: &dyn Shelf,
+    shelf: &dyn ArchiveStore,
     name: &str,
     bytes: &[u8],
     width: u64,
@@ -194,7 +194,7 @@ async fn put(
 }
 
 /// Removes the partial tiles of the checkpoint before, which nobody needs any more.
-async fn tidy(shelf: &dyn Shelf, before: Seq, now: Seq) -> Result<(), Error> {
+async fn tidy(shelf: &dyn ArchiveStore, before: Seq, now: Seq) -> Result<(), Error> {
     for place in tiles::places(before) {
         let width = place.width(before);
         if width < WIDTH && width != place.width(now) {
@@ -216,7 +216,7 @@ pub async fn holds(
     reader: &dyn LedgerReader,
     row: &ChainRow,
     trusted: &[PublicKey],
-    shelf: &dyn Shelf,
+    shelf: &dyn ArchiveStore,
     (from, to): (Seq, Seq),
 ) -> Result<Checkpoint, Error> {
     let head = signed_head(reader, row, trusted).await?;

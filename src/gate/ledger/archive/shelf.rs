@@ -20,7 +20,7 @@ pub enum Keep {
 
 /// Named bytes.
 #[async_trait]
-pub trait Shelf: Send + Sync {
+pub trait ArchiveStore: Send + Sync {
     /// The bytes under a name, if there are any.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Directory {
 }
 
 #[async_trait]
-impl Shelf for Directory {
+impl ArchiveStore for Directory {
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         match std::fs::read(self.path.join(name)) {
             Ok(bytes) => Ok(Some(bytes)),

@@ -12,9 +12,9 @@ use super::super::proofs::{self, Prover};
 use super::super::store::{AnchorRow, ChainRow, LedgerReader, StoreError};
 use super::super::verify::fleet::is_fleet;
 use super::file::AnchorFile;
-use super::port::{Shown, TimeStamp, Witness};
-use super::seen::{self, Lost, Said};
-use super::{Fleet, FleetParts, OpenError};
+use super::port::{ShownHead, TimeStamp, Witness};
+use super::seen::{self, LogStanding, LostEntry};
+use super::{FleetParts, OpenError, OpenFleetLog};
 use crate::crypto::merkle;
 use crate::crypto::note::{Checkpoint, VerifierKey};
 use crate::domain::digest::Digest;
@@ -76,7 +76,7 @@ impl From<OpenError> for Error {
 
 /// What a round did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Done {
+pub struct AnchorRound {
     /// Logs that were enrolled.
     pub enrolled: Vec<String>,
     /// Logs whose head was recorded, and its size.
@@ -122,8 +122,8 @@ impl Round<'_> {
     ///
     /// # Errors
     /// [`Error`]. A witness that does not answer is none: it is in [`Done`].
-    pub async fn run(&self) -> Result<Done, Error> {
-        let mut done = Done::default();
+    pub async fn run(&self) -> Result<AnchorRound, Error> {
+        let mut done = AnchorRound::default();
         let rows = self.rows().await?;
         let (fleets, chains): (Vec<ChainRow>, Vec<ChainRow>) = rows.into_iter().partition(is_fleet);
         let mut drafts = Vec::new();
@@ -147,7 +147,7 @@ impl Round<'_> {
         }
         let parts = (self.parts)().await.map_err(|e| Error::Unavailable(e.to_string()))?;
         let key = parts.key.public();
-        let log = Fleet::open(parts).await?;
+        let log = OpenFleetLog::open(parts).await?;
         let shown = self.record(&log, drafts, key, &mut done).await;
         let closed = log.close().await;
         shown?;
@@ -166,7 +166,7 @@ impl Round<'_> {
         let more = |head: &Checkpoint| head.origin == fleet.origin && head.size > here;
         let Some((by, head)) = seen.into_iter().find(|(_, head)| more(head)) else { return Ok(()) };
         let seen = (head.size, Some(head.root));
-        let lost = Lost { log: head.origin, seen, here, forked: false, by };
+        let lost = LostEntry { log: head.origin, seen, here, forked: false, by };
         Err(OpenError::Distrusted(lost.to_string()).into())
     }
 
@@ -181,14 +181,14 @@ impl Round<'_> {
         &self,
         row: &ChainRow,
         drafts: &mut Vec<Draft>,
-        done: &mut Done,
+        done: &mut AnchorRound,
     ) -> Result<(), Error> {
         let mut bodies = Vec::new();
         for kind in [Kind::ChainEnrolled, Kind::ChainCheckpoint, Kind::ChainRetired] {
             let found = self.reader.fleet_said(self.tenant, &row.origin, kind.as_str()).await?;
             bodies.extend(found.map(|row| row.body));
         }
-        let said = Said::read(bodies.iter().map(Vec::as_slice));
+        let said = LogStanding::read(bodies.iter().map(Vec::as_slice));
         if said.retired {
             return Ok(());
         }
@@ -292,10 +292,10 @@ impl Round<'_> {
     /// Puts everything on the fleet log and shows its head.
     async fn record(
         &self,
-        log: &Fleet,
+        log: &OpenFleetLog,
         drafts: Vec<Draft>,
         key: crate::crypto::keys::PublicKey,
-        done: &mut Done,
+        done: &mut AnchorRound,
     ) -> Result<(), Error> {
         for draft in drafts {
             log.record(draft).await?;
@@ -322,7 +322,7 @@ impl Round<'_> {
         let verifier = VerifierKey::log(&opened.origin, key);
         let before = self.reader.newest_anchor(&fleet.origin).await?.map_or(0, |kept| kept.size);
         prover.grown_from(before.min(opened.size)).await.map_err(own)?;
-        let shown = Shown { note, log: &verifier, old: before, proofs: &prover };
+        let shown = ShownHead { note, log: &verifier, old: before, proofs: &prover };
         let file = self.show(&shown, &opened, done).await?;
         log.keep(&AnchorRow {
             size: opened.size,
@@ -346,9 +346,9 @@ impl Round<'_> {
     /// Asks everybody outside. Only a fatal answer stops the round.
     async fn show(
         &self,
-        shown: &Shown<'_>,
+        shown: &ShownHead<'_>,
         head: &Checkpoint,
-        done: &mut Done,
+        done: &mut AnchorRound,
     ) -> Result<AnchorFile, Error> {
         let mut file =
             AnchorFile { note: shown.note.to_owned(), tokens: Vec::new(), observed: Vec::new() };

@@ -19,13 +19,13 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::drafts::Written;
+use super::drafts::DraftWithPayloads;
 use super::enrolment::Local;
 use super::permit::Receipt;
 use super::sequencer::Ending;
 use super::store::{AnchorRow, LedgerStore};
 use super::writer_key::{LogKeys, Signer};
-use super::{Ledger, Parts, Settings, Status, spool};
+use super::{Ledger, LedgerParts, LedgerSettings, LedgerStatus, spool};
 use crate::clock::{Clock, Entropy};
 use crate::record::Draft;
 use crate::telemetry::metrics::Metrics;
@@ -58,7 +58,7 @@ pub struct FleetParts {
     /// The newest head others have seen, in a file, if there is one.
     pub anchor_file: Option<PathBuf>,
     /// Witnesses that are asked what they have seen of the log before anything is written to it.
-    pub sights: Vec<port::Sight>,
+    pub sights: Vec<port::WitnessSight>,
     /// What this machine remembers of the log, so that one that was rolled back is not continued.
     pub journal: Box<dyn spool::Journal>,
     /// `default` on one machine.
@@ -83,36 +83,36 @@ pub enum OpenError {
 }
 
 /// The fleet log, open for recording.
-pub struct Fleet {
+pub struct OpenFleetLog {
     ledger: Ledger,
     store: Arc<dyn LedgerStore>,
     stop: CancellationToken,
     writer: JoinHandle<Ending>,
 }
 
-impl std::fmt::Debug for Fleet {
+impl std::fmt::Debug for OpenFleetLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Fleet").field("ledger", &self.ledger).finish_non_exhaustive()
     }
 }
 
-impl Fleet {
+impl OpenFleetLog {
     /// Takes the fleet log's slot, makes the log if there is none, and waits until it can be written.
     ///
     /// # Errors
     /// [`OpenError`].
     pub async fn open(parts: FleetParts) -> Result<Self, OpenError> {
-        let settings = Settings {
+        let settings = LedgerSettings {
             tenant: parts.tenant,
             pool: POOL.to_owned(),
             anchor_file: parts.anchor_file,
             sights: parts.sights,
-            ..Settings::default()
+            ..LedgerSettings::default()
         };
         let store = Arc::clone(&parts.store);
         let (ledger, writer) = Ledger::new(
             settings,
-            Parts {
+            LedgerParts {
                 store: parts.store,
                 clock: parts.clock,
                 entropy: parts.entropy,
@@ -128,20 +128,20 @@ impl Fleet {
         let writer = writer.spawn(stop.clone(), runs);
         let mut status = ledger.status();
         let fleet = Self { ledger, store, stop, writer };
-        let ready = status.wait_for(|now| !matches!(now, Status::Starting(_)));
+        let ready = status.wait_for(|now| !matches!(now, LedgerStatus::Starting(_)));
         let ready = tokio::time::timeout(PATIENCE, ready).await;
         let found = match ready {
             Ok(Ok(now)) => now.clone(),
             Ok(Err(_)) | Err(_) => fleet.ledger.status().borrow().clone(),
         };
         let failed = match found {
-            Status::Ready => return Ok(fleet),
-            Status::Broken(why) => OpenError::Distrusted(why),
-            Status::Starting(why) | Status::Fenced(why) | Status::Failing(why) => {
-                OpenError::Unavailable(why)
-            }
-            Status::Full => OpenError::Unavailable("no space".to_owned()),
-            Status::Stopped => OpenError::Unavailable("its writer ended".to_owned()),
+            LedgerStatus::Ready => return Ok(fleet),
+            LedgerStatus::Broken(why) => OpenError::Distrusted(why),
+            LedgerStatus::Starting(why)
+            | LedgerStatus::Fenced(why)
+            | LedgerStatus::Failing(why) => OpenError::Unavailable(why),
+            LedgerStatus::Full => OpenError::Unavailable("no space".to_owned()),
+            LedgerStatus::Stopped => OpenError::Unavailable("its writer ended".to_owned()),
         };
         fleet.stop.cancel();
         Err(failed)
@@ -159,7 +159,7 @@ impl Fleet {
     /// As [`Ledger::record`]; and what its schema has against it, before anything is written: no verifier would
     /// read the log any more, and nothing is ever taken out of it.
     pub async fn record(&self, draft: Draft) -> Result<Receipt, super::Error> {
-        self.ledger.record(Written::bare(draft)).await
+        self.ledger.record(DraftWithPayloads::bare(draft)).await
     }
 
     /// Keeps what others said of one of this log's heads, where exports find it.
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::clock::{SystemClock, SystemEntropy};
     use crate::crypto::keys::SecretKey;
-    use crate::ledger::sqlite::{Sqlite, SqliteReader};
+    use crate::ledger::sqlite::{SqliteReader, SqliteStore};
     use crate::ledger::store::LedgerReader as _;
     use crate::ledger::verify::chain_of;
     use crate::record::Base64;
@@ -202,12 +202,12 @@ mod tests {
     async fn it_is_opened_again_and_again_under_one_key_and_stays_one_chain() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger.db");
-        let _sidecar = Sqlite::open(&path).await.unwrap();
+        let _sidecar = SqliteStore::open(&path).await.unwrap();
         let (enrolment, key) =
             (SecretKey::generate(&SystemEntropy), SecretKey::generate(&SystemEntropy));
         for _ in 0..3 {
-            let fleet = Fleet::open(FleetParts {
-                store: Arc::new(Sqlite::open_fleet(&path).await.unwrap()),
+            let fleet = OpenFleetLog::open(FleetParts {
+                store: Arc::new(SqliteStore::open_fleet(&path).await.unwrap()),
                 clock: Arc::new(SystemClock::new()),
                 entropy: Arc::new(SystemEntropy),
                 enrolment: Arc::new(enrolment.clone()),

@@ -13,7 +13,7 @@ use crate::ledger::proofs::Prover;
 
 /// A head of the fleet log on its way to somebody else.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
+pub struct ShownHead<'a> {
     /// The checkpoint note, signed by the log.
     pub note: &'a str,
     /// The log's key.
@@ -35,7 +35,7 @@ pub struct Cosigned {
 
 /// Why there is no cosignature.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refused {
+pub struct CosignRefusal {
     /// It has seen a longer log than ours, or another one: the ledger itself is in doubt.
     pub fatal: bool,
     /// What happened, naming the witness.
@@ -51,7 +51,7 @@ pub trait Witness: Send + Sync + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// [`Refused`]; only a fatal one says something about the ledger.
-    async fn cosign(&self, shown: &Shown<'_>) -> Result<Cosigned, Refused>;
+    async fn cosign(&self, shown: &ShownHead<'_>) -> Result<Cosigned, CosignRefusal>;
     /// The newest head of this log it has cosigned, if any. Returns within a bound.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ pub trait Witness: Send + Sync + std::fmt::Debug + 'static {
 
 /// A time stamp token, already verified.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Stamp {
+pub struct VerifiedStamp {
     /// The authority's time.
     pub time: Timestamp,
     /// The token (RFC 3161), DER.
@@ -77,19 +77,19 @@ pub trait TimeStamp: Send + Sync + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// Why there is none.
-    async fn stamp(&self, head: &Checkpoint) -> Result<Stamp, PortError>;
+    async fn stamp(&self, head: &Checkpoint) -> Result<VerifiedStamp, PortError>;
 }
 
 /// A witness that is asked what it has seen, and the keys the log may have signed that with.
 #[derive(Clone, Debug)]
-pub struct Sight {
+pub struct WitnessSight {
     /// The witness.
     pub witness: Arc<dyn Witness>,
     /// Keys of the log: during a rotation the new one and the old one.
     pub keys: Vec<PublicKey>,
 }
 
-impl Sight {
+impl WitnessSight {
     /// The newest head of this log it has cosigned. A witness that does not answer has seen nothing:
     /// whoever starts does not wait for it, and it is said in the log.
     pub async fn newest(&self, origin: &str) -> Option<Checkpoint> {

@@ -8,12 +8,12 @@ use super::super::enrolment::Issued;
 use super::super::recover;
 use super::super::spool::{Journal, LeaseFile, Watermark};
 use super::super::store::{
-    Batch, Head, LeaseKey, LeaseRequest, Leased, LedgerStore, Restart, StoreError, next_origin,
+    Batch, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore, Restart, StoreError, next_origin,
 };
 use super::super::tail::TailError;
 use super::super::writer_key::{Certificate, LogKeys, Signer, WriterKey};
-use super::port::Sight;
-use super::seen::{self, Doubt, Lost, SightError};
+use super::port::WitnessSight;
+use super::seen::{self, Doubt, LostEntry, SightError};
 use crate::clock::{Clock, Entropy, random16, random32};
 use crate::crypto::note::Checkpoint;
 use crate::crypto::{merkle, signer};
@@ -59,7 +59,7 @@ pub enum Error {
 }
 
 /// Who asks, with what.
-pub struct Desk<'a> {
+pub struct RestartParts<'a> {
     /// Where the chain is.
     pub store: &'a dyn LedgerStore,
     /// What this machine remembers of it.
@@ -67,7 +67,7 @@ pub struct Desk<'a> {
     /// Where it remembers its lease, if it does.
     pub lease_file: Option<&'a LeaseFile>,
     /// The anchor file, and witnesses.
-    pub outside: (Option<&'a std::path::Path>, &'a [Sight]),
+    pub outside: (Option<&'a std::path::Path>, &'a [WitnessSight]),
     /// Certifies the keys of the next chain.
     pub enrolment: &'a Arc<dyn Signer>,
     /// The keys of the log, if they are stable.
@@ -82,7 +82,7 @@ pub struct Desk<'a> {
     pub writer: &'a str,
 }
 
-impl std::fmt::Debug for Desk<'_> {
+impl std::fmt::Debug for RestartParts<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Desk").field("slot", &self.slot).finish_non_exhaustive()
     }
@@ -98,9 +98,9 @@ pub struct Examined {
     /// What this machine remembers, if it is of this log.
     pub mark: Option<Watermark>,
     /// What is lost of this log, if anything.
-    pub lost: Option<Lost>,
+    pub lost: Option<LostEntry>,
     /// What is lost of the fleet log, if anything.
-    pub fleet: Option<Lost>,
+    pub fleet: Option<LostEntry>,
 }
 
 impl Examined {
@@ -111,7 +111,7 @@ impl Examined {
     }
 }
 
-impl Desk<'_> {
+impl RestartParts<'_> {
     /// Takes the slot and finds out what is lost.
     ///
     /// # Errors
@@ -185,9 +185,9 @@ impl Desk<'_> {
     }
 
     /// What this machine remembers of the chain, held against it.
-    async fn own(&self, leased: &Leased, mark: &Watermark) -> Result<Option<Lost>, Error> {
+    async fn own(&self, leased: &Leased, mark: &Watermark) -> Result<Option<LostEntry>, Error> {
         let head = &leased.head;
-        let lost = |forked| Lost {
+        let lost = |forked| LostEntry {
             log: leased.origin.clone(),
             seen: (mark.size, Some(mark.root)),
             here: head.size,
@@ -213,7 +213,7 @@ impl Desk<'_> {
         Ok(((size, hash) != (mark.size, mark.hash)).then(|| lost(false)))
     }
 
-    async fn fleet(&self, leased: &Leased) -> Result<Option<Lost>, Error> {
+    async fn fleet(&self, leased: &Leased) -> Result<Option<LostEntry>, Error> {
         let view = self.store.fleet_view(&leased.key, None).await?;
         let path = self.outside.0;
         let file = path.map(super::file::AnchorFile::load).transpose()?.flatten();
@@ -229,7 +229,12 @@ impl Desk<'_> {
     ///
     /// # Errors
     /// Nothing was changed, unless the store's answer is unknown: then look again.
-    pub async fn restart(&self, found: &Examined, lost: &Lost, by: &str) -> Result<String, Error> {
+    pub async fn restart(
+        &self,
+        found: &Examined,
+        lost: &LostEntry,
+        by: &str,
+    ) -> Result<String, Error> {
         let next = self.next(found, lost, by)?;
         self.store.restart(&found.leased.key, &next).await?;
         if let Some(file) = self.lease_file {
@@ -238,7 +243,7 @@ impl Desk<'_> {
         Ok(next.origin)
     }
 
-    fn next(&self, found: &Examined, lost: &Lost, by: &str) -> Result<Restart, Error> {
+    fn next(&self, found: &Examined, lost: &LostEntry, by: &str) -> Result<Restart, Error> {
         let leased = &found.leased;
         // The name follows the newest of the two: of the log that is lost, and of the one that is here.
         let mut next = next_origin(&lost.log).or_else(|| next_origin(&leased.origin));
@@ -268,7 +273,7 @@ impl Desk<'_> {
             not_after: signing.not_after(),
         };
         let issued = certificate.issue(&**self.enrolment)?;
-        let started = recover::started(&recover::Started {
+        let started = recover::started(&recover::StartedWriter {
             issued: &Issued { certificate, issued },
             version: env!("CARGO_PKG_VERSION"),
             mark: Some((lost.seen.0, lost.seen.1)),
@@ -284,7 +289,7 @@ impl Desk<'_> {
         Ok(Restart { key, n, origin, batch })
     }
 
-    fn genesis(&self, origin: &str, found: &Examined, lost: &Lost, by: &str) -> ChainGenesis {
+    fn genesis(&self, origin: &str, found: &Examined, lost: &LostEntry, by: &str) -> ChainGenesis {
         let from = if lost.forked { 0 } else { lost.here };
         let continues = Continues {
             by: by.into(),
@@ -307,7 +312,7 @@ impl Desk<'_> {
         signing: &WriterKey,
         drafts: [Draft; 3],
     ) -> Result<Batch, Error> {
-        let empty = Head {
+        let empty = HeadRow {
             size: 0,
             hash: Entry::genesis_prev(&key.chain),
             frontier: Vec::new(),
@@ -330,7 +335,7 @@ impl Desk<'_> {
 
 /// The `chain.retired` of a log that lost entries.
 #[must_use]
-pub fn retired(found: &Examined, lost: &Lost, (reason, by): (&str, &str)) -> Draft {
+pub fn retired(found: &Examined, lost: &LostEntry, (reason, by): (&str, &str)) -> Draft {
     let from = if lost.forked { 0 } else { lost.here };
     // A chain that is not there at all is named by what this machine remembers of it.
     let chain = found.mark.as_ref().map_or(found.leased.key.chain, |mark| mark.chain);
@@ -346,7 +351,7 @@ pub fn retired(found: &Examined, lost: &Lost, (reason, by): (&str, &str)) -> Dra
     })
 }
 
-fn root(head: &Head) -> Option<Digest> {
+fn root(head: &HeadRow) -> Option<Digest> {
     if head.size == 0 {
         return Some(merkle::empty_root());
     }

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use super::super::spool::Watermark;
-use super::super::store::{FleetView, Head, Leased, LedgerStore, StoreError, next_origin};
+use super::super::store::{FleetView, HeadRow, Leased, LedgerStore, StoreError, next_origin};
 use super::file::AnchorFile;
-use super::port::Sight;
+use super::port::WitnessSight;
 use crate::crypto::merkle::Frontier;
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
@@ -23,7 +23,7 @@ pub enum Doubt {
     /// It cannot be told yet.
     Later(SightError),
     /// Somebody has seen what is not there. Names both sizes and who.
-    Lost(Box<Lost>),
+    Lost(Box<LostEntry>),
 }
 
 /// Why nobody can say yet what others have seen.
@@ -50,7 +50,7 @@ impl From<StoreError> for Doubt {
 
 /// Something that was seen and is not in the ledger.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Lost {
+pub struct LostEntry {
     /// The log.
     pub log: String,
     /// Entries it had when it was seen, and its root then if that is known.
@@ -63,7 +63,7 @@ pub struct Lost {
     pub by: String,
 }
 
-impl std::fmt::Display for Lost {
+impl std::fmt::Display for LostEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { log, seen: (seen, _), here, by, .. } = self;
         if self.forked {
@@ -82,7 +82,7 @@ impl std::fmt::Display for Lost {
 
 /// What the fleet log says about a log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Said {
+pub struct LogStanding {
     /// The chain it was enrolled with.
     pub chain: Option<ChainId>,
     /// The newest head recorded.
@@ -91,7 +91,7 @@ pub struct Said {
     pub retired: bool,
 }
 
-impl Said {
+impl LogStanding {
     /// Reads the newest entries about one log.
     #[must_use]
     pub fn read<'a>(bodies: impl IntoIterator<Item = &'a [u8]>) -> Self {
@@ -119,9 +119,9 @@ impl Said {
 pub async fn check(
     store: &dyn LedgerStore,
     leased: &Leased,
-    head: &Head,
+    head: &HeadRow,
     mark: Option<&Watermark>,
-    (anchor_file, sights): (Option<&Path>, &[Sight]),
+    (anchor_file, sights): (Option<&Path>, &[WitnessSight]),
 ) -> Result<(), Doubt> {
     let before = mark.filter(|mark| mark.chain != leased.key.chain);
     let view = store.fleet_view(&leased.key, before.map(|mark| &mark.chain)).await?;
@@ -146,7 +146,7 @@ pub async fn check(
 pub async fn others(
     origin: &str,
     anchor_file: Option<&Path>,
-    sights: &[Sight],
+    sights: &[WitnessSight],
 ) -> Result<Vec<(String, Checkpoint)>, SightError> {
     let mut seen = Vec::new();
     if let Some(path) = anchor_file {
@@ -162,22 +162,22 @@ pub async fn others(
 }
 
 fn lost(log: String, seen: (u64, Option<Digest>), here: u64, by: &str) -> Doubt {
-    Doubt::Lost(Box::new(Lost { log, seen, here, forked: false, by: by.to_owned() }))
+    Doubt::Lost(Box::new(LostEntry { log, seen, here, forked: false, by: by.to_owned() }))
 }
 
 fn forked(log: &str, seen: (u64, Option<Digest>), here: u64, by: &str) -> Doubt {
     let (log, by) = (log.to_owned(), by.to_owned());
-    Doubt::Lost(Box::new(Lost { log, seen, here, forked: true, by }))
+    Doubt::Lost(Box::new(LostEntry { log, seen, here, forked: true, by }))
 }
 
 /// What the fleet log says about the chain itself.
 async fn own(
     store: &dyn LedgerStore,
     leased: &Leased,
-    head: &Head,
+    head: &HeadRow,
     view: &FleetView,
 ) -> Result<(), Doubt> {
-    let said = Said::read(view.said.iter().map(Vec::as_slice));
+    let said = LogStanding::read(view.said.iter().map(Vec::as_slice));
     let (log, by) = (&leased.origin, "the fleet log");
     let seen = said.head.map_or((0, None), |(size, root)| (size, Some(root)));
     if said.retired || said.chain.is_some_and(|chain| chain != leased.key.chain) {

@@ -17,14 +17,14 @@ use crate::crypto::range::Node;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
 use crate::ledger::store::{
-    AnchorRow, Batch, EntryRow, FleetView, Head, LeaseKey, LeaseRequest, Leased, LedgerStore,
+    AnchorRow, Batch, EntryRow, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore,
     PayloadRow, Restart, StoreError,
 };
 use crate::record::{Entry, Kind};
 
 /// What the store is about to do when it asks [`Faults`].
 #[derive(Clone, Copy, Debug)]
-pub enum Step<'a> {
+pub enum StoreStep<'a> {
     /// A slot is about to be taken.
     Lease(&'a LeaseRequest),
     /// A batch is about to be appended.
@@ -35,7 +35,7 @@ pub enum Step<'a> {
 
 /// What goes wrong, if anything.
 #[derive(Clone, Debug)]
-pub enum Fault {
+pub enum InjectedFault {
     /// Nothing.
     Proceed,
     /// The step is not done, and fails like this.
@@ -49,34 +49,34 @@ pub enum Fault {
 /// Decides, before every write, what goes wrong.
 pub trait Faults: Send + Sync + 'static {
     /// Asked once per write, before anything is done.
-    fn before(&self, step: Step<'_>) -> Fault;
+    fn before(&self, step: StoreStep<'_>) -> InjectedFault;
 }
 
-impl<F: Fn(Step<'_>) -> Fault + Send + Sync + 'static> Faults for F {
-    fn before(&self, step: Step<'_>) -> Fault {
+impl<F: Fn(StoreStep<'_>) -> InjectedFault + Send + Sync + 'static> Faults for F {
+    fn before(&self, step: StoreStep<'_>) -> InjectedFault {
         self(step)
     }
 }
 
 /// The store. Cheap to clone; clones are the same store.
 #[derive(Clone, Default)]
-pub struct Memory {
-    state: Arc<Mutex<State>>,
+pub struct MemoryStore {
+    state: Arc<Mutex<MemoryState>>,
     faults: Arc<Mutex<Option<Arc<dyn Faults>>>>,
 }
 
-impl std::fmt::Debug for Memory {
+impl std::fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Memory({} chains)", self.state.lock().chains.len())
     }
 }
 
 #[derive(Default)]
-struct State {
-    chains: BTreeMap<ChainId, Chain>,
+struct MemoryState {
+    chains: BTreeMap<ChainId, MemoryChain>,
 }
 
-struct Chain {
+struct MemoryChain {
     tenant: String,
     pool: String,
     slot: u64,
@@ -89,7 +89,7 @@ struct Chain {
     until: Instant,
     term: Duration,
     stopped: bool,
-    head: Head,
+    head: HeadRow,
     entries: Vec<EntryRow>,
     payloads: BTreeMap<Digest, PayloadRow>,
     checkpoints: BTreeMap<Seq, String>,
@@ -97,7 +97,7 @@ struct Chain {
     subtrees: BTreeMap<Node, Digest>,
 }
 
-impl Chain {
+impl MemoryChain {
     fn slot_name(&self) -> String {
         format!("{}/{}", self.pool, self.slot)
     }
@@ -121,8 +121,8 @@ impl Chain {
     }
 }
 
-impl State {
-    fn held(&mut self, key: &LeaseKey) -> Result<&mut Chain, StoreError> {
+impl MemoryState {
+    fn held(&mut self, key: &LeaseKey) -> Result<&mut MemoryChain, StoreError> {
         self.chains
             .get_mut(&key.chain)
             .filter(|c| c.epoch == key.epoch && c.secret == Digest::of(&[&key.secret]))
@@ -133,14 +133,14 @@ impl State {
     fn free_slot(&self, request: &LeaseRequest, now: Instant) -> Option<ChainId> {
         let mine = Digest::of(&[&request.secret]);
         let before = request.previous.as_ref().map(|key| Digest::of(&[&key.secret]));
-        let mut slots: Vec<(&ChainId, &Chain)> = self
+        let mut slots: Vec<(&ChainId, &MemoryChain)> = self
             .chains
             .iter()
             .filter(|(_, c)| c.tenant == request.tenant && c.pool == request.pool && !c.retired)
             .collect();
         let known = request.previous.as_ref().map(|key| key.chain);
         slots.sort_by_key(|(id, chain)| (Some(**id) != known, chain.slot));
-        let find = |wanted: &dyn Fn(&Chain) -> bool| {
+        let find = |wanted: &dyn Fn(&MemoryChain) -> bool| {
             slots.iter().find(|(_, chain)| wanted(chain)).map(|(id, _)| **id)
         };
         find(&|c| c.secret == mine)
@@ -205,7 +205,7 @@ impl State {
             return Err(StoreError::Conflict(why.into()));
         }
         let head = empty(&request.chain);
-        let chain = Chain {
+        let chain = MemoryChain {
             tenant: request.tenant.clone(),
             pool: request.pool.clone(),
             slot,
@@ -229,7 +229,12 @@ impl State {
         Ok(request.chain)
     }
 
-    fn append(&mut self, key: &LeaseKey, expected: &Head, batch: &Batch) -> Result<(), StoreError> {
+    fn append(
+        &mut self,
+        key: &LeaseKey,
+        expected: &HeadRow,
+        batch: &Batch,
+    ) -> Result<(), StoreError> {
         let chain = self.held(key)?;
         let now = Instant::now();
         let until = now.checked_add(chain.term).unwrap_or(now);
@@ -263,9 +268,9 @@ impl State {
     }
 }
 
-fn empty(chain: &ChainId) -> Head {
+fn empty(chain: &ChainId) -> HeadRow {
     let hash = Entry::genesis_prev(chain);
-    Head { size: 0, hash, frontier: Vec::new(), checkpoint: String::new() }
+    HeadRow { size: 0, hash, frontier: Vec::new(), checkpoint: String::new() }
 }
 
 /// Whether these bytes are an entry about this log.
@@ -274,10 +279,10 @@ fn about(body: &[u8], log: &str) -> bool {
     entry.is_some_and(|entry| entry.draft.body.log() == Some(log))
 }
 
-impl State {
-    fn fleets(&self, tenant: &str) -> impl Iterator<Item = &Chain> {
-        let fleet = |c: &&Chain| c.tenant == tenant && c.pool == crate::ledger::fleet::POOL;
-        let mut fleets: Vec<&Chain> = self.chains.values().filter(fleet).collect();
+impl MemoryState {
+    fn fleets(&self, tenant: &str) -> impl Iterator<Item = &MemoryChain> {
+        let fleet = |c: &&MemoryChain| c.tenant == tenant && c.pool == crate::ledger::fleet::POOL;
+        let mut fleets: Vec<&MemoryChain> = self.chains.values().filter(fleet).collect();
         fleets.sort_by_key(|c| c.n);
         fleets.into_iter()
     }
@@ -300,7 +305,7 @@ impl State {
 
     fn restart(&mut self, key: &LeaseKey, next: &Restart) -> Result<(), StoreError> {
         let old = self.held(key)?;
-        let mut chain = Chain {
+        let mut chain = MemoryChain {
             tenant: old.tenant.clone(),
             pool: old.pool.clone(),
             slot: old.slot,
@@ -340,7 +345,7 @@ impl State {
     }
 }
 
-impl Memory {
+impl MemoryStore {
     /// An empty store without faults.
     #[must_use]
     pub fn new() -> Self {
@@ -366,48 +371,52 @@ impl Memory {
 
     async fn write<T>(
         &self,
-        step: Step<'_>,
-        apply: impl FnOnce(&mut State) -> Result<T, StoreError> + Send,
+        step: StoreStep<'_>,
+        apply: impl FnOnce(&mut MemoryState) -> Result<T, StoreError> + Send,
     ) -> Result<T, StoreError> {
         let faults = self.faults.lock().clone();
-        match faults.map_or(Fault::Proceed, |faults| faults.before(step)) {
-            Fault::Proceed => apply(&mut self.state.lock()),
-            Fault::Refuse(error) => Err(error),
-            Fault::ApplyThenFail(error) => apply(&mut self.state.lock()).and(Err(error)),
-            Fault::Delay(duration) => {
+        match faults.map_or(InjectedFault::Proceed, |faults| faults.before(step)) {
+            InjectedFault::Proceed => apply(&mut self.state.lock()),
+            InjectedFault::Refuse(error) => Err(error),
+            InjectedFault::ApplyThenFail(error) => apply(&mut self.state.lock()).and(Err(error)),
+            InjectedFault::Delay(duration) => {
                 tokio::time::sleep(duration).await;
                 apply(&mut self.state.lock())
             }
         }
     }
 
-    fn held<T>(&self, key: &LeaseKey, read: impl FnOnce(&Chain) -> T) -> Result<T, StoreError> {
+    fn held<T>(
+        &self,
+        key: &LeaseKey,
+        read: impl FnOnce(&MemoryChain) -> T,
+    ) -> Result<T, StoreError> {
         self.state.lock().held(key).map(|chain| read(chain))
     }
 
-    fn read<T: Default>(&self, chain: &ChainId, read: impl FnOnce(&Chain) -> T) -> T {
+    fn read<T: Default>(&self, chain: &ChainId, read: impl FnOnce(&MemoryChain) -> T) -> T {
         self.state.lock().chains.get(chain).map(read).unwrap_or_default()
     }
 }
 
 #[async_trait]
-impl LedgerStore for Memory {
+impl LedgerStore for MemoryStore {
     async fn lease(&self, request: &LeaseRequest) -> Result<Leased, StoreError> {
-        self.write(Step::Lease(request), |state| state.take(request, Instant::now())).await
+        self.write(StoreStep::Lease(request), |state| state.take(request, Instant::now())).await
     }
 
     async fn append(
         &self,
         key: &LeaseKey,
-        expected: &Head,
+        expected: &HeadRow,
         batch: &Batch,
     ) -> Result<(), StoreError> {
         batch.check(expected)?;
-        self.write(Step::Append(batch), |state| state.append(key, expected, batch)).await
+        self.write(StoreStep::Append(batch), |state| state.append(key, expected, batch)).await
     }
 
     async fn put_payload(&self, key: &LeaseKey, payload: &PayloadRow) -> Result<(), StoreError> {
-        self.write(Step::PutPayload(payload), |state| {
+        self.write(StoreStep::PutPayload(payload), |state| {
             let chain = state.held(key)?;
             chain.payloads.entry(payload.commitment).or_insert_with(|| payload.clone());
             Ok(())
@@ -419,7 +428,7 @@ impl LedgerStore for Memory {
         self.state.lock().held(key).map(|chain| chain.until = Instant::now())
     }
 
-    async fn head(&self, key: &LeaseKey) -> Result<Head, StoreError> {
+    async fn head(&self, key: &LeaseKey) -> Result<HeadRow, StoreError> {
         self.held(key, |chain| chain.head.clone())
     }
 

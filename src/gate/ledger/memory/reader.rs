@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Chain, Memory};
+use super::{MemoryChain, MemoryStore};
 use crate::crypto::range::Node;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
@@ -11,10 +11,10 @@ use crate::ledger::store::{
 };
 
 #[async_trait]
-impl LedgerReader for Memory {
+impl LedgerReader for MemoryStore {
     async fn chains(&self) -> Result<Vec<ChainRow>, StoreError> {
         let state = self.state.lock();
-        let row = |(id, chain): (&ChainId, &Chain)| ChainRow {
+        let row = |(id, chain): (&ChainId, &MemoryChain)| ChainRow {
             chain: *id,
             tenant: chain.tenant.clone(),
             slot: chain.slot_name(),
@@ -38,7 +38,7 @@ impl LedgerReader for Memory {
 
     async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
         let state = self.state.lock();
-        let has = |chain: &Chain| chain.entries.iter().any(|e| e.run.as_ref() == Some(run));
+        let has = |chain: &MemoryChain| chain.entries.iter().any(|e| e.run.as_ref() == Some(run));
         let mut found: Vec<(String, ChainId)> =
             state.chains.iter().filter(|(_, c)| has(c)).map(|(id, c)| (c.origin(), *id)).collect();
         found.sort();
@@ -99,7 +99,7 @@ impl LedgerReader for Memory {
 
     async fn volumes(&self) -> Result<Vec<Volume>, StoreError> {
         let state = self.state.lock();
-        let sum = |what, each: &dyn Fn(&Chain) -> (usize, usize)| {
+        let sum = |what, each: &dyn Fn(&MemoryChain) -> (usize, usize)| {
             let add = |(rows, bytes): (usize, usize), (r, b): (usize, usize)| {
                 (rows.saturating_add(r), bytes.saturating_add(b))
             };

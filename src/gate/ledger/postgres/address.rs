@@ -108,7 +108,7 @@ impl Address {
     }
 
     /// A new connection. The files of certificates are read anew each time.
-    pub(super) async fn connect(&self) -> Result<(Client, Wire), Failure> {
+    pub(super) async fn connect(&self) -> Result<(Client, PostgresConnection), Failure> {
         let tls = self.client_config().map_err(Failure::Final)?;
         self.config.connect(Tls(Arc::new(tls))).await.map_err(|e| nothing_written(&e))
     }
@@ -176,7 +176,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError>
 }
 
 /// What carries the protocol of one connection. Nothing happens on it while it is not polled.
-pub(super) type Wire = Connection<Socket, Secured>;
+pub(super) type PostgresConnection = Connection<Socket, Secured>;
 
 struct Tls(Arc<ClientConfig>);
 

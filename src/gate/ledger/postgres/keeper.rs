@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 
-use super::lane::{Lane, Options, Purpose};
+use super::lane::{Options, PostgresLane, Purpose};
 use super::rows;
 use super::values::Values;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::domain::time::Timestamp;
-use crate::ledger::retention::{Kept, PayloadKeeper, Residue};
+use crate::ledger::retention::{PayloadKeeper, Residue, StoredPayload};
 use crate::ledger::store::StoreError;
 use crate::ledger::vault::SEALED;
 
@@ -17,7 +17,7 @@ const STATEMENT: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// A database, through one connection of a role that may erase (`ledger migrate --eraser`).
 pub struct PostgresKeeper {
-    lane: Lane,
+    lane: PostgresLane,
 }
 
 impl std::fmt::Debug for PostgresKeeper {
@@ -33,7 +33,7 @@ impl PostgresKeeper {
     /// [`StoreError::Unavailable`] if the server does not answer or the schema is another.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
-        let keeper = Self { lane: Lane::to(url, options)? };
+        let keeper = Self { lane: PostgresLane::to(url, options)? };
         keeper.lane.anew().await?;
         Ok(keeper)
     }
@@ -41,14 +41,14 @@ impl PostgresKeeper {
 
 #[async_trait]
 impl PayloadKeeper for PostgresKeeper {
-    async fn kept(&self) -> Result<Vec<Kept>, StoreError> {
+    async fn kept(&self) -> Result<Vec<StoredPayload>, StoreError> {
         let sql =
             "SELECT chain_id, commitment, role, media_type, octet_length(body)::bigint AS bytes,
                           (extract(epoch FROM stored_at) * 1000)::bigint AS stored
                      FROM ledger.payload ORDER BY stored_at, chain_id, commitment";
         let found = self.lane.run(sql, &Values::new(), Purpose::Read).await?;
         let kept = |row| {
-            Ok(Kept {
+            Ok(StoredPayload {
                 chain: rows::chain_id(row)?,
                 commitment: rows::digest(row, "commitment")?,
                 role: rows::get(row, "role")?,

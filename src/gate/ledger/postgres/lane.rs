@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 
 use super::address::Address;
 use super::errors::{Failure, after_send, nothing_written, unknown};
-use super::link::{Answers, Link};
+use super::link::{Answers, PostgresLink};
 use super::values::Values;
 use super::version;
 use crate::ledger::store::StoreError;
@@ -48,15 +48,15 @@ pub(crate) enum Purpose {
 }
 
 /// One connection.
-pub(crate) struct Lane {
+pub(crate) struct PostgresLane {
     address: Address,
     options: Options,
     /// What opens each transaction.
     opening: String,
-    home: Mutex<Option<Link>>,
+    home: Mutex<Option<PostgresLink>>,
 }
 
-impl Lane {
+impl PostgresLane {
     /// To the database of this URL, when there is something to do.
     ///
     /// # Errors
@@ -82,16 +82,16 @@ impl Lane {
         Ok(())
     }
 
-    async fn turn(&self, end: Instant) -> Result<MutexGuard<'_, Option<Link>>, StoreError> {
+    async fn turn(&self, end: Instant) -> Result<MutexGuard<'_, Option<PostgresLink>>, StoreError> {
         let turn = timeout_at(end, self.home.lock()).await;
         turn.map_err(|_| StoreError::Unavailable("the connection is busy".into()))
     }
 
     /// A new connection to a server whose schema is for this build.
-    async fn connected(&self, end: Instant) -> Result<Link, Failure> {
+    async fn connected(&self, end: Instant) -> Result<PostgresLink, Failure> {
         let by = end.min(Instant::now() + self.options.connect);
         let made = async {
-            let mut link = Link::open(&self.address).await?;
+            let mut link = PostgresLink::open(&self.address).await?;
             version::check(&mut link).await?;
             Ok(link)
         };
@@ -135,7 +135,7 @@ impl Lane {
 
     async fn once(
         &self,
-        home: &mut Option<Link>,
+        home: &mut Option<PostgresLink>,
         (sql, values): (&str, &Values<'_>),
         purpose: Purpose,
         end: Instant,

@@ -5,14 +5,14 @@ use std::pin::pin;
 use futures_util::future::join3;
 use tokio_postgres::{Client, Error, Row};
 
-use super::address::{Address, Wire};
+use super::address::{Address, PostgresConnection};
 use super::errors::Failure;
 use super::values::Values;
 
 /// A connection. Once it has ended, every answer is an error.
-pub(super) struct Link {
+pub(super) struct PostgresLink {
     client: Client,
-    wire: Option<Wire>,
+    wire: Option<PostgresConnection>,
     /// Why it ended.
     ended: Option<Error>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Answers {
     pub(super) committed: Result<(), Error>,
 }
 
-impl Link {
+impl PostgresLink {
     pub(super) async fn open(address: &Address) -> Result<Self, Failure> {
         let (client, wire) = address.connect().await?;
         Ok(Self { client, wire: Some(wire), ended: None })
@@ -79,7 +79,7 @@ impl Link {
 
 /// Lets the connection work until this has been answered.
 async fn drive<T>(
-    wire: &mut Option<Wire>,
+    wire: &mut Option<PostgresConnection>,
     ended: &mut Option<Error>,
     sent: impl Future<Output = T>,
 ) -> T {

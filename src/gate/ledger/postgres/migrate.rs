@@ -4,7 +4,7 @@ use tokio_postgres::Error;
 
 use super::address::Address;
 use super::errors::{Failure, nothing_written};
-use super::link::Link;
+use super::link::PostgresLink;
 use super::values::Values;
 use super::version::{SCHEMA_VERSION, asked, never, serves};
 use crate::ledger::store::StoreError;
@@ -101,12 +101,12 @@ pub struct Migrated {
 }
 
 /// Why a migration ended without having changed anything.
-enum Refused {
+enum MigrationRefusal {
     Server(Error),
     Failure(Failure),
 }
 
-impl From<Error> for Refused {
+impl From<Error> for MigrationRefusal {
     fn from(error: Error) -> Self {
         Self::Server(error)
     }
@@ -123,14 +123,16 @@ pub async fn migrate(admin_url: &str, logins: &[Login]) -> Result<Migrated, Stor
     let mut attempt = 1;
     loop {
         let done = async {
-            let mut link = Link::open(&address).await.map_err(Refused::Failure)?;
+            let mut link = PostgresLink::open(&address).await.map_err(MigrationRefusal::Failure)?;
             all(&mut link, logins).await
         };
         match done.await {
             Ok(done) => return Ok(done),
-            Err(Refused::Server(error)) if attempt < ATTEMPTS && collided(&error) => attempt += 1,
-            Err(Refused::Server(error)) => return Err(nothing_written(&error).told()),
-            Err(Refused::Failure(failure)) => return Err(failure.told()),
+            Err(MigrationRefusal::Server(error)) if attempt < ATTEMPTS && collided(&error) => {
+                attempt += 1
+            }
+            Err(MigrationRefusal::Server(error)) => return Err(nothing_written(&error).told()),
+            Err(MigrationRefusal::Failure(failure)) => return Err(failure.told()),
         }
     }
 }
@@ -141,7 +143,7 @@ fn collided(error: &Error) -> bool {
     error.code().is_some_and(|code| codes.contains(&code.code()))
 }
 
-async fn all(link: &mut Link, logins: &[Login]) -> Result<Migrated, Refused> {
+async fn all(link: &mut PostgresLink, logins: &[Login]) -> Result<Migrated, MigrationRefusal> {
     link.script("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('wicketgate/migrate', 0))")
         .await?;
     link.script(&groups()).await?;
@@ -183,7 +185,7 @@ fn groups() -> String {
 }
 
 /// Brings the schema up to date; what it was before, and is now.
-async fn schema(link: &mut Link) -> Result<(u64, u64), Refused> {
+async fn schema(link: &mut PostgresLink) -> Result<(u64, u64), MigrationRefusal> {
     link.script(
         "CREATE TABLE IF NOT EXISTS ledger.schema_version (
            version int PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now(), serves int)",
@@ -193,7 +195,7 @@ async fn schema(link: &mut Link) -> Result<(u64, u64), Refused> {
     let from = asked(link, sql).await?;
     let serves = serves(link, from).await?;
     if let Some(why) = never(from, serves) {
-        return Err(Refused::Failure(Failure::Final(StoreError::Unavailable(why))));
+        return Err(MigrationRefusal::Failure(Failure::Final(StoreError::Unavailable(why))));
     }
     for (version, text) in MIGRATIONS.iter().filter(|(version, _)| *version > from) {
         link.script(text).await?;
@@ -204,7 +206,7 @@ async fn schema(link: &mut Link) -> Result<(u64, u64), Refused> {
 }
 
 /// Runs what a query writes, in which the server has quoted names and passwords.
-async fn written(link: &mut Link, sql: &str, values: &Values<'_>) -> Result<(), Error> {
+async fn written(link: &mut PostgresLink, sql: &str, values: &Values<'_>) -> Result<(), Error> {
     for row in link.rows(sql, values).await? {
         link.rows(row.try_get(0)?, &Values::new()).await?;
     }
@@ -212,7 +214,7 @@ async fn written(link: &mut Link, sql: &str, values: &Values<'_>) -> Result<(), 
 }
 
 /// Makes the role of a login, or brings it up to date.
-async fn role(link: &mut Link, login: &Login) -> Result<(), Error> {
+async fn role(link: &mut PostgresLink, login: &Login) -> Result<(), Error> {
     let (name, password) = login.parts();
     let make = "SELECT format('CREATE ROLE %I LOGIN', $1)
                  WHERE NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = $1)";
@@ -230,7 +232,7 @@ async fn role(link: &mut Link, login: &Login) -> Result<(), Error> {
 }
 
 /// Notes what tenant a login is for.
-async fn tenant(link: &mut Link, login: &Login) -> Result<(), Error> {
+async fn tenant(link: &mut PostgresLink, login: &Login) -> Result<(), Error> {
     let (table, name, tenant) = match login {
         Login::Writer { name, tenant, .. } | Login::Operator { name, tenant, .. } => {
             ("writer_tenant", name, Some(tenant))
@@ -247,7 +249,7 @@ async fn tenant(link: &mut Link, login: &Login) -> Result<(), Error> {
 }
 
 /// Keeps the statements of a writer out of the server's log; `false` if only a superuser may.
-async fn silence(link: &mut Link, login: &Login) -> Result<bool, Error> {
+async fn silence(link: &mut PostgresLink, login: &Login) -> Result<bool, Error> {
     let (Login::Writer { name, .. } | Login::Operator { name, .. }) = login else {
         return Ok(true);
     };

@@ -31,4 +31,4 @@ pub use prune::PostgresPruner;
 pub use reader::PostgresReader;
 pub use reaper::PostgresReaper;
 pub use version::SCHEMA_VERSION;
-pub use writer::{Postgres, Settings};
+pub use writer::{PostgresStore, ServerSettings};

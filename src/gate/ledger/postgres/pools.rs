@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::lane::{Lane, Options, Purpose};
+use super::lane::{Options, PostgresLane, Purpose};
 use super::rows;
 use super::values::Values;
 use crate::ledger::store::StoreError;
@@ -10,7 +10,7 @@ use crate::limits::pool::{Ask, Hold, Lease, Pools, Unanswered};
 
 /// The pools, through one connection of a writer's role.
 pub struct PostgresPools {
-    lane: Lane,
+    lane: PostgresLane,
 }
 
 impl std::fmt::Debug for PostgresPools {
@@ -25,7 +25,7 @@ impl PostgresPools {
     /// # Errors
     /// [`StoreError::Unavailable`] if the address cannot be understood.
     pub fn lazy(url: &str, options: Options) -> Result<Self, StoreError> {
-        Ok(Self { lane: Lane::to(url, options)? })
+        Ok(Self { lane: PostgresLane::to(url, options)? })
     }
 
     async fn lease_by(&self, call: &str, values: &Values<'_>) -> Result<Lease, Unanswered> {

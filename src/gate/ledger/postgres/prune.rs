@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::lane::{Lane, Options, Purpose};
+use super::lane::{Options, PostgresLane, Purpose};
 use super::rows;
 use super::values::Values;
 use crate::domain::id::{ChainId, Seq};
@@ -15,7 +15,7 @@ const STATEMENT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// A login that may prune.
 pub struct PostgresPruner {
-    lane: Lane,
+    lane: PostgresLane,
 }
 
 impl std::fmt::Debug for PostgresPruner {
@@ -31,7 +31,7 @@ impl PostgresPruner {
     /// [`StoreError::Unavailable`] if the server does not answer or the schema is another.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
-        let pruner = Self { lane: Lane::to(url, options)? };
+        let pruner = Self { lane: PostgresLane::to(url, options)? };
         pruner.lane.anew().await?;
         Ok(pruner)
     }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::lane::{Lane, Options, Purpose};
+use super::lane::{Options, PostgresLane, Purpose};
 use super::values::Values;
 use super::{rows, subtrees};
 use crate::domain::digest::Digest;
@@ -17,7 +17,7 @@ const STATEMENT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// A database, read through one connection.
 pub struct PostgresReader {
-    lane: Lane,
+    lane: PostgresLane,
 }
 
 impl std::fmt::Debug for PostgresReader {
@@ -33,7 +33,7 @@ impl PostgresReader {
     /// [`StoreError::Unavailable`] if the server does not answer or the schema is another.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
-        let reader = Self { lane: Lane::to(url, options)? };
+        let reader = Self { lane: PostgresLane::to(url, options)? };
         reader.lane.anew().await?;
         Ok(reader)
     }

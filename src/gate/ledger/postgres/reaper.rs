@@ -1,6 +1,6 @@
 //! The reaper's two statements, as a login that gives orders.
 
-use super::lane::{Lane, Options, Purpose};
+use super::lane::{Options, PostgresLane, Purpose};
 use super::values::Values;
 use super::{rows, writer};
 use crate::ledger::reap::Abandoned;
@@ -8,7 +8,7 @@ use crate::ledger::store::{Leased, StoreError};
 
 /// A login that may take slots nobody writes any more.
 pub struct PostgresReaper {
-    lane: Lane,
+    lane: PostgresLane,
 }
 
 impl std::fmt::Debug for PostgresReaper {
@@ -23,7 +23,7 @@ impl PostgresReaper {
     /// # Errors
     /// [`StoreError::Unavailable`] if the address cannot be understood.
     pub fn lazy(url: &str, options: Options) -> Result<Self, StoreError> {
-        Ok(Self { lane: Lane::to(url, options)? })
+        Ok(Self { lane: PostgresLane::to(url, options)? })
     }
 
     /// Slots of the tenant that nobody writes, by the server's clock, and that are not closed.

@@ -5,7 +5,7 @@ use tokio_postgres::types::FromSql;
 
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId};
-use crate::ledger::store::{EntryRow, Head, PayloadRow, StoreError};
+use crate::ledger::store::{EntryRow, HeadRow, PayloadRow, StoreError};
 
 /// The columns [`entry`] reads.
 pub(super) const ENTRY: &str =
@@ -37,8 +37,8 @@ pub(super) fn payload(row: &Row) -> Result<PayloadRow, StoreError> {
     })
 }
 
-pub(super) fn head(row: &Row) -> Result<Head, StoreError> {
-    Ok(Head {
+pub(super) fn head(row: &Row) -> Result<HeadRow, StoreError> {
+    Ok(HeadRow {
         size: number(row, "size")?,
         hash: digest(row, "head_hash")?,
         frontier: get(row, "frontier")?,

@@ -1,7 +1,7 @@
 //! Whether the schema of a database is one that this build goes on with.
 
 use super::errors::{Failure, nothing_written};
-use super::link::Link;
+use super::link::PostgresLink;
 use super::values::Values;
 use crate::ledger::store::StoreError;
 
@@ -14,7 +14,7 @@ const OLDEST: u64 = 12;
 ///
 /// # Errors
 /// The schema is older than this build's, or newer and no longer for its gates.
-pub(super) async fn check(link: &mut Link) -> Result<(), Failure> {
+pub(super) async fn check(link: &mut PostgresLink) -> Result<(), Failure> {
     let found = match asked(link, "SELECT ledger.version()::bigint AS number").await {
         Err(error) if error.code().is_some_and(|code| code.code() == "3F000") => 0,
         answer => answer.map_err(|e| nothing_written(&e))?,
@@ -24,7 +24,10 @@ pub(super) async fn check(link: &mut Link) -> Result<(), Failure> {
 }
 
 /// The oldest schema whose gates go on with the one that was found.
-pub(super) async fn serves(link: &mut Link, found: u64) -> Result<u64, tokio_postgres::Error> {
+pub(super) async fn serves(
+    link: &mut PostgresLink,
+    found: u64,
+) -> Result<u64, tokio_postgres::Error> {
     match found > SCHEMA_VERSION {
         true => asked(link, "SELECT ledger.serves()::bigint AS number").await,
         false => Ok(found),
@@ -63,7 +66,10 @@ pub(super) fn never(found: u64, serves: u64) -> Option<String> {
 }
 
 /// The one number that a query gives.
-pub(super) async fn asked(link: &mut Link, sql: &str) -> Result<u64, tokio_postgres::Error> {
+pub(super) async fn asked(
+    link: &mut PostgresLink,
+    sql: &str,
+) -> Result<u64, tokio_postgres::Error> {
     let rows = link.rows(sql, &Values::new()).await?;
     let number: Option<i64> = rows.first().map(|row| row.try_get("number")).transpose()?.flatten();
     Ok(number.and_then(|number| u64::try_from(number).ok()).unwrap_or(0))

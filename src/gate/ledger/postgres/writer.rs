@@ -3,23 +3,23 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::lane::{Lane, Options, Purpose};
+use super::lane::{Options, PostgresLane, Purpose};
 use super::values::Values;
 use super::{rows, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::ledger::store::{
-    AnchorRow, Batch, EntryRow, FleetView, Head, LeaseKey, LeaseRequest, Leased, LedgerStore,
+    AnchorRow, Batch, EntryRow, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore,
     PayloadRow, Restart, StoreError,
 };
 
 /// A database, through two connections at most: one for appends, one for everything else.
-pub struct Postgres {
-    appends: Lane,
-    others: Lane,
+pub struct PostgresStore {
+    appends: PostgresLane,
+    others: PostgresLane,
 }
 
-impl std::fmt::Debug for Postgres {
+impl std::fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Postgres")
     }
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Postgres {
 
 /// Settings of the server on which durability rests, as it reports them; for the record.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct ServerSettings {
     /// Name and value of each, by name.
     pub values: Vec<(String, String)>,
 }
@@ -43,7 +43,7 @@ const SETTINGS: [&str; 8] = [
     "transaction_read_only",
 ];
 
-impl Postgres {
+impl PostgresStore {
     /// Reads the address, connects, and checks that the schema is the one this build writes.
     ///
     /// # Errors
@@ -60,7 +60,10 @@ impl Postgres {
     /// # Errors
     /// [`StoreError::Unavailable`] if the address cannot be understood.
     pub fn lazy(url: &str, options: Options) -> Result<Self, StoreError> {
-        Ok(Self { appends: Lane::to(url, options.clone())?, others: Lane::to(url, options)? })
+        Ok(Self {
+            appends: PostgresLane::to(url, options.clone())?,
+            others: PostgresLane::to(url, options)?,
+        })
     }
 
     /// Checks that the schema is the one this build writes.
@@ -77,7 +80,7 @@ impl Postgres {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], naming the setting.
-    pub async fn assert_durable(&self) -> Result<Settings, StoreError> {
+    pub async fn assert_durable(&self) -> Result<ServerSettings, StoreError> {
         let columns = SETTINGS.map(|name| format!("current_setting('{name}') AS {name}"));
         let sql = format!("SELECT {}, pg_is_in_recovery() AS in_recovery", columns.join(", "));
         let rows = self.others.run(&sql, &Values::new(), Purpose::Read).await?;
@@ -104,7 +107,7 @@ impl Postgres {
         if rows::get::<bool>(row, "in_recovery")? {
             return refused("in recovery", "on");
         }
-        Ok(Settings { values })
+        Ok(ServerSettings { values })
     }
 
     async fn read(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
@@ -137,7 +140,7 @@ pub(super) fn leased(row: &Row, secret: [u8; 32]) -> Result<Leased, StoreError> 
 }
 
 #[async_trait]
-impl LedgerStore for Postgres {
+impl LedgerStore for PostgresStore {
     async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
         self.check_version().await?;
         Ok(self.assert_durable().await?.values)
@@ -162,7 +165,7 @@ impl LedgerStore for Postgres {
     async fn append(
         &self,
         key: &LeaseKey,
-        expected: &Head,
+        expected: &HeadRow,
         batch: &Batch,
     ) -> Result<(), StoreError> {
         batch.check(expected)?;
@@ -210,7 +213,7 @@ impl LedgerStore for Postgres {
         self.write("SELECT ledger.release_lease($1, $2, $3)", Values::of_lease(key)).await
     }
 
-    async fn head(&self, key: &LeaseKey) -> Result<Head, StoreError> {
+    async fn head(&self, key: &LeaseKey) -> Result<HeadRow, StoreError> {
         let sql = "SELECT * FROM ledger.read_head($1, $2, $3)";
         rows::head(only(&self.read(sql, Values::of_lease(key)).await?)?)
     }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::domain::digest::{Digest, commitment};
 use crate::domain::id::ChainId;
 use crate::domain::json::{Json, Limits};
-use crate::ledger::store::{Batch, EntryRow, Head, PayloadRow};
+use crate::ledger::store::{Batch, EntryRow, HeadRow, PayloadRow};
 use crate::record::{Entry, Hex};
 
 /// A batch as its line has it.
@@ -65,7 +65,7 @@ pub(super) fn read_batch(line: &[u8]) -> Option<(ChainId, Batch)> {
     let payloads: Vec<PayloadRow> =
         line.payloads.into_iter().map(read_payload).collect::<Option<_>>()?;
     let last = entries.last()?;
-    let head = Head {
+    let head = HeadRow {
         size: last.seq.checked_add(1)?,
         hash: last.leaf,
         frontier: hex::decode(line.frontier).ok()?,

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use line::{batch_json, read_batch};
 
-use super::store::{Batch, Head, LeaseKey};
+use super::store::{Batch, HeadRow, LeaseKey};
 use crate::crypto::note::Checkpoint;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -182,7 +182,7 @@ const SPOOL_FILE_MAX: u64 = 32 * 1024 * 1024;
 const SPOOL_FILE_AGE_MS: i64 = 12 * 60 * 60 * 1000;
 
 /// Batches and the chain of each, oldest first.
-type Kept = VecDeque<(ChainId, Batch)>;
+type SpooledBatches = VecDeque<(ChainId, Batch)>;
 
 /// Remembers the exact bytes of the last batches, on disk before they are acknowledged.
 #[derive(Debug)]
@@ -232,12 +232,12 @@ impl Spool {
     }
 
     /// What is kept of one chain, or of all, oldest first.
-    fn batches(&self, chain: Option<&ChainId>) -> io::Result<Kept> {
+    fn batches(&self, chain: Option<&ChainId>) -> io::Result<SpooledBatches> {
         Ok(self.read(chain)?.0)
     }
 
     /// As [`Self::batches`], and whether the store is known to have the last of them.
-    fn read(&self, chain: Option<&ChainId>) -> io::Result<(Kept, bool)> {
+    fn read(&self, chain: Option<&ChainId>) -> io::Result<(SpooledBatches, bool)> {
         let mut batches = VecDeque::new();
         let mut settled = true;
         for name in ["previous.spool", "current.spool"] {
@@ -378,7 +378,7 @@ fn garbled(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("`{}` cannot be understood", path.display()))
 }
 
-fn signed_of(head: &Head) -> io::Result<Checkpoint> {
+fn signed_of(head: &HeadRow) -> io::Result<Checkpoint> {
     let parsed = Checkpoint::parse(&head.checkpoint);
     parsed.map(|(signed, _)| signed).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }

@@ -30,7 +30,7 @@ fn batch(size: u64) -> Batch {
         kind: Kind::Heartbeat.as_str().into(),
         body,
     };
-    let head = Head { size, hash: leaf, frontier: Vec::new(), checkpoint: String::new() };
+    let head = HeadRow { size, hash: leaf, frontier: Vec::new(), checkpoint: String::new() };
     Batch { entries: vec![row], payloads: Vec::new(), head }
 }
 

@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use super::{Lane, before_commit, files, options, rows};
+use super::{SqliteLane, before_commit, files, options, rows};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::domain::time::Timestamp;
-use crate::ledger::retention::{Kept, PayloadKeeper, Residue};
+use crate::ledger::retention::{PayloadKeeper, Residue, StoredPayload};
 use crate::ledger::store::{PayloadRow, StoreError};
 use crate::ledger::vault::SEALED;
 
 /// A database file, for deleting payloads only.
 pub struct SqliteKeeper {
     path: PathBuf,
-    lane: Lane,
+    lane: SqliteLane,
     /// What to look for in the files after deleting: the salts of the rows, or of sealed rows the
     /// beginning of their bytes. Neither occurs anywhere else.
     traces: Mutex<Vec<Vec<u8>>>,
@@ -36,8 +36,11 @@ impl SqliteKeeper {
     /// It is not there, or of another schema.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let options = options(path).create_if_missing(false);
-        let keeper =
-            Self { path: path.to_owned(), lane: Lane::writing(options), traces: Mutex::default() };
+        let keeper = Self {
+            path: path.to_owned(),
+            lane: SqliteLane::writing(options),
+            traces: Mutex::default(),
+        };
         keeper.lane.check_version().await?;
         Ok(keeper)
     }
@@ -62,7 +65,7 @@ impl SqliteKeeper {
 
 #[async_trait]
 impl PayloadKeeper for SqliteKeeper {
-    async fn kept(&self) -> Result<Vec<Kept>, StoreError> {
+    async fn kept(&self) -> Result<Vec<StoredPayload>, StoreError> {
         let mut turn = self.lane.take().await?;
         let found = sqlx::query(
             "SELECT chain_id, commitment, role, stored_at, length(body) AS bytes, media_type
@@ -73,7 +76,7 @@ impl PayloadKeeper for SqliteKeeper {
         .map_err(|e| before_commit(&e));
         turn.settle(&found);
         let kept = |row| {
-            Ok(Kept {
+            Ok(StoredPayload {
                 chain: rows::chain_id(row)?,
                 commitment: rows::digest(row, "commitment")?,
                 role: rows::get(row, "role")?,

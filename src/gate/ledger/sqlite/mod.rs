@@ -26,7 +26,7 @@ use super::store::StoreError;
 pub use keeper::SqliteKeeper;
 pub use pools::SqlitePools;
 pub use reader::SqliteReader;
-pub use writer::Sqlite;
+pub use writer::SqliteStore;
 
 /// One call takes this long at most; a disk that stalls longer leaves the outcome unknown.
 const CALL_MAX: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ const MIGRATIONS: [(i64, &str); 1] =
     [(8, include_str!("../../../../migrations/sqlite/0001_ledger.sql"))];
 
 /// One connection, made when needed and thrown away after any doubt.
-pub(crate) struct Lane {
+pub(crate) struct SqliteLane {
     options: SqliteConnectOptions,
     /// Whether it writes, and so must read back what makes a commit durable.
     writes: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) conn: SqliteConnection,
 }
 
-impl Lane {
+impl SqliteLane {
     pub(crate) fn writing(options: SqliteConnectOptions) -> Self {
         Self { options, writes: true, home: Mutex::new(None) }
     }
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
     use crate::crypto::merkle;
     use crate::domain::id::ChainId;
-    use crate::ledger::store::{Batch, EntryRow, Head, LeaseRequest, LedgerStore};
+    use crate::ledger::store::{Batch, EntryRow, HeadRow, LeaseRequest, LedgerStore};
 
     #[derive(Debug)]
     struct Coded(&'static str);
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(word(&at_commit(&sqlx::Error::WorkerCrashed)), "unknown");
     }
 
-    fn next(head: &Head, bytes: usize) -> Batch {
+    fn next(head: &HeadRow, bytes: usize) -> Batch {
         let body = vec![b'x'; bytes];
         let leaf = merkle::leaf_hash(&body);
         let entry = EntryRow {
@@ -352,14 +352,14 @@ mod tests {
             kind: "heartbeat".into(),
             body,
         };
-        let head = Head { size: head.size + 1, hash: leaf, ..head.clone() };
+        let head = HeadRow { size: head.size + 1, hash: leaf, ..head.clone() };
         Batch { entries: vec![entry], payloads: Vec::new(), head }
     }
 
     #[tokio::test]
     async fn no_space_writes_nothing_and_the_same_bytes_pass_once_there_is_some() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Sqlite::open(&dir.path().join("ledger.db")).await.unwrap();
+        let store = SqliteStore::open(&dir.path().join("ledger.db")).await.unwrap();
         let request = LeaseRequest {
             tenant: "default".into(),
             pool: "local".into(),

@@ -6,13 +6,13 @@ use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 
 use super::steps::{begin, finish, run};
-use super::{Lane, before_commit, bounded, options, rows};
+use super::{SqliteLane, before_commit, bounded, options, rows};
 use crate::ledger::store::StoreError;
 use crate::limits::pool::{Ask, Hold, Lease, Pools, Unanswered, block};
 
 /// The pools of one machine.
 pub struct SqlitePools {
-    lane: Lane,
+    lane: SqliteLane,
 }
 
 impl std::fmt::Debug for SqlitePools {
@@ -43,7 +43,7 @@ impl SqlitePools {
     /// # Errors
     /// It is not there, or of another schema.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
-        let pools = Self { lane: Lane::writing(options(path).create_if_missing(false)) };
+        let pools = Self { lane: SqliteLane::writing(options(path).create_if_missing(false)) };
         pools.lane.check_version().await?;
         Ok(pools)
     }

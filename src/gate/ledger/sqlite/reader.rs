@@ -4,8 +4,8 @@ use std::path::Path;
 
 use async_trait::async_trait;
 
-use super::rows::{self, Which};
-use super::{Lane, before_commit, bounded, check_version, fleet, subtrees};
+use super::rows::{self, EntryRange};
+use super::{SqliteLane, before_commit, bounded, check_version, fleet, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::ledger::store::{
@@ -14,7 +14,7 @@ use crate::ledger::store::{
 
 /// A database file, read-only.
 pub struct SqliteReader {
-    lane: Lane,
+    lane: SqliteLane,
 }
 
 impl std::fmt::Debug for SqliteReader {
@@ -48,7 +48,7 @@ impl SqliteReader {
     /// the one this build reads.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         // WHY: a read-only handle must not try to set the journal mode; it takes what it finds.
-        let reader = Self { lane: Lane::reading(super::connection(path).read_only(true)) };
+        let reader = Self { lane: SqliteLane::reading(super::connection(path).read_only(true)) };
         read!(reader, conn => check_version(conn))?;
         Ok(reader)
     }
@@ -86,7 +86,7 @@ impl LedgerReader for SqliteReader {
         from: Seq,
         limit: u32,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        read!(self, conn => rows::entries(conn, chain, Which::From(from, limit)))
+        read!(self, conn => rows::entries(conn, chain, EntryRange::From(from, limit)))
     }
 
     async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
@@ -116,7 +116,7 @@ impl LedgerReader for SqliteReader {
     }
 
     async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
-        read!(self, conn => rows::entries(conn, chain, Which::Run(run)))
+        read!(self, conn => rows::entries(conn, chain, EntryRange::Run(run)))
     }
 
     async fn entries_of(
@@ -124,7 +124,7 @@ impl LedgerReader for SqliteReader {
         chain: &ChainId,
         kinds: &[&str],
     ) -> Result<Vec<EntryRow>, StoreError> {
-        read!(self, conn => rows::entries(conn, chain, Which::Lone(kinds)))
+        read!(self, conn => rows::entries(conn, chain, EntryRange::Lone(kinds)))
     }
 
     async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {

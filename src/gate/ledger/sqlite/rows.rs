@@ -6,12 +6,12 @@ use sqlx::{AssertSqlSafe, Row};
 use super::{before_commit, unreadable};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
-use crate::ledger::store::{EntryRow, Head, PayloadRow, StoreError};
+use crate::ledger::store::{EntryRow, HeadRow, PayloadRow, StoreError};
 
 const ENTRY: &str = "SELECT seq, prev, leaf, run_id, call_id, kind, body FROM entry";
 
 /// Which entries of a chain.
-pub(super) enum Which<'a> {
+pub(super) enum EntryRange<'a> {
     From(Seq, u32),
     Run(&'a RunId),
     Call(&'a RunId, &'a CallId),
@@ -22,27 +22,27 @@ pub(super) enum Which<'a> {
 pub(super) async fn entries(
     conn: &mut SqliteConnection,
     chain: &ChainId,
-    which: Which<'_>,
+    which: EntryRange<'_>,
 ) -> Result<Vec<EntryRow>, StoreError> {
     let chain = chain.as_bytes().to_vec();
     let rows = match which {
-        Which::From(from, limit) => {
+        EntryRange::From(from, limit) => {
             let text = format!("{ENTRY} WHERE chain_id = ? AND seq >= ? ORDER BY seq LIMIT ?");
             let query = sqlx::query(AssertSqlSafe(text)).bind(chain).bind(signed(from)?);
             query.bind(i64::from(limit)).fetch_all(conn).await
         }
-        Which::Run(run) => {
+        EntryRange::Run(run) => {
             let text = format!("{ENTRY} WHERE chain_id = ? AND run_id = ? ORDER BY seq");
             let query = sqlx::query(AssertSqlSafe(text)).bind(chain).bind(run.to_string());
             query.fetch_all(conn).await
         }
-        Which::Call(run, call) => {
+        EntryRange::Call(run, call) => {
             let text =
                 format!("{ENTRY} WHERE chain_id = ? AND run_id = ? AND call_id = ? ORDER BY seq");
             let query = sqlx::query(AssertSqlSafe(text)).bind(chain).bind(run.to_string());
             query.bind(call.as_str().to_owned()).fetch_all(conn).await
         }
-        Which::Lone(kinds) => {
+        EntryRange::Lone(kinds) => {
             let marks = vec!["?"; kinds.len()].join(", ");
             let text = format!(
                 "{ENTRY} WHERE chain_id = ? AND run_id IS NULL AND kind IN ({marks}) ORDER BY seq"
@@ -113,8 +113,8 @@ fn read_payload(row: &SqliteRow, commitment: Digest) -> Result<PayloadRow, Store
 }
 
 /// The head in a row with `size`, `hash`, `frontier` and `checkpoint`.
-pub(super) fn head(row: &SqliteRow) -> Result<Head, StoreError> {
-    Ok(Head {
+pub(super) fn head(row: &SqliteRow) -> Result<HeadRow, StoreError> {
+    Ok(HeadRow {
         size: unsigned(get(row, "size")?)?,
         hash: digest(row, "hash")?,
         frontier: get(row, "frontier")?,

@@ -8,7 +8,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::ledger::fleet::POOL;
 use crate::ledger::store::{
-    Batch, EntryRow, Head, LeaseKey, LeaseRequest, Leased, PayloadRow, StoreError,
+    Batch, EntryRow, HeadRow, LeaseKey, LeaseRequest, Leased, PayloadRow, StoreError,
 };
 use crate::record::{Entry, Kind};
 
@@ -43,9 +43,13 @@ pub(crate) async fn finish<T>(
     }
 }
 
-pub(crate) type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
+pub(crate) type SqliteQuery<'q> =
+    sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
 
-pub(crate) async fn run(query: Query<'_>, conn: &mut SqliteConnection) -> Result<(), StoreError> {
+pub(crate) async fn run(
+    query: SqliteQuery<'_>,
+    conn: &mut SqliteConnection,
+) -> Result<(), StoreError> {
     query.execute(conn).await.map(drop).map_err(|e| before_commit(&e))
 }
 
@@ -186,7 +190,7 @@ async fn leased(
 pub(super) async fn write(
     conn: &mut SqliteConnection,
     key: &LeaseKey,
-    expected: &Head,
+    expected: &HeadRow,
     batch: &Batch,
 ) -> Result<(), StoreError> {
     let now = rows::head(&held(conn, key).await?)?;
@@ -211,7 +215,7 @@ pub(super) async fn write(
 pub(super) async fn move_head(
     conn: &mut SqliteConnection,
     key: &LeaseKey,
-    head: &Head,
+    head: &HeadRow,
 ) -> Result<(), StoreError> {
     let chain = key.chain.as_bytes().to_vec();
     let size = rows::signed(head.size)?;

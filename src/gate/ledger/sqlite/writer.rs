@@ -6,27 +6,27 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use super::rows::{self, Which};
+use super::rows::{self, EntryRange};
 use super::steps::{begin, finish, held, insert_payloads, pool, take, write};
-use super::{Lane, before_commit, bounded, files, fleet, migrate, options, prune};
+use super::{SqliteLane, before_commit, bounded, files, fleet, migrate, options, prune};
 use crate::clock::Entropy;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::ledger::store::{
-    AnchorRow, Batch, EntryRow, FleetView, Head, LeaseKey, LeaseRequest, Leased, LedgerStore,
+    AnchorRow, Batch, EntryRow, FleetView, HeadRow, LeaseKey, LeaseRequest, Leased, LedgerStore,
     PayloadRow, Pruner, Pruning, Restart, StoreError,
 };
 
 /// A database file, held by this process alone until this value is dropped.
-pub struct Sqlite {
+pub struct SqliteStore {
     path: PathBuf,
-    lane: Lane,
+    lane: SqliteLane,
     /// Why the storage can no longer be trusted, once it cannot.
     broken: Mutex<Option<String>>,
     _lock: File,
 }
 
-impl std::fmt::Debug for Sqlite {
+impl std::fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Sqlite({})", self.path.display())
     }
@@ -44,7 +44,7 @@ macro_rules! call {
     }};
 }
 
-impl Sqlite {
+impl SqliteStore {
     /// Opens or makes the file, takes its lock, makes or upgrades its schema, and reads back the
     /// settings that make a commit durable.
     ///
@@ -68,7 +68,7 @@ impl Sqlite {
         let lock = files::lock(path, suffix)?;
         let store = Self {
             path: path.to_owned(),
-            lane: Lane::writing(options(path)),
+            lane: SqliteLane::writing(options(path)),
             broken: Mutex::new(None),
             _lock: lock,
         };
@@ -111,7 +111,7 @@ impl Sqlite {
     }
 
     #[cfg(test)]
-    pub(super) fn lane(&self) -> &Lane {
+    pub(super) fn lane(&self) -> &SqliteLane {
         &self.lane
     }
 
@@ -137,7 +137,7 @@ impl Sqlite {
 }
 
 #[async_trait]
-impl LedgerStore for Sqlite {
+impl LedgerStore for SqliteStore {
     async fn lease(&self, request: &LeaseRequest) -> Result<Leased, StoreError> {
         call!(self, conn => async {
             begin(conn).await?;
@@ -149,7 +149,7 @@ impl LedgerStore for Sqlite {
     async fn append(
         &self,
         key: &LeaseKey,
-        expected: &Head,
+        expected: &HeadRow,
         batch: &Batch,
     ) -> Result<(), StoreError> {
         batch.check(expected)?;
@@ -177,7 +177,7 @@ impl LedgerStore for Sqlite {
         call!(self, conn => async { held(conn, key).await.map(drop) })
     }
 
-    async fn head(&self, key: &LeaseKey) -> Result<Head, StoreError> {
+    async fn head(&self, key: &LeaseKey) -> Result<HeadRow, StoreError> {
         call!(self, conn => async { rows::head(&held(conn, key).await?) })
     }
 
@@ -189,7 +189,7 @@ impl LedgerStore for Sqlite {
     ) -> Result<Vec<EntryRow>, StoreError> {
         call!(self, conn => async {
             held(conn, key).await?;
-            rows::entries(conn, &key.chain, Which::From(from, limit)).await
+            rows::entries(conn, &key.chain, EntryRange::From(from, limit)).await
         })
     }
 
@@ -208,7 +208,7 @@ impl LedgerStore for Sqlite {
     async fn run_entries(&self, key: &LeaseKey, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
         call!(self, conn => async {
             held(conn, key).await?;
-            rows::entries(conn, &key.chain, Which::Run(run)).await
+            rows::entries(conn, &key.chain, EntryRange::Run(run)).await
         })
     }
 
@@ -220,7 +220,7 @@ impl LedgerStore for Sqlite {
     ) -> Result<Vec<EntryRow>, StoreError> {
         call!(self, conn => async {
             held(conn, key).await?;
-            rows::entries(conn, &key.chain, Which::Call(run, call)).await
+            rows::entries(conn, &key.chain, EntryRange::Call(run, call)).await
         })
     }
 
@@ -278,7 +278,7 @@ impl LedgerStore for Sqlite {
 }
 
 #[async_trait]
-impl Pruner for Sqlite {
+impl Pruner for SqliteStore {
     async fn prune(&self, pruning: &Pruning) -> Result<u64, StoreError> {
         let mut dropped = 0_u64;
         call!(self, conn => async {

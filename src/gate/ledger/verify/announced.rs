@@ -3,8 +3,8 @@
 //! A new key counts if the old one announced it: the entry stands in an epoch that the old key itself
 //! certified. A revocation counts from whoever may write in the log.
 
-use super::epochs::Revoked;
-use super::read::Line;
+use super::epochs::RevokedEnrolment;
+use super::read::EntryLine;
 use crate::crypto::keys::PublicKey;
 use crate::domain::id::{Epoch, Seq};
 use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
@@ -18,7 +18,7 @@ pub struct Announced {
     /// The trusted ones, and those they announced.
     pub trusted: Vec<PublicKey>,
     /// Those that are revoked.
-    pub revoked: Vec<Revoked>,
+    pub revoked: Vec<RevokedEnrolment>,
 }
 
 const KINDS: [Kind; 3] = [Kind::WriterStarted, Kind::KeyRotated, Kind::KeyRevoked];
@@ -36,7 +36,7 @@ impl Announced {
         let kinds: Vec<&str> = KINDS.iter().map(|kind| kind.as_str()).collect();
         let rows = reader.entries_of(&row.chain, &kinds).await?;
         let mut certifier: Option<(Epoch, String)> = None;
-        for line in rows.iter().filter_map(|row| Line::read(&row.body).ok()) {
+        for line in rows.iter().filter_map(|row| EntryLine::read(&row.body).ok()) {
             if let Some(started) = line.get::<WriterStarted>() {
                 certifier = Some((line.entry.epoch, started.certificate.keyid.to_string()));
                 continue;
@@ -47,7 +47,7 @@ impl Announced {
         Ok(())
     }
 
-    fn line(&mut self, line: &Line, certifier: Option<&str>) {
+    fn line(&mut self, line: &EntryLine, certifier: Option<&str>) {
         let key = |bytes: &Base64<32>| PublicKey::from_bytes(&bytes.0);
         if let Some(said) = line.get::<KeyRotated>().filter(|said| said.r#use == KeyUse::Enrolment)
         {
@@ -66,6 +66,6 @@ impl Announced {
         };
         let size = said.good_size.map_or(0, Int::get);
         let good: Option<(String, Seq)> = said.log.as_ref().map(|log| (log.to_string(), size));
-        self.revoked.push(Revoked { key: revoked.id(), good });
+        self.revoked.push(RevokedEnrolment { key: revoked.id(), good });
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::read::Line;
+use super::read::EntryLine;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::ledger::fleet::POOL;
@@ -25,7 +25,7 @@ pub struct Noted {
 
 /// What is known of one chain from outside it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Known {
+pub struct ExternalHeads {
     /// Heads that were noted.
     pub heads: Vec<Noted>,
     /// First entry that is there, after prunings.
@@ -38,7 +38,7 @@ pub struct Known {
 
 /// What fleet logs say, by the origin of the chain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Fleet(pub BTreeMap<String, Known>);
+pub struct FleetHeads(pub BTreeMap<String, ExternalHeads>);
 
 /// Whether a chain is a fleet log: of the slots of that pool. A namespace may have its name.
 #[must_use]
@@ -49,7 +49,7 @@ pub fn is_fleet(row: &ChainRow) -> bool {
 const KINDS: [Kind; 4] =
     [Kind::ChainEnrolled, Kind::ChainCheckpoint, Kind::ChainRetired, Kind::RetentionPruned];
 
-impl Fleet {
+impl FleetHeads {
     /// Takes what one fleet log says. Whether the log itself is whole is the caller's to check.
     ///
     /// # Errors
@@ -61,13 +61,13 @@ impl Fleet {
     ) -> Result<(), StoreError> {
         let kinds: Vec<&str> = KINDS.iter().map(|kind| kind.as_str()).collect();
         let rows = reader.entries_of(&row.chain, &kinds).await?;
-        for line in rows.iter().filter_map(|row| Line::read(&row.body).ok()) {
+        for line in rows.iter().filter_map(|row| EntryLine::read(&row.body).ok()) {
             self.line(&line);
         }
         Ok(())
     }
 
-    fn line(&mut self, line: &Line) {
+    fn line(&mut self, line: &EntryLine) {
         let Some(log) = line.log() else { return };
         let known = self.0.entry(log.to_owned()).or_default();
         let mut head = None;

@@ -5,9 +5,9 @@
 //! stored with each commit, the rows that are missing or stand at another's place, and heads that
 //! somebody else noted.
 
-use super::fleet::{Known, Noted};
-use super::read::{Damage, Line};
-use super::{Report, Trail};
+use super::fleet::{ExternalHeads, Noted};
+use super::read::{Damage, EntryLine};
+use super::{ChainReport, Trail};
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
@@ -89,8 +89,8 @@ fn finding(kind: DamageKind, seq: Seq, check: &'static str, why: impl Into<Strin
 /// The store cannot be read.
 pub async fn diagnose(
     reader: &dyn LedgerReader,
-    report: &Report,
-    known: &Known,
+    report: &ChainReport,
+    known: &ExternalHeads,
 ) -> Result<Option<Finding>, StoreError> {
     let head = &report.chain.head;
     let Some((at, damage)) = &report.damage else {
@@ -119,7 +119,7 @@ pub async fn diagnose(
 }
 
 /// No row from here on, although the head says there are.
-fn nothing(report: &Report, at: Seq) -> Finding {
+fn nothing(report: &ChainReport, at: Seq) -> Finding {
     let size = report.chain.head.size;
     if at <= report.from {
         let why = format!("the head says {size} entries, and no row of the chain is there");
@@ -132,7 +132,7 @@ fn nothing(report: &Report, at: Seq) -> Finding {
 /// All rows are there and in themselves whole; the head, its checkpoint or an earlier one disagrees.
 async fn at_the_end(
     reader: &dyn LedgerReader,
-    report: &Report,
+    report: &ChainReport,
     at: Seq,
     damage: &Damage,
 ) -> Result<Finding, StoreError> {
@@ -146,7 +146,7 @@ async fn at_the_end(
 
 /// Whether the last entry alone is another: with the hash that the head has of it, the tree is the one
 /// that is signed.
-async fn last_only(reader: &dyn LedgerReader, report: &Report) -> Result<bool, StoreError> {
+async fn last_only(reader: &dyn LedgerReader, report: &ChainReport) -> Result<bool, StoreError> {
     let (trail, row) = (&report.trail, &report.chain);
     let Ok((head, _)) = Checkpoint::parse(&row.head.checkpoint) else { return Ok(false) };
     let after = report.entries.saturating_sub(1).checked_sub(trail.base.size());
@@ -166,7 +166,7 @@ async fn last_only(reader: &dyn LedgerReader, report: &Report) -> Result<bool, S
 }
 
 /// The head, its checkpoint or an earlier one disagrees with rows that are whole in themselves.
-fn of_the_head(report: &Report, at: Seq, damage: &Damage) -> Finding {
+fn of_the_head(report: &ChainReport, at: Seq, damage: &Damage) -> Finding {
     let Trail { epochs, confirmed, diverged, .. } = &report.trail;
     let (size, root) = (report.entries, report.root);
     let head = epochs.checkpoint(&report.chain.head.checkpoint);
@@ -226,16 +226,16 @@ fn of_the_head(report: &Report, at: Seq, damage: &Damage) -> Finding {
 /// The row at this place does not fit.
 async fn here(
     reader: &dyn LedgerReader,
-    report: &Report,
+    report: &ChainReport,
     (at, damage): (Seq, &Damage),
     row: &EntryRow,
     next: Option<&EntryRow>,
 ) -> Result<Finding, StoreError> {
     let bytes = Entry::leaf(&row.body);
-    let line = Line::read(&row.body).ok();
+    let line = EntryLine::read(&row.body).ok();
     // What the rest of the ledger says stood here: the next entry's own bytes, or the head.
     let linked = match next {
-        Some(next) => Line::read(&next.body).ok().map(|line| line.entry.prev),
+        Some(next) => EntryLine::read(&next.body).ok().map(|line| line.entry.prev),
         None => Some(report.chain.head.hash),
     };
     let genuine = linked == Some(bytes);
@@ -288,7 +288,11 @@ async fn here(
 }
 
 /// Whether the entries up to the next stored checkpoint are those that it signs. `true` if none is near.
-async fn signed(reader: &dyn LedgerReader, report: &Report, at: Seq) -> Result<bool, StoreError> {
+async fn signed(
+    reader: &dyn LedgerReader,
+    report: &ChainReport,
+    at: Seq,
+) -> Result<bool, StoreError> {
     if report.trail.diverged.is_some() {
         return Ok(false);
     }
@@ -312,13 +316,13 @@ async fn signed(reader: &dyn LedgerReader, report: &Report, at: Seq) -> Result<b
 /// The row holds the entry of another place.
 async fn displaced(
     reader: &dyn LedgerReader,
-    report: &Report,
+    report: &ChainReport,
     (at, damage): (Seq, &Damage),
     says: Seq,
 ) -> Result<Finding, StoreError> {
     let there = reader.entries(&report.chain.chain, says, 1).await?;
     let there = there.first().filter(|row| row.seq == says);
-    let holds = there.and_then(|row| Line::read(&row.body).ok()).map(|line| line.entry.seq);
+    let holds = there.and_then(|row| EntryLine::read(&row.body).ok()).map(|line| line.entry.seq);
     if says > at && holds.is_some_and(|other| other < says) {
         let why = format!(
             "the row holds entry {says}, whose own row holds entry {}",
@@ -332,7 +336,7 @@ async fn displaced(
         return Ok(finding(DamageKind::Deletion, at, damage.check, why));
     }
     // An earlier number again: what pushed it here is the first entry that nothing links to.
-    let linked = |row: &EntryRow| Line::read(&row.body).ok().map(|line| line.entry.prev);
+    let linked = |row: &EntryRow| EntryLine::read(&row.body).ok().map(|line| line.entry.prev);
     let mut seq = says;
     let rows = reader.entries(&report.chain.chain, at, 2).await?;
     if let (Some(this), Some(next)) = (rows.first(), rows.get(1))
@@ -346,7 +350,10 @@ async fn displaced(
 }
 
 /// A stored checkpoint of more entries than the head says there are.
-async fn beyond(reader: &dyn LedgerReader, report: &Report) -> Result<Option<Finding>, StoreError> {
+async fn beyond(
+    reader: &dyn LedgerReader,
+    report: &ChainReport,
+) -> Result<Option<Finding>, StoreError> {
     let size = report.chain.head.size;
     let later = reader.checkpoint(&report.chain.chain, size.saturating_add(1)).await?;
     let Some((signed, note)) = later else { return Ok(None) };
@@ -364,8 +371,8 @@ async fn beyond(reader: &dyn LedgerReader, report: &Report) -> Result<Option<Fin
 /// The heads that were noted outside the chain.
 async fn noted(
     reader: &dyn LedgerReader,
-    report: &Report,
-    known: &Known,
+    report: &ChainReport,
+    known: &ExternalHeads,
 ) -> Result<Option<Finding>, StoreError> {
     let size = report.chain.head.size;
     let mut heads: Vec<&Noted> = known.heads.iter().collect();

@@ -10,6 +10,6 @@ mod pruned;
 mod whole;
 
 pub use crate::verify::entries::{
-    Chain, Damage, Line, amended, approved, chain, epochs, lineage, read, runs,
+    Chain, Damage, EntryLine, amended, approved, chain, epochs, lineage, read, runs,
 };
-pub use whole::{Report, Roots, Trail, chain_from, chain_of};
+pub use whole::{ChainReport, Roots, Trail, chain_from, chain_of};

@@ -23,18 +23,18 @@ pub(super) async fn begin(
     };
     match prepare(reader, row, from, &head, chain).await {
         Ok(()) => Ok(None),
-        Err(Stop::Damage(seq, damage)) => Ok(Some((seq, damage))),
-        Err(Stop::Proof(proofs::Error::Store(error))) => Err(error),
-        Err(Stop::Proof(error)) => Ok(Some((from, Damage::new("E2", error.to_string())))),
+        Err(PrunedStop::Damage(seq, damage)) => Ok(Some((seq, damage))),
+        Err(PrunedStop::Proof(proofs::Error::Store(error))) => Err(error),
+        Err(PrunedStop::Proof(error)) => Ok(Some((from, Damage::new("E2", error.to_string())))),
     }
 }
 
-enum Stop {
+enum PrunedStop {
     Damage(Seq, Damage),
     Proof(proofs::Error),
 }
 
-impl<E: Into<proofs::Error>> From<E> for Stop {
+impl<E: Into<proofs::Error>> From<E> for PrunedStop {
     fn from(error: E) -> Self {
         Self::Proof(error.into())
     }
@@ -46,11 +46,11 @@ async fn prepare(
     from: Seq,
     head: &Checkpoint,
     chain: &mut Chain,
-) -> Result<(), Stop> {
+) -> Result<(), PrunedStop> {
     let prover = Prover::for_head(reader, &row.chain, head).await?;
     let kept = reader.entries_of(&row.chain, &KEPT).await?;
     for entry in kept.iter().filter(|entry| entry.seq < from) {
-        let damaged = |damage| Stop::Damage(entry.seq, damage);
+        let damaged = |damage| PrunedStop::Damage(entry.seq, damage);
         let line = chain.accept_kept(entry).map_err(damaged)?;
         let path = prover.inclusion(entry.seq).await?;
         if !verifies_inclusion(&line.leaf, entry.seq, head.size, &path, &head.root) {

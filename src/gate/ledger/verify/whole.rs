@@ -16,7 +16,7 @@ const PAGE: u32 = 1000;
 
 /// What reading a whole chain showed.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Report {
+pub struct ChainReport {
     /// The chain as the store lists it.
     pub chain: ChainRow,
     /// First entry that is there; more than 0 where the entries before were pruned.
@@ -58,7 +58,7 @@ pub struct Trail {
     pub diverged: Option<(Seq, String)>,
 }
 
-impl Report {
+impl ChainReport {
     /// Whether nothing is wrong with the chain.
     #[must_use]
     pub fn whole(&self) -> bool {
@@ -77,7 +77,7 @@ pub async fn chain_of(
     row: &ChainRow,
     trusted: &[PublicKey],
     progress: &(dyn Fn(Seq) + Send + Sync),
-) -> Result<Report, StoreError> {
+) -> Result<ChainReport, StoreError> {
     chain_from(reader, row, Roots::of(trusted), 0, progress).await
 }
 
@@ -87,7 +87,7 @@ pub struct Roots<'a> {
     /// Enrolment keys.
     pub trusted: &'a [PublicKey],
     /// Those that are revoked.
-    pub revoked: &'a [epochs::Revoked],
+    pub revoked: &'a [epochs::RevokedEnrolment],
 }
 
 impl<'a> Roots<'a> {
@@ -108,7 +108,7 @@ pub async fn chain_from(
     roots: Roots<'_>,
     from: Seq,
     progress: &(dyn Fn(Seq) + Send + Sync),
-) -> Result<Report, StoreError> {
+) -> Result<ChainReport, StoreError> {
     let trusted = roots.trusted;
     let mut chain = Chain::new(row.chain, trusted).revoking(roots.revoked);
     let mut checkpoints = Checkpoints::new(from);
@@ -150,7 +150,7 @@ pub async fn chain_from(
     let (sealed, open) = chain.runs();
     let enrolled = (!trusted.is_empty())
         .then(|| chain.epochs().enrolment().is_some_and(|key| trusted.contains(key)));
-    Ok(Report {
+    Ok(ChainReport {
         chain: row.clone(),
         from,
         entries: chain.size(),

@@ -6,21 +6,21 @@ use crate::domain::id::{CallId, RunId};
 use crate::evidence::projection::decides;
 use crate::evidence::{self, gather};
 use crate::ledger::store::{ChainRow, LedgerReader};
-use crate::ledger::verify::Line;
+use crate::ledger::verify::EntryLine;
 use crate::record::Kind;
 use crate::record::run::{ReplayMode, RunOpened};
-use crate::replay::flaw::Obstacle;
+use crate::replay::flaw::ReplayObstacle;
 
 /// Rows fetched at a time.
 const PAGE: u32 = 1000;
 
 /// The lines of a run and of all below it. Who opened a child held its parent, so all are on one chain.
-pub(super) struct Family {
+pub(super) struct FamilyLines {
     /// Each run with its lines: the one without a parent, then the others in the order of their openings.
-    pub runs: Vec<(RunId, Vec<Line>)>,
+    pub runs: Vec<(RunId, Vec<EntryLine>)>,
 }
 
-impl Family {
+impl FamilyLines {
     /// Reads them.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl Family {
     ) -> Result<Self, evidence::Error> {
         let mut family = Self { runs: vec![(*run, lines_of(reader, row, run).await?)] };
         let delegates =
-            |line: &Line| line.get::<RunOpened>().is_some_and(|run| run.delegates.is_some());
+            |line: &EntryLine| line.get::<RunOpened>().is_some_and(|run| run.delegates.is_some());
         if family.root().first().is_some_and(delegates) {
             for child in below(reader, row, family.root()).await? {
                 family.runs.push((child, lines_of(reader, row, &child).await?));
@@ -42,18 +42,18 @@ impl Family {
     }
 
     /// The lines of the run without a parent.
-    pub fn root(&self) -> &[Line] {
+    pub fn root(&self) -> &[EntryLine] {
         self.runs.first().map(|(_, lines)| lines.as_slice()).unwrap_or_default()
     }
 
     /// The openings of the runs below.
-    pub fn children(&self) -> impl Iterator<Item = (&RunId, &Line)> {
+    pub fn children(&self) -> impl Iterator<Item = (&RunId, &EntryLine)> {
         self.runs.iter().skip(1).filter_map(|(run, lines)| Some((run, lines.first()?)))
     }
 
     /// All lines in the order of the chain.
-    pub fn lines(&self) -> Vec<&Line> {
-        let mut lines: Vec<&Line> = self.runs.iter().flat_map(|(_, lines)| lines).collect();
+    pub fn lines(&self) -> Vec<&EntryLine> {
+        let mut lines: Vec<&EntryLine> = self.runs.iter().flat_map(|(_, lines)| lines).collect();
         lines.sort_by_key(|line| line.entry.seq);
         lines
     }
@@ -63,9 +63,9 @@ async fn lines_of(
     reader: &dyn LedgerReader,
     row: &ChainRow,
     run: &RunId,
-) -> Result<Vec<Line>, evidence::Error> {
+) -> Result<Vec<EntryLine>, evidence::Error> {
     let strand = gather::run(reader, row, run, String::new()).await?;
-    let of_run = |line: &Line| line.entry.run.as_ref().is_some_and(|link| link.run == *run);
+    let of_run = |line: &EntryLine| line.entry.run.as_ref().is_some_and(|link| link.run == *run);
     Ok(strand.lines.into_iter().filter(of_run).collect())
 }
 
@@ -74,11 +74,11 @@ async fn lines_of(
 async fn below(
     reader: &dyn LedgerReader,
     row: &ChainRow,
-    lines: &[Line],
+    lines: &[EntryLine],
 ) -> Result<Vec<RunId>, evidence::Error> {
     let seqs = || lines.iter().map(|line| line.entry.seq);
     let (mut at, end) = (seqs().min().unwrap_or_default(), seqs().max().unwrap_or_default());
-    let run_of = |line: &Line| line.entry.run.as_ref().map(|link| link.run);
+    let run_of = |line: &EntryLine| line.entry.run.as_ref().map(|link| link.run);
     let mut family: BTreeSet<RunId> = lines.iter().filter_map(run_of).collect();
     let mut found = Vec::new();
     while at < end {
@@ -101,36 +101,36 @@ async fn below(
     Ok(found)
 }
 
-fn sealed(lines: &[Line]) -> bool {
+fn sealed(lines: &[EntryLine]) -> bool {
     lines.iter().any(|line| line.is(Kind::RunSealed))
 }
 
 /// The opening of a run that can be exported.
-pub(super) fn recorded(family: &Family) -> Result<&Line, Obstacle> {
+pub(super) fn recorded(family: &FamilyLines) -> Result<&EntryLine, ReplayObstacle> {
     let lines = family.root();
     let opened = lines.first().and_then(|line| Some((line, line.get::<RunOpened>()?)));
-    let (line, opened) = opened.ok_or(Obstacle::NoOpening)?;
+    let (line, opened) = opened.ok_or(ReplayObstacle::NoOpening)?;
     if let Some(parent) = opened.parent {
-        return Err(Obstacle::Child(parent));
+        return Err(ReplayObstacle::Child(parent));
     }
     match opened.replay.as_ref().map(|replay| replay.mode) {
-        None => return Err(Obstacle::NotRecorded),
-        Some(ReplayMode::Replay) => return Err(Obstacle::Replay),
-        Some(ReplayMode::Fork) => return Err(Obstacle::Fork),
+        None => return Err(ReplayObstacle::NotRecorded),
+        Some(ReplayMode::Replay) => return Err(ReplayObstacle::Replay),
+        Some(ReplayMode::Fork) => return Err(ReplayObstacle::Fork),
         Some(ReplayMode::Record | ReplayMode::Deterministic) => {}
     }
     if let Some((run, _)) = family.runs.iter().find(|(_, lines)| !sealed(lines)) {
-        return Err(Obstacle::Open(*run));
+        return Err(ReplayObstacle::Open(*run));
     }
     if !family.lines().iter().any(|line| decides(line)) {
-        return Err(Obstacle::NoCalls);
+        return Err(ReplayObstacle::NoCalls);
     }
     Ok(line)
 }
 
 /// The lines of each call of these lines, in the order in which the calls were first decided.
-pub(super) fn calls<'a>(lines: &[&'a Line]) -> Vec<Vec<&'a Line>> {
-    let mut order: Vec<Vec<&Line>> = Vec::new();
+pub(super) fn calls<'a>(lines: &[&'a EntryLine]) -> Vec<Vec<&'a EntryLine>> {
+    let mut order: Vec<Vec<&EntryLine>> = Vec::new();
     let mut known: BTreeMap<(Option<RunId>, &CallId), usize> = BTreeMap::new();
     for line in lines {
         let Some(call) = &line.entry.draft.call else { continue };

@@ -9,7 +9,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::flaw::{Gap, Obstacle};
+use super::flaw::{Gap, ReplayObstacle};
 use super::line::ToolList;
 use super::recording::VERSION;
 use super::{Error, children};
@@ -18,14 +18,14 @@ use crate::domain::id::RunId;
 use crate::domain::json::{Json, Limits};
 use crate::evidence;
 use crate::evidence::artifacts::Artifacts;
-use crate::evidence::disclosed::{Opening, Redactions, disclose};
+use crate::evidence::disclosed::{DisclosureKeys, Redactions, disclose};
 use crate::evidence::gather;
 use crate::evidence::payloads::Payloads;
 use crate::evidence::projection::decides;
 use crate::ledger::retention::Records;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::vault::Vault;
-use crate::ledger::verify::Line;
+use crate::ledger::verify::EntryLine;
 use crate::record::Role;
 use crate::record::run::RunOpened;
 
@@ -33,15 +33,15 @@ mod family;
 mod out;
 mod step;
 
-use family::{Family, calls, recorded};
-use out::Out;
+use family::{FamilyLines, calls, recorded};
+use out::RecordingWriter;
 use step::{Bound, bound, step};
 
 /// What is missing is told up to this many times.
 const TOLD_MAX: usize = 8;
 
 /// Which run to export, from where, to where.
-pub struct Order<'a> {
+pub struct RecordingOrder<'a> {
     /// The ledger.
     pub reader: &'a dyn LedgerReader,
     /// Whose chains; `default` on one machine.
@@ -60,7 +60,7 @@ pub struct Order<'a> {
     pub program: &'a str,
 }
 
-impl std::fmt::Debug for Order<'_> {
+impl std::fmt::Debug for RecordingOrder<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Order")
             .field("run", self.run)
@@ -71,7 +71,7 @@ impl std::fmt::Debug for Order<'_> {
 
 /// A recording that was written.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Exported {
+pub struct ExportedRecording {
     /// Its steps.
     pub steps: u64,
     /// Its bytes.
@@ -85,28 +85,28 @@ pub struct Exported {
 /// # Errors
 /// The run is not there, was not recorded, is not over, or something of it is not kept; the file exists or
 /// cannot be written. Then there is no file.
-pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
+pub async fn export(order: &RecordingOrder<'_>) -> Result<ExportedRecording, Error> {
     let store = evidence::Error::from;
     let records = Records::read(order.reader, order.tenant).await.map_err(store)?;
     let mut chains = order.reader.chains().await.map_err(store)?;
     chains.retain(|row| row.tenant == order.tenant);
     let row = gather::chain_of(order.reader, &chains, order.run).await.map_err(store)?;
     let row = row.ok_or_else(|| evidence::Error::NoRun(order.run.to_string()))?;
-    let family = Family::read(order.reader, row, order.run).await?;
+    let family = FamilyLines::read(order.reader, row, order.run).await?;
     let source = Source { order, row, records: &records };
     let unfit = |why| Error::Run { run: *order.run, why };
     if order.redactions.names("tools") {
-        return Err(unfit(Obstacle::Shown));
+        return Err(unfit(ReplayObstacle::Shown));
     }
     let opened = recorded(&family).map_err(unfit)?;
     let failed = |source| Error::File { file: order.out.display().to_string(), source };
-    let mut out = Out::create(order.out).map_err(failed)?;
+    let mut out = RecordingWriter::create(order.out).map_err(failed)?;
     let written = source.write(opened, &family, &mut out).await;
     let done = match written {
         Ok(()) => out.end().map_err(failed),
-        Err(Trouble::Io(e)) => Err(failed(e)),
-        Err(Trouble::Run(why)) => Err(unfit(why)),
-        Err(Trouble::Ledger(e)) => Err(Error::Ledger(e)),
+        Err(RecordingRefusal::Io(e)) => Err(failed(e)),
+        Err(RecordingRefusal::Run(why)) => Err(unfit(why)),
+        Err(RecordingRefusal::Ledger(e)) => Err(Error::Ledger(e)),
     };
     if done.is_err() {
         // What is half written is no recording.
@@ -117,24 +117,29 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
 
 /// Why nothing is written.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum RecordingRefusal {
     #[error(transparent)]
     Io(#[from] std::io::Error),
     #[error(transparent)]
-    Run(#[from] Obstacle),
+    Run(#[from] ReplayObstacle),
     #[error(transparent)]
     Ledger(#[from] evidence::Error),
 }
 
 /// Where everything comes from.
 struct Source<'a> {
-    order: &'a Order<'a>,
+    order: &'a RecordingOrder<'a>,
     row: &'a ChainRow,
     records: &'a Records,
 }
 
 impl Source<'_> {
-    async fn write(&self, opened: &Line, family: &Family, out: &mut Out) -> Result<(), Trouble> {
+    async fn write(
+        &self,
+        opened: &EntryLine,
+        family: &FamilyLines,
+        out: &mut RecordingWriter,
+    ) -> Result<(), RecordingRefusal> {
         let lines = family.lines();
         let calls = calls(&lines);
         out.line(header(self, opened))?;
@@ -171,36 +176,49 @@ impl Source<'_> {
         }
         let more = missing.len().saturating_sub(TOLD_MAX);
         missing.truncate(TOLD_MAX);
-        Err(Obstacle::Missing { gaps: missing, more }.into())
+        Err(ReplayObstacle::Missing { gaps: missing, more }.into())
     }
 
     /// Looks up every payload of these lines.
-    async fn open(&self, lines: &[&Line], payloads: &mut Payloads) -> Result<(), Trouble> {
-        let Order { vault, redactions, .. } = *self.order;
-        let opening = Opening { vault, redactions, records: self.records };
+    async fn open(
+        &self,
+        lines: &[&EntryLine],
+        payloads: &mut Payloads,
+    ) -> Result<(), RecordingRefusal> {
+        let RecordingOrder { vault, redactions, .. } = *self.order;
+        let opening = DisclosureKeys { vault, redactions, records: self.records };
         let lines = lines.iter().copied();
         let opened = disclose(self.order.reader, self.row, lines, (&opening, true), payloads);
-        opened.await.map_err(|e| Trouble::Ledger(e.into()))
+        opened.await.map_err(|e| RecordingRefusal::Ledger(e.into()))
     }
 
     /// The manifest, and those of the runs below.
-    fn manifests(&self, opened: &Line, family: &Family, out: &mut Out) -> Result<(), Trouble> {
+    fn manifests(
+        &self,
+        opened: &EntryLine,
+        family: &FamilyLines,
+        out: &mut RecordingWriter,
+    ) -> Result<(), RecordingRefusal> {
         let own = manifest_of(opened)?;
         put(out, children::MANIFEST.into(), &self.manifest(&own)?)?;
         let below = family.children().map(|(_, opened)| manifest_of(opened));
-        for digest in below.collect::<Result<BTreeSet<Digest>, Trouble>>()? {
+        for digest in below.collect::<Result<BTreeSet<Digest>, RecordingRefusal>>()? {
             put(out, children::file(&digest), &self.manifest(&digest)?)?;
         }
         Ok(())
     }
 
-    fn manifest(&self, digest: &Digest) -> Result<Vec<u8>, Trouble> {
+    fn manifest(&self, digest: &Digest) -> Result<Vec<u8>, RecordingRefusal> {
         let found = self.order.artifacts.manifest(digest)?;
         found.map(|found| found.yaml).ok_or_else(|| not_kept("manifest", digest))
     }
 
     /// Every bundle that decided.
-    fn policies(&self, lines: &[&Line], out: &mut Out) -> Result<(), Trouble> {
+    fn policies(
+        &self,
+        lines: &[&EntryLine],
+        out: &mut RecordingWriter,
+    ) -> Result<(), RecordingRefusal> {
         let none = Digest::of(&[]);
         let decided = lines.iter().filter(|line| decides(line));
         let policies: BTreeSet<Digest> =
@@ -214,16 +232,16 @@ impl Source<'_> {
     }
 }
 
-fn manifest_of(opened: &Line) -> Result<Digest, Trouble> {
+fn manifest_of(opened: &EntryLine) -> Result<Digest, RecordingRefusal> {
     let digest = opened.get::<RunOpened>().map(|opened| opened.manifest.0);
-    digest.ok_or(Trouble::Run(Obstacle::NoManifest))
+    digest.ok_or(RecordingRefusal::Run(ReplayObstacle::NoManifest))
 }
 
-const fn not_kept(what: &'static str, digest: &Digest) -> Trouble {
-    Trouble::Run(Obstacle::NotKept { what, digest: *digest })
+const fn not_kept(what: &'static str, digest: &Digest) -> RecordingRefusal {
+    RecordingRefusal::Run(ReplayObstacle::NotKept { what, digest: *digest })
 }
 
-fn put(out: &mut Out, name: String, bytes: &[u8]) -> std::io::Result<()> {
+fn put(out: &mut RecordingWriter, name: String, bytes: &[u8]) -> std::io::Result<()> {
     out.line(vec![
         ("t", Json::from("file")),
         ("name", Json::from(name)),
@@ -232,7 +250,7 @@ fn put(out: &mut Out, name: String, bytes: &[u8]) -> std::io::Result<()> {
     ])
 }
 
-fn header(source: &Source<'_>, opened: &Line) -> Vec<(&'static str, Json)> {
+fn header(source: &Source<'_>, opened: &EntryLine) -> Vec<(&'static str, Json)> {
     let data = Json::of(&opened.entry.draft.body);
     let replay = opened.get::<RunOpened>().and_then(|opened| opened.replay.as_ref());
     let mut members = vec![
@@ -254,15 +272,16 @@ fn header(source: &Source<'_>, opened: &Line) -> Vec<(&'static str, Json)> {
 /// A run below. `calls`: those of all runs, in the order of their decisions.
 fn child(
     run: &RunId,
-    opened: &Line,
-    calls: &[Vec<&Line>],
-) -> Result<Vec<(&'static str, Json)>, Trouble> {
+    opened: &EntryLine,
+    calls: &[Vec<&EntryLine>],
+) -> Result<Vec<(&'static str, Json)>, RecordingRefusal> {
     if opened.get::<RunOpened>().is_some_and(|opened| opened.incognito.is_some()) {
-        return Err(Obstacle::Incognito(*run).into());
+        return Err(ReplayObstacle::Incognito(*run).into());
     }
     let data = Json::of(&opened.entry.draft.body);
-    let earlier =
-        |call: &&Vec<&Line>| call.first().is_some_and(|line| line.entry.seq < opened.entry.seq);
+    let earlier = |call: &&Vec<&EntryLine>| {
+        call.first().is_some_and(|line| line.entry.seq < opened.entry.seq)
+    };
     let earlier = u64::try_from(calls.iter().filter(earlier).count()).unwrap_or(u64::MAX);
     let mut members = vec![
         ("t", Json::from("child")),
@@ -278,8 +297,11 @@ fn child(
 }
 
 /// Writes what the agent was shown; the definition of each tool.
-fn tools(shown: &Bound, out: &mut Out) -> Result<BTreeMap<String, Digest>, Trouble> {
-    let broken = || Trouble::Run(Obstacle::Tools);
+fn tools(
+    shown: &Bound,
+    out: &mut RecordingWriter,
+) -> Result<BTreeMap<String, Digest>, RecordingRefusal> {
+    let broken = || RecordingRefusal::Run(ReplayObstacle::Tools);
     let (body, salt) = shown.body.as_deref().zip(shown.salt).ok_or_else(broken)?;
     let tools = Json::parse(body, &Limits::FILE).map_err(|_| broken())?;
     let list: ToolList = tools.read().map_err(|_| broken())?;

@@ -6,20 +6,20 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use super::Exported;
+use super::ExportedRecording;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 
 /// The file, and what it has to say of itself at its end.
-pub(super) struct Out {
+pub(super) struct RecordingWriter {
     file: BufWriter<File>,
     hashed: Sha256,
     pub steps: u64,
     bytes: u64,
 }
 
-impl Out {
+impl RecordingWriter {
     pub fn create(path: &Path) -> std::io::Result<Self> {
         use std::os::unix::fs::OpenOptionsExt as _;
         let options = File::options().write(true).create_new(true).mode(0o600).open(path)?;
@@ -34,7 +34,7 @@ impl Out {
         self.file.write_all(&line)
     }
 
-    pub fn end(mut self) -> std::io::Result<Exported> {
+    pub fn end(mut self) -> std::io::Result<ExportedRecording> {
         let found = Digest::from_bytes(self.hashed.clone().finalize().into());
         self.line(vec![
             ("t", Json::from("end")),
@@ -44,6 +44,6 @@ impl Out {
         self.file.flush()?;
         self.file.get_ref().sync_all()?;
         let digest = Digest::from_bytes(self.hashed.finalize().into());
-        Ok(Exported { steps: self.steps, bytes: self.bytes, digest })
+        Ok(ExportedRecording { steps: self.steps, bytes: self.bytes, digest })
     }
 }

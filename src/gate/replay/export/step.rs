@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::RunId;
 use crate::domain::json::{self, Json, Limits};
-use crate::evidence::payloads::{self, Payload, Payloads, Why};
+use crate::evidence::payloads::{self, Payload, Payloads, WithheldReason};
 use crate::evidence::projection::decides;
-use crate::ledger::verify::Line;
+use crate::ledger::verify::EntryLine;
 use crate::policy::input::{Document, approval_json};
 use crate::record::call::{
     BreakGlass, CallAuthorized, CallCancelled, CallCompleted, CallExpired, CallFailed, CallHeld,
@@ -30,7 +30,7 @@ pub(super) struct Bound {
 }
 
 /// One payload of a line; or why it cannot be had.
-pub(super) fn bound(payloads: &Payloads, line: &Line, role: Role) -> Result<Bound, Absence> {
+pub(super) fn bound(payloads: &Payloads, line: &EntryLine, role: Role) -> Result<Bound, Absence> {
     let said = line.entry.draft.committed(role).ok_or(Absence::Never)?;
     let bond = |name, opener| {
         let c = Json::from(said.c.hex());
@@ -46,8 +46,8 @@ pub(super) fn bound(payloads: &Payloads, line: &Line, role: Role) -> Result<Boun
             Ok(Bound { c: said.c.0, salt: None, body: None, bond })
         }
         Some(Payload::Erased { log, seq }) => Err(Absence::Erased { seq: *seq, log: log.clone() }),
-        Some(Payload::Withheld(Why::Encrypted)) => Err(Absence::Encrypted),
-        Some(Payload::Withheld(Why::Damaged)) => Err(Absence::Damaged),
+        Some(Payload::Withheld(WithheldReason::Encrypted)) => Err(Absence::Encrypted),
+        Some(Payload::Withheld(WithheldReason::Damaged)) => Err(Absence::Damaged),
         Some(Payload::Withheld(_)) | None => Err(Absence::NotStored(said.len.get())),
     }
 }
@@ -55,11 +55,11 @@ pub(super) fn bound(payloads: &Payloads, line: &Line, role: Role) -> Result<Boun
 /// The members of one step. `child`: the run it is of, if that is a child.
 pub(super) fn step(
     (number, child): (u64, Option<&RunId>),
-    lines: &[&Line],
+    lines: &[&EntryLine],
     payloads: &Payloads,
     definitions: &BTreeMap<String, Digest>,
 ) -> Result<Vec<(&'static str, Json)>, StepGap> {
-    let decisions: Vec<&Line> = lines.iter().copied().filter(|line| decides(line)).collect();
+    let decisions: Vec<&EntryLine> = lines.iter().copied().filter(|line| decides(line)).collect();
     let (Some(first), Some(main), Some(last)) = (decisions.first(), decisions.last(), lines.last())
     else {
         return Err(StepGap::Undecided);
@@ -72,7 +72,7 @@ pub(super) fn step(
         return Err(StepGap::Changed(tool));
     }
     let (mut bonds, mut left_out) = (Vec::new(), Vec::new());
-    let mut take = |line: &Line, role: Role| -> Result<Bound, StepGap> {
+    let mut take = |line: &EntryLine, role: Role| -> Result<Bound, StepGap> {
         let taken = bound(payloads, line, role);
         let taken = taken.map_err(|why| StepGap::Payload { role, tool: tool.clone(), why })?;
         bonds.push(taken.bond.clone());
@@ -133,7 +133,7 @@ fn broken(said: &BreakGlass, signed: &[u8]) -> Result<Json, json::Error> {
     Ok(Json::object([("signed", signed), ("by", by), ("signers", signers)]))
 }
 
-fn place(line: &Line) -> Json {
+fn place(line: &EntryLine) -> Json {
     Json::object([
         ("kind", Json::from(line.kind())),
         ("seq", Json::from(line.entry.seq)),
@@ -141,7 +141,7 @@ fn place(line: &Line) -> Json {
     ])
 }
 
-fn decision(line: &Line) -> Json {
+fn decision(line: &EntryLine) -> Json {
     let draft = &line.entry.draft;
     let mut members = Vec::new();
     members.extend(draft.verdict.map(|verdict| ("verdict", Json::from(verdict.as_str()))));
@@ -173,7 +173,7 @@ fn how(body: &Body) -> Vec<(&'static str, Json)> {
 }
 
 /// How the call ended, in the words of its last entry.
-fn ended(first: &Line, last: &Line) -> Json {
+fn ended(first: &EntryLine, last: &EntryLine) -> Json {
     let mut members = vec![("kind", Json::from(last.kind()))];
     members.extend(how(&last.entry.draft.body));
     let lapsed =
@@ -183,7 +183,7 @@ fn ended(first: &Line, last: &Line) -> Json {
 }
 
 /// Who approved a held call.
-fn approved(held: &Line, lines: &[&Line], salt: Option<Salt>) -> Json {
+fn approved(held: &EntryLine, lines: &[&EntryLine], salt: Option<Salt>) -> Json {
     let held = held.get::<CallHeld>();
     let by = lines.iter().filter_map(|line| word::granted(&line.entry));
     let mut members = vec![

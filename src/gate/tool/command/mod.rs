@@ -22,17 +22,18 @@ use self::output::{Output, read};
 pub(super) use self::probe::probe;
 use super::ToolExecutor;
 use super::sandbox::{
-    self, Cgroups, Leaf, LevelError, Levels, Places, Plan, Report, Scratch, WORKSPACE, Workspaces,
+    self, Cgroups, Leaf, LevelError, Levels, SandboxPlan, SandboxReport, SandboxSlots, Scratch,
+    WORKSPACE, Workspaces,
 };
 use crate::catalog::command::{Command as Binding, Program, Workspace, argv};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
-use crate::domain::outcome::{Content, FailureClass, Unmasked};
-use crate::judge::prepared::Hold;
+use crate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
+use crate::judge::prepared::PreparedResource;
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 
@@ -53,21 +54,21 @@ pub struct Command {
     read_only: bool,
     bytes_max: u64,
     workspaces: Arc<Workspaces>,
-    places: Arc<Places>,
+    places: Arc<SandboxSlots>,
     cgroups: Option<Arc<Cgroups>>,
 }
 
 /// A program as it was judged, and what it will get.
-struct Held {
+struct PreparedProgram {
     program: OwnedFd,
-    seen: Seen,
+    seen: ProgramIdentity,
     argv: Vec<String>,
     input: Option<String>,
 }
 
 /// What must not change between judging and running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Seen {
+struct ProgramIdentity {
     device: u64,
     inode: u64,
     size: u64,
@@ -75,7 +76,7 @@ struct Seen {
     changed: (i64, i64),
 }
 
-impl Seen {
+impl ProgramIdentity {
     fn of(file: &File) -> std::io::Result<Self> {
         let facts = file.metadata()?;
         Ok(Self {
@@ -98,7 +99,7 @@ impl Command {
         read_only: bool,
         bytes_max: u64,
         levels: &Levels,
-        (workspaces, places): (&Arc<Workspaces>, &Arc<Places>),
+        (workspaces, places): (&Arc<Workspaces>, &Arc<SandboxSlots>),
     ) -> Result<Self, LevelError> {
         levels.meet(binding.demand())?;
         let cgroups = levels.cgroups().ok();
@@ -108,7 +109,7 @@ impl Command {
         Ok(Self { binding, name, read_only, bytes_max, workspaces, places, cgroups })
     }
 
-    fn plan(&self, held: &Held) -> Plan {
+    fn plan(&self, held: &PreparedProgram) -> SandboxPlan {
         let binding = &self.binding;
         let secrets = binding.secrets.iter();
         let secrets =
@@ -125,7 +126,7 @@ impl Command {
             Some(first) if first.is_dir() => first.clone(),
             Some(_) | None => PathBuf::from("/"),
         };
-        Plan {
+        SandboxPlan {
             level: binding.level,
             argv: std::iter::once(self.name.clone()).chain(held.argv.iter().cloned()).collect(),
             env: binding.env.iter().cloned().chain(secrets).collect(),
@@ -143,7 +144,7 @@ impl Command {
         }
     }
 
-    async fn ran(&self, permit: &Permit, held: &Held) -> Unmasked {
+    async fn ran(&self, permit: &Permit, held: &PreparedProgram) -> Unmasked {
         let _place = match self.places.take(permit.call().agent()).await {
             Ok(place) => place,
             Err(most) => return crowded(most),
@@ -156,7 +157,7 @@ impl Command {
             Ok(started) => started,
             Err(outcome) => return outcome,
         };
-        let Started { mut child, control, leaf } = started;
+        let CommandSupervisor { mut child, control, leaf } = started;
         // There is no lesser one that it could run in; if it does not come to run, this is taken back.
         permit.observe(|seen| {
             seen.sandbox = Sandbox::parse(self.binding.level.as_str());
@@ -180,7 +181,7 @@ impl Command {
             Err(output::Error::Lost) => return self.lost(),
         };
         let _ = child.wait().await;
-        match Report::read(&report.bytes) {
+        match SandboxReport::read(&report.bytes) {
             Some(report) => {
                 if report.refused.is_some() {
                     permit.observe(|seen| (seen.sandbox, seen.cgroup) = (None, None));
@@ -194,7 +195,7 @@ impl Command {
 
     fn ended(
         &self,
-        report: &Report,
+        report: &SandboxReport,
         (output, errors): (&Output, &Output),
         starved: bool,
     ) -> Unmasked {
@@ -228,7 +229,7 @@ impl Command {
             members.push(("stderr_cut", Json::from(true)));
         }
         let opaque = odd.or(odd_complaints);
-        let result = Content::of(canonical::bytes(&Json::object(members)), opaque);
+        let result = AnswerContent::of(canonical::bytes(&Json::object(members)), opaque);
         Unmasked::Completed { result, status: format!("exit {code} in {level}") }
     }
 
@@ -243,7 +244,7 @@ impl Command {
 
 #[async_trait]
 impl ToolExecutor for Command {
-    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         let refused = |why: String| vec![reason("command.arg_not_allowed", why)];
         let argv =
             argv::fill(&self.binding.argv, call.args()).map_err(|why| refused(why.to_string()))?;
@@ -260,11 +261,11 @@ impl ToolExecutor for Command {
             sandbox: self.binding.level.as_str().to_owned(),
             workspace: self.binding.workspace.as_str().to_owned(),
         };
-        Ok((effect, Box::new(Held { program, seen, argv, input })))
+        Ok((effect, Box::new(PreparedProgram { program, seen, argv, input })))
     }
 
     async fn execute(&self, permit: &Permit) -> Unmasked {
-        match permit.prepared().hold::<Held>() {
+        match permit.prepared().hold::<PreparedProgram>() {
             Some(held) => self.ran(permit, held).await,
             None => failed(FailureClass::Changed, "the call was prepared by another tool"),
         }
@@ -272,16 +273,16 @@ impl ToolExecutor for Command {
 }
 
 /// A program, open, if it is still what was pinned.
-fn open(program: &Program) -> Result<(OwnedFd, Seen), Reason> {
+fn open(program: &Program) -> Result<(OwnedFd, ProgramIdentity), LayerReason> {
     let unreadable = |why: String| reason("command.program", format!("the program {why}"));
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = rustix::fs::open(&program.path, flags, Mode::empty())
         .map_err(|e| unreadable(format!("cannot be opened: {e}")))?;
     let file = File::from(file);
     let broken = |e: std::io::Error| unreadable(format!("cannot be read: {e}"));
-    let before = Seen::of(&file).map_err(broken)?;
+    let before = ProgramIdentity::of(&file).map_err(broken)?;
     let digest = Digest::of_reader(&file).map_err(broken)?;
-    if digest != program.digest || Seen::of(&file).map_err(broken)? != before {
+    if digest != program.digest || ProgramIdentity::of(&file).map_err(broken)? != before {
         let why = "the program is not the one that was pinned at start";
         return Err(reason(MISMATCH, why));
     }
@@ -289,7 +290,7 @@ fn open(program: &Program) -> Result<(OwnedFd, Seen), Reason> {
 }
 
 /// A supervisor that took its plan.
-struct Started {
+struct CommandSupervisor {
     child: tokio::process::Child,
     /// Dropped, it ends the run.
     control: tokio::net::UnixStream,
@@ -298,11 +299,11 @@ struct Started {
 
 /// Starts it, away from the threads that serve: handing over waits for the other side.
 async fn start(
-    plan: Plan,
-    held: &Held,
+    plan: SandboxPlan,
+    held: &PreparedProgram,
     shared: Option<std::io::Result<sandbox::Workspace>>,
     (cgroups, fuse): (Option<Arc<Cgroups>>, &Fuse),
-) -> Result<Started, Unmasked> {
+) -> Result<CommandSupervisor, Unmasked> {
     let not_started = |why: String| {
         tracing::error!(%why, "a command could not be started");
         let message =
@@ -315,7 +316,7 @@ async fn start(
     let (mut plan, fuse) = (plan, fuse.clone());
     let starting = tokio::task::spawn_blocking(move || {
         let program = File::from(program);
-        if Seen::of(&program)? != seen {
+        if ProgramIdentity::of(&program)? != seen {
             let message = "the program changed after it was judged".to_owned();
             let class = FailureClass::Changed;
             return Ok(Err(Unmasked::Failed { class, started: false, message }));
@@ -336,7 +337,7 @@ async fn start(
         sandbox::hand_over(&control, &plan, program.as_fd(), input.as_fd(), beside)?;
         control.set_nonblocking(true)?;
         let control = tokio::net::UnixStream::from_std(control)?;
-        Ok::<_, std::io::Error>(Ok(Started { child, control, leaf }))
+        Ok::<_, std::io::Error>(Ok(CommandSupervisor { child, control, leaf }))
     });
     match starting.await {
         Ok(Ok(started)) => started,
@@ -367,6 +368,6 @@ fn failed(class: FailureClass, message: &str) -> Unmasked {
     Unmasked::Failed { class, started: true, message: message.to_owned() }
 }
 
-fn reason(detail: &str, message: impl Into<String>) -> Reason {
-    Reason::effect_refused("tool.command", detail, message)
+fn reason(detail: &str, message: impl Into<String>) -> LayerReason {
+    LayerReason::effect_refused("tool.command", detail, message)
 }

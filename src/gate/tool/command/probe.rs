@@ -3,7 +3,7 @@
 
 use super::{MISMATCH, open};
 use crate::catalog::command::{Command as Binding, Level, Program};
-use crate::tool::probe::{Point, State};
+use crate::tool::probe::{Point, ProbeState};
 use crate::tool::sandbox::Levels;
 
 /// Hashes the programs and tries to break out of the sandbox. Runs none of the programs. Blocks.
@@ -19,10 +19,10 @@ fn program(program: &Program) -> Point {
         Ok(_) => Point::ready(what, format!("is {}", program.digest.prefixed())),
         Err(reason) if reason.detail == MISMATCH => {
             let todo = "look at what it is now, then let the gate read its configuration again";
-            Point::wrong(what, State::Drifted, reason.message, todo)
+            Point::wrong(what, ProbeState::Drifted, reason.message, todo)
         }
         Err(reason) => {
-            Point::wrong(what, State::Missing, reason.message, "install it, or name another")
+            Point::wrong(what, ProbeState::Missing, reason.message, "install it, or name another")
         }
     }
 }
@@ -38,7 +38,7 @@ fn sandbox(level: Level, levels: &Levels) -> Point {
                     "let the gate's user make user namespaces, or demand `sandbox: S1` of the command"
                 }
             };
-            Point::wrong(what, State::Unavailable, why.to_string(), todo)
+            Point::wrong(what, ProbeState::Unavailable, why.to_string(), todo)
         }
     }
 }
@@ -53,11 +53,11 @@ fn cgroups(demanded: bool, levels: &Levels) -> Point {
         Err(why) if demanded => {
             let todo =
                 "give the gate a group it may make groups in, or take `cgroup: required` out";
-            Point::wrong(what, State::Unavailable, why.to_string(), todo)
+            Point::wrong(what, ProbeState::Unavailable, why.to_string(), todo)
         }
         Err(why) => {
             let found = format!("{why}; limits hold for each process");
-            Point { what: what.into(), state: State::Skipped, found, todo: None }
+            Point { what: what.into(), state: ProbeState::Skipped, found, todo: None }
         }
     }
 }

@@ -16,9 +16,9 @@ use hyper::body::{Bytes, Incoming};
 use serde::Deserialize;
 
 use super::net::{
-    self, Client, Clients, Pace, Resolve, SendError, Trust, Unread, is_encoded, whole,
+    self, BodyError, Client, Clients, Pace, Resolve, SendError, TrustRoots, is_encoded, whole,
 };
-use super::probe::{self, Point, State};
+use super::probe::{self, Point, ProbeState};
 use super::request::{RequestError, failed, headers_of, not_connected, sources};
 use super::shape::{self, Value, lenient};
 use super::{ToolExecutor, content};
@@ -28,11 +28,11 @@ use crate::catalog::host::Origin;
 use crate::catalog::web_url::{self, WebUrl};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
-use crate::domain::outcome::{Content, FailureClass, Unmasked};
-use crate::judge::prepared::{Hold, Prepared};
+use crate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
+use crate::judge::prepared::{Prepared, PreparedResource};
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 
@@ -55,7 +55,7 @@ pub struct Fetch {
 }
 
 /// A request that is read and waits for its permit. Secrets are not in it.
-struct Ready {
+struct PreparedFetch {
     url: WebUrl,
     method: Method,
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -92,7 +92,7 @@ impl Fetch {
         result_bytes_max: u64,
         resolve: Arc<dyn Resolve>,
     ) -> Result<Self, net::Error> {
-        let trust = Trust::of(rule.ca.as_deref())?;
+        let trust = TrustRoots::of(rule.ca.as_deref())?;
         rule.ca = None;
         let entrusted = rule.credentials.iter().map(|(origin, _)| origin.clone()).collect();
         let clients = Clients::new(rule.private_addresses.clone(), entrusted, trust, resolve);
@@ -100,7 +100,7 @@ impl Fetch {
     }
 
     /// The request these arguments ask for, or everything that stands against it.
-    fn read(&self, args: &Json) -> Result<Ready, Vec<Denied>> {
+    fn read(&self, args: &Json) -> Result<PreparedFetch, Vec<Denied>> {
         let args = shape::read::<Args>(args).unwrap_or_default();
         let text = args.url.as_deref().unwrap_or_default();
         let (mut denied, url) = match WebUrl::parse(text) {
@@ -117,7 +117,7 @@ impl Fetch {
         let headers = self.headers(&args).map_err(|why| denied.push(why)).ok();
         match (url, method, headers) {
             (Some(url), Some(method), Some(headers)) if denied.is_empty() => {
-                Ok(Ready { url, method, headers })
+                Ok(PreparedFetch { url, method, headers })
             }
             (_, _, _) => Err(denied),
         }
@@ -158,7 +158,7 @@ impl Fetch {
         Ok(out)
     }
 
-    fn request(&self, ready: &Ready) -> Result<http::Request<Full<Bytes>>, RequestError> {
+    fn request(&self, ready: &PreparedFetch) -> Result<http::Request<Full<Bytes>>, RequestError> {
         let mut request = http::Request::new(Full::new(Bytes::new()));
         *request.method_mut() = ready.method.clone();
         *request.uri_mut() = ready.url.to_string().parse().map_err(|_| RequestError::Uri)?;
@@ -179,7 +179,7 @@ impl Fetch {
 
     /// Sends the request its `prepare` read. Only `execute` calls this, with a permitted call.
     async fn send(&self, prepared: &Prepared, fuse: &Fuse) -> Unmasked {
-        let Some(ready) = prepared.hold::<Ready>() else {
+        let Some(ready) = prepared.hold::<PreparedFetch>() else {
             return failed(FailureClass::Changed, false, "the call was prepared by another tool");
         };
         let request = match self.request(ready) {
@@ -198,7 +198,7 @@ impl Fetch {
         }
     }
 
-    async fn answer(&self, ready: &Ready, response: http::Response<Incoming>) -> Unmasked {
+    async fn answer(&self, ready: &PreparedFetch, response: http::Response<Incoming>) -> Unmasked {
         let (head, body) = response.into_parts();
         let redirects = matches!(head.status.as_u16(), 301 | 302 | 303 | 307 | 308);
         if let Some(location) = head.headers.get(header::LOCATION).filter(|_| redirects) {
@@ -221,14 +221,14 @@ impl Fetch {
         let kind = kind.unwrap_or_default();
         let body = match whole(body, self.result_bytes_max, Some(PACE)).await {
             Ok(body) => body,
-            Err(Unread::TooLarge) => {
+            Err(BodyError::TooLarge) => {
                 let message = format!("the answer has more than {} bytes", self.result_bytes_max);
                 return failed(FailureClass::TooLarge, true, &message);
             }
-            Err(Unread::Slow) => {
+            Err(BodyError::Slow) => {
                 return failed(FailureClass::Timeout, true, "the answer comes too slowly");
             }
-            Err(Unread::Broken(error)) => return broken(&error),
+            Err(BodyError::Broken(error)) => return broken(&error),
         };
         let headers = self.headers_of(&head.headers);
         content::body(kind, &body).among(head.status, [("content_type", Json::from(kind)), headers])
@@ -261,10 +261,10 @@ impl Fetch {
 
 #[async_trait]
 impl ToolExecutor for Fetch {
-    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         let ready = self.read(call.args()).map_err(|denied| {
             let reason = |denied: Denied| {
-                Reason::effect_refused("tool.fetch", denied.detail, denied.message)
+                LayerReason::effect_refused("tool.fetch", denied.detail, denied.message)
             };
             denied.into_iter().map(reason).collect::<Vec<_>>()
         })?;
@@ -288,7 +288,7 @@ impl ToolExecutor for Fetch {
 
 /// For an operator: whether the hosts that are named one by one are there. Sends nothing.
 pub(super) async fn probe(rule: &binding::Fetch, resolve: &Arc<dyn Resolve>) -> Vec<Point> {
-    let skipped = |what: String, why: &str| Point::wrong(what, State::Skipped, why, "");
+    let skipped = |what: String, why: &str| Point::wrong(what, ProbeState::Skipped, why, "");
     let (mut points, mut origins) = (Vec::new(), rule.origins());
     for pattern in &rule.hosts {
         if let HostPattern::Below(base) = pattern {
@@ -296,7 +296,7 @@ pub(super) async fn probe(rule: &binding::Fetch, resolve: &Arc<dyn Resolve>) -> 
         }
     }
     let beyond = origins.split_off(origins.len().min(LOOKS_MAX));
-    let trust = Trust::of(rule.ca.as_deref());
+    let trust = TrustRoots::of(rule.ca.as_deref());
     for origin in &origins {
         let open = &rule.private_addresses;
         let client =
@@ -311,7 +311,7 @@ pub(super) async fn probe(rule: &binding::Fetch, resolve: &Arc<dyn Resolve>) -> 
 fn completed<const N: usize>(status: StatusCode, members: [(&'static str, Json); N]) -> Unmasked {
     let number = ("status", Json::from(u64::from(status.as_u16())));
     let result = canonical::bytes(&Json::object([number].into_iter().chain(members)));
-    Unmasked::Completed { result: Content::Text(result), status: status.as_u16().to_string() }
+    Unmasked::Completed { result: AnswerContent::Text(result), status: status.as_u16().to_string() }
 }
 
 /// The connection failed under way. `GET` and `HEAD` change nothing by their definition, so it is known

@@ -11,16 +11,16 @@ use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
 use serde::Deserialize;
 
-use super::{Beneath, DIRECTORY, Error, Seen, Use, failed, reason, refused, walk};
+use super::{DIRECTORY, Error, FileIdentity, RootDirectory, Use, failed, reason, refused, walk};
 use crate::catalog::binding::Listing;
 use crate::catalog::hidden::is_hidden;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
-use crate::domain::outcome::{Content, FailureClass, Unmasked};
-use crate::judge::prepared::Hold;
+use crate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
+use crate::judge::prepared::PreparedResource;
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
 use crate::tool::shape::{self, lenient};
@@ -33,15 +33,15 @@ const FRAME_BYTES: usize = 8192;
 /// Lists directories beneath one root.
 #[derive(Debug)]
 pub struct FileList {
-    beneath: Arc<Beneath>,
+    beneath: Arc<RootDirectory>,
     entries_max: usize,
     depth_max: u64,
     bytes_max: usize,
 }
 
 /// An open directory as it was judged.
-struct Opened {
-    beneath: Arc<Beneath>,
+struct OpenDirectory {
+    beneath: Arc<RootDirectory>,
     dir: OwnedFd,
     path: String,
     depth: u64,
@@ -51,7 +51,7 @@ struct Opened {
 
 /// What was found so far.
 #[derive(Default)]
-struct Found {
+struct ListedNames {
     entries: Vec<Json>,
     bytes: usize,
     scanned: usize,
@@ -59,7 +59,7 @@ struct Found {
 }
 
 /// Why a listing ends before its end.
-enum Stop {
+enum ListingStop {
     /// The answer is full.
     Full,
     /// There is more than anybody looks at.
@@ -88,14 +88,14 @@ impl FileList {
     pub fn new(listing: &Listing, bytes_max: u64) -> Result<Self, Error> {
         let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         Ok(Self {
-            beneath: Arc::new(Beneath::open(&listing.root)?),
+            beneath: Arc::new(RootDirectory::open(&listing.root)?),
             entries_max: number(listing.entries_max),
             depth_max: listing.depth_max,
             bytes_max: number(bytes_max).saturating_sub(FRAME_BYTES),
         })
     }
 
-    fn look(&self, args: &Json) -> Result<(Effect, Opened), Reason> {
+    fn look(&self, args: &Json) -> Result<(Effect, OpenDirectory), LayerReason> {
         let Args { path, depth } = shape::read(args)
             .map_err(|why| reason("file.depth", format!("the arguments: {why}")))?;
         let path = path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".");
@@ -110,7 +110,7 @@ impl FileList {
             other => refused(other, path),
         })?;
         let stat = rustix::fs::fstat(&dir).map_err(|error| refused(error, path))?;
-        self.beneath.check_own(&Seen::from(&stat))?;
+        self.beneath.check_own(&FileIdentity::from(&stat))?;
         let effect = Effect::File {
             access: "list".into(),
             root: self.beneath.name.clone(),
@@ -122,19 +122,19 @@ impl FileList {
         };
         let (beneath, path) = (Arc::clone(&self.beneath), path.to_owned());
         let (entries_max, bytes_max) = (self.entries_max, self.bytes_max);
-        Ok((effect, Opened { beneath, dir, path, depth, entries_max, bytes_max }))
+        Ok((effect, OpenDirectory { beneath, dir, path, depth, entries_max, bytes_max }))
     }
 }
 
 #[async_trait]
 impl ToolExecutor for FileList {
-    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         let (effect, opened) = self.look(call.args()).map_err(|reason| vec![reason])?;
         Ok((effect, Box::new(Arc::new(opened))))
     }
 
     async fn execute(&self, permit: &Permit) -> Unmasked {
-        let Some(opened) = permit.prepared().hold::<Arc<Opened>>().map(Arc::clone) else {
+        let Some(opened) = permit.prepared().hold::<Arc<OpenDirectory>>().map(Arc::clone) else {
             return failed(FailureClass::Changed, "the call was prepared by another tool");
         };
         let listing = tokio::task::spawn_blocking(move || opened.list());
@@ -143,16 +143,16 @@ impl ToolExecutor for FileList {
     }
 }
 
-impl Opened {
+impl OpenDirectory {
     fn list(&self) -> Unmasked {
-        let mut found = Found::default();
+        let mut found = ListedNames::default();
         match self.entries(&self.dir, "", self.depth, &mut found) {
-            Ok(()) | Err(Stop::Full) => {}
-            Err(Stop::TooMany) => {
+            Ok(()) | Err(ListingStop::Full) => {}
+            Err(ListingStop::TooMany) => {
                 let message = format!("there are more than {SCANNED_MAX} names");
                 return failed(FailureClass::TooLarge, &message);
             }
-            Err(Stop::Unreadable) => {
+            Err(ListingStop::Unreadable) => {
                 return failed(FailureClass::ToolError, "the directory cannot be read");
             }
         }
@@ -162,7 +162,7 @@ impl Opened {
             ("truncated", Json::from(found.truncated)),
         ]);
         // Names are shown whole, what is no text in them escaped; `truncated` leaves out whole names.
-        let result = Content::Text(canonical::bytes(&result));
+        let result = AnswerContent::Text(canonical::bytes(&result));
         Unmasked::Completed { result, status: "ok".into() }
     }
 
@@ -172,8 +172,8 @@ impl Opened {
         dir: &OwnedFd,
         above: &str,
         depth: u64,
-        found: &mut Found,
-    ) -> Result<(), Stop> {
+        found: &mut ListedNames,
+    ) -> Result<(), ListingStop> {
         for name in names(dir, found)? {
             // What is gone by now is not there.
             let Ok(stat) = rustix::fs::statat(dir, &*name, AtFlags::SYMLINK_NOFOLLOW) else {
@@ -183,7 +183,7 @@ impl Opened {
             let path = format!("{above}{shown}");
             let kind = FileType::from_raw_mode(stat.st_mode);
             let hidden = self.beneath.guard.protects(&self.below(&path), Use::Look)
-                || self.beneath.check_own(&Seen::from(&stat)).is_err();
+                || self.beneath.check_own(&FileIdentity::from(&stat)).is_err();
             let mut members = vec![("name", Json::from(path.as_str())), ("kind", word(kind))];
             if kind == FileType::RegularFile {
                 let size = u64::try_from(stat.st_size).unwrap_or_default();
@@ -197,7 +197,7 @@ impl Opened {
                 if let Ok(inner) = walk(dir, &path_of(&name), DIRECTORY) {
                     let below = self.entries(&inner, &format!("{path}/"), depth - 1, found);
                     match below {
-                        Ok(()) | Err(Stop::Unreadable) => {}
+                        Ok(()) | Err(ListingStop::Unreadable) => {}
                         Err(stop) => return Err(stop),
                     }
                 }
@@ -212,13 +212,18 @@ impl Opened {
     }
 }
 
-impl Found {
-    fn add(&mut self, entry: Json, entries_max: usize, bytes_max: usize) -> Result<(), Stop> {
+impl ListedNames {
+    fn add(
+        &mut self,
+        entry: Json,
+        entries_max: usize,
+        bytes_max: usize,
+    ) -> Result<(), ListingStop> {
         let bytes = canonical::bytes(&entry).len().saturating_add(1);
         self.bytes = self.bytes.saturating_add(bytes);
         if self.entries.len() >= entries_max || self.bytes > bytes_max {
             self.truncated = true;
-            return Err(Stop::Full);
+            return Err(ListingStop::Full);
         }
         self.entries.push(entry);
         Ok(())
@@ -226,16 +231,16 @@ impl Found {
 }
 
 /// The names in a directory, sorted.
-fn names(dir: &OwnedFd, found: &mut Found) -> Result<Vec<CString>, Stop> {
+fn names(dir: &OwnedFd, found: &mut ListedNames) -> Result<Vec<CString>, ListingStop> {
     let mut names = Vec::new();
-    for entry in Dir::read_from(dir).map_err(|_| Stop::Unreadable)? {
-        let entry = entry.map_err(|_| Stop::Unreadable)?;
+    for entry in Dir::read_from(dir).map_err(|_| ListingStop::Unreadable)? {
+        let entry = entry.map_err(|_| ListingStop::Unreadable)?;
         if matches!(entry.file_name().to_bytes(), b"." | b"..") {
             continue;
         }
         found.scanned = found.scanned.saturating_add(1);
         if found.scanned > SCANNED_MAX {
-            return Err(Stop::TooMany);
+            return Err(ListingStop::TooMany);
         }
         names.push(entry.file_name().to_owned());
     }

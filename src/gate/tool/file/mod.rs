@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::path::{Guard, Refusal, Use};
-use super::probe::{Point, State};
+use super::path::{ExcludedNames, PathRefusal, Use};
+use super::probe::{Point, ProbeState};
 use crate::catalog::binding::Root;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::outcome::{FailureClass, Unmasked};
 
@@ -55,29 +55,29 @@ pub enum Error {
     },
     /// No tool may look at the path, or it is no plain file.
     #[error("{}", .0.message)]
-    Refused(Reason),
+    Refused(LayerReason),
 }
 
 /// A directory that was opened at start, and what nobody is given beneath it.
 #[derive(Debug)]
-struct Beneath {
+struct RootDirectory {
     name: String,
     root: OwnedFd,
-    guard: Guard,
+    guard: ExcludedNames,
     /// The gate's own files by device and inode: a second name of one is no other file.
     own: Vec<(u64, u64)>,
 }
 
 /// What must not change between judging and acting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Seen {
+struct FileIdentity {
     device: u64,
     inode: u64,
     size: i64,
     modified: (i64, i64),
 }
 
-impl From<&Stat> for Seen {
+impl From<&Stat> for FileIdentity {
     #[allow(
         clippy::useless_conversion,
         clippy::unnecessary_fallible_conversions,
@@ -93,13 +93,13 @@ impl From<&Stat> for Seen {
     }
 }
 
-impl Seen {
+impl FileIdentity {
     const fn identity(&self) -> (u64, u64) {
         (self.device, self.inode)
     }
 }
 
-impl Beneath {
+impl RootDirectory {
     /// Opens the root. From here on the directory itself counts and not its name.
     ///
     /// # Errors
@@ -115,21 +115,21 @@ impl Beneath {
         let below = files.iter().filter_map(|path| path.strip_prefix(&root.path).ok()?.to_str());
         let below: Vec<&str> = below.filter(|path| !path.is_empty()).collect();
         let seen = files.iter().filter_map(|path| rustix::fs::stat(path).ok());
-        let own = seen.map(|stat| Seen::from(&stat).identity()).collect();
-        let guard = Guard::new(root, &below);
+        let own = seen.map(|stat| FileIdentity::from(&stat).identity()).collect();
+        let guard = ExcludedNames::new(root, &below);
         Ok(Self { name: root.name.clone(), root: fd, guard, own })
     }
 
     /// Whether this path may be used for that, by its text.
-    fn check(&self, path: &str, purpose: Use) -> Result<(), Reason> {
+    fn check(&self, path: &str, purpose: Use) -> Result<(), LayerReason> {
         self.guard.check(path, purpose).map_err(|refusal| match refusal {
-            Refusal::Path(why) => reason("file.path", format!("a path {why}")),
-            Refusal::Protected => protected(),
+            PathRefusal::Path(why) => reason("file.path", format!("a path {why}")),
+            PathRefusal::Protected => protected(),
         })
     }
 
     /// Whether what was opened is none of the gate's own files.
-    fn check_own(&self, seen: &Seen) -> Result<(), Reason> {
+    fn check_own(&self, seen: &FileIdentity) -> Result<(), LayerReason> {
         if self.own.contains(&seen.identity()) { Err(protected()) } else { Ok(()) }
     }
 
@@ -158,9 +158,9 @@ fn walk(from: &OwnedFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
 /// # Errors
 /// It is no plain file, is protected, or cannot be read.
 pub fn digest(root: &Root, path: &str) -> Result<Option<Digest>, Error> {
-    let beneath = Beneath::open(root)?;
+    let beneath = RootDirectory::open(root)?;
     beneath.check(path, Use::Look).map_err(Error::Refused)?;
-    let before = write::Before::of(&beneath, &beneath.root, path).map_err(Error::Refused)?;
+    let before = write::PreImage::of(&beneath, &beneath.root, path).map_err(Error::Refused)?;
     Ok(before.map(|before| before.digest))
 }
 
@@ -168,11 +168,11 @@ pub fn digest(root: &Root, path: &str) -> Result<Option<Digest>, Error> {
 /// Writes nothing.
 pub(super) fn probe(root: &Root, writes: bool) -> Vec<Point> {
     let what = format!("{} {}", root.name, root.path.display());
-    let beneath = match Beneath::open(root) {
+    let beneath = match RootDirectory::open(root) {
         Ok(beneath) => beneath,
         Err(why) => {
             let todo = "make the directory, or name another root";
-            return vec![Point::wrong(what, State::Missing, why.to_string(), todo)];
+            return vec![Point::wrong(what, ProbeState::Missing, why.to_string(), todo)];
         }
     };
     let (wanted, word) = if writes {
@@ -184,7 +184,7 @@ pub(super) fn probe(root: &Root, writes: bool) -> Vec<Point> {
         Ok(()) => Point::ready(what, format!("opens, and is {word}")),
         Err(error) => {
             let found = format!("opens, and is not {word}: {error}");
-            Point::wrong(what, State::Unfit, found, "give the gate's user the right to it")
+            Point::wrong(what, ProbeState::Unfit, found, "give the gate's user the right to it")
         }
     }]
 }
@@ -197,22 +197,22 @@ fn failed(class: FailureClass, message: &str) -> Unmasked {
     Unmasked::Failed { class, started: true, message: message.to_owned() }
 }
 
-fn reason(detail: &str, message: impl Into<String>) -> Reason {
-    Reason::effect_refused("tool.file", detail, message)
+fn reason(detail: &str, message: impl Into<String>) -> LayerReason {
+    LayerReason::effect_refused("tool.file", detail, message)
 }
 
-fn protected() -> Reason {
+fn protected() -> LayerReason {
     let why = "the path has a protected name: one that begins with a dot, holds secrets, or steers tools or \
                agents; only the operator can give it (`allow`, `allow_names` of the tool)";
     reason("file.protected_name", why)
 }
 
 /// A second name may lie outside the root, where others may write.
-fn two_names() -> Reason {
+fn two_names() -> LayerReason {
     reason("file.not_regular", "the file has more than one name")
 }
 
-fn refused(error: Errno, path: &str) -> Reason {
+fn refused(error: Errno, path: &str) -> LayerReason {
     match error {
         Errno::LOOP => reason("file.symlink", format!("`{path}` leads over a symbolic link")),
         Errno::NOENT | Errno::NOTDIR => reason("file.not_found", format!("`{path}` is not there")),

@@ -8,15 +8,17 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use serde::Deserialize;
 
-use super::{Beneath, Error, READ, Seen, Use, failed, is_regular, reason, refused, two_names};
+use super::{
+    Error, FileIdentity, READ, RootDirectory, Use, failed, is_regular, reason, refused, two_names,
+};
 use crate::catalog::binding::Root;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
-use crate::domain::outcome::{Content, FailureClass, Opaque, Unmasked};
-use crate::judge::prepared::{Hold, Prepared};
+use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Unmasked};
+use crate::judge::prepared::{Prepared, PreparedResource};
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
 use crate::tool::shape::{self, lenient};
@@ -27,7 +29,7 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Reads files beneath one root.
 #[derive(Debug)]
 pub struct FileRead {
-    beneath: Beneath,
+    beneath: RootDirectory,
     bytes_max: u64,
 }
 
@@ -40,10 +42,10 @@ struct Args {
 }
 
 /// An open file as it was judged.
-pub(super) struct Opened {
+pub(super) struct OpenFile {
     pub(super) file: OwnedFd,
     path: String,
-    pub(super) seen: Seen,
+    pub(super) seen: FileIdentity,
     offset: u64,
     pub(super) length: u64,
     whole: bool,
@@ -55,21 +57,21 @@ impl FileRead {
     /// # Errors
     /// A root that cannot be opened, or a kernel without `openat2`.
     pub fn new(root: &Root, bytes_max: u64) -> Result<Self, Error> {
-        Ok(Self { beneath: Beneath::open(root)?, bytes_max })
+        Ok(Self { beneath: RootDirectory::open(root)?, bytes_max })
     }
 
     pub(super) fn look(
         &self,
         path: &str,
         span: (u64, Option<u64>),
-    ) -> Result<(Effect, Opened), Reason> {
+    ) -> Result<(Effect, OpenFile), LayerReason> {
         self.beneath.check(path, Use::Look)?;
         let file = self.beneath.walk(path, READ).map_err(|error| refused(error, path))?;
         let stat = rustix::fs::fstat(&file).map_err(|error| refused(error, path))?;
         if !is_regular(&stat) {
             return Err(reason("file.not_regular", "the path is not a regular file"));
         }
-        let seen = Seen::from(&stat);
+        let seen = FileIdentity::from(&stat);
         self.beneath.check_own(&seen)?;
         if stat.st_nlink != 1 {
             return Err(two_names());
@@ -93,14 +95,14 @@ impl FileRead {
         };
         let whole = offset == 0 && length.is_none();
         let path = path.to_owned();
-        let opened = Opened { file, path, seen, offset, length: wanted, whole };
+        let opened = OpenFile { file, path, seen, offset, length: wanted, whole };
         Ok((effect, opened))
     }
 }
 
 #[async_trait]
 impl ToolExecutor for FileRead {
-    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         let Args { path, offset, length } = shape::read(call.args()).map_err(|why| {
             vec![reason("file.span", format!("`offset` and `length` are numbers of bytes: {why}"))]
         })?;
@@ -117,7 +119,7 @@ impl ToolExecutor for FileRead {
 
 /// Reads what was judged, off the async threads. Only `execute` calls this, with a permitted call.
 pub(super) async fn read(prepared: &Prepared) -> Unmasked {
-    let Some(opened) = prepared.hold::<Opened>() else {
+    let Some(opened) = prepared.hold::<OpenFile>() else {
         return failed(FailureClass::Changed, "the call was prepared by another tool");
     };
     let Ok(file) = opened.file.try_clone() else {
@@ -138,12 +140,12 @@ pub(super) async fn read(prepared: &Prepared) -> Unmasked {
 /// The bytes, if the file is before and after the reading what was judged.
 pub(super) fn bytes(
     mut file: File,
-    seen: Seen,
+    seen: FileIdentity,
     offset: u64,
     length: u64,
 ) -> Result<Vec<u8>, Unmasked> {
     let unchanged = |file: &File| match rustix::fs::fstat(file) {
-        Ok(stat) if Seen::from(&stat) == seen => Ok(()),
+        Ok(stat) if FileIdentity::from(&stat) == seen => Ok(()),
         Ok(_) | Err(_) => {
             Err(failed(FailureClass::Changed, "the file changed after it was judged"))
         }
@@ -161,7 +163,7 @@ pub(super) fn bytes(
 }
 
 /// A part of a file is opaque whatever it holds: what a policy masks may be cut in half at its edges.
-fn result(opened: &Opened, bytes: &[u8]) -> Content {
+fn result(opened: &OpenFile, bytes: &[u8]) -> AnswerContent {
     let size = u64::try_from(opened.seen.size).unwrap_or_default();
     let mut members = vec![("path", Json::from(opened.path.as_str())), ("size", Json::from(size))];
     if !opened.whole {
@@ -177,5 +179,5 @@ fn result(opened: &Opened, bytes: &[u8]) -> Content {
         }
     };
     members.push(member);
-    Content::of(canonical::bytes(&Json::object(members)), opaque)
+    AnswerContent::of(canonical::bytes(&Json::object(members)), opaque)
 }

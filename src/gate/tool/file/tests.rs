@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::read::{bytes, read};
 use super::*;
-use crate::domain::call::{Asking, Auth, ToolCall};
+use crate::domain::call::{CallOrigin, CallerAuth, ToolCall};
 use crate::domain::canonical;
 use crate::domain::effect::Effect;
 use crate::domain::facts::ToolFacts;
@@ -41,13 +41,13 @@ impl Fixture {
         self.dir.path().join("root").join(name)
     }
 
-    fn prepare(&self, args: &str) -> Result<Prepared, Reason> {
-        let asking = Asking {
+    fn prepare(&self, args: &str) -> Result<Prepared, LayerReason> {
+        let asking = CallOrigin {
             run: RunId::from_random([7; 16]),
             id: CallId::parse("c1").unwrap(),
             after: 0,
             agent: "agent".into(),
-            auth: Auth::default(),
+            auth: CallerAuth::default(),
             traceparent: None,
         };
         let call = ToolCall::parse(asking, "f", args.as_bytes()).unwrap();

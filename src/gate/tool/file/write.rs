@@ -15,18 +15,19 @@ use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::{
-    Beneath, DIRECTORY, Error, READ, Seen, Use, change, failed, is_regular, reason, refused,
+    DIRECTORY, Error, FileIdentity, READ, RootDirectory, Use, change, failed, is_regular, reason,
+    refused,
 };
 use super::{two_names, walk};
 use crate::catalog::binding::Writing;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::effect::{Change, Effect};
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Unmasked};
-use crate::judge::prepared::Hold;
+use crate::judge::prepared::PreparedResource;
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
 
@@ -44,13 +45,13 @@ pub(super) const MODE_NEW: u32 = 0o644;
 /// Writes files beneath one root.
 #[derive(Debug)]
 pub struct FileWrite {
-    beneath: Arc<Beneath>,
+    beneath: Arc<RootDirectory>,
     create_parents: bool,
 }
 
 /// One write, as it was judged.
-pub(super) struct Plan {
-    pub beneath: Arc<Beneath>,
+pub(super) struct WritePlan {
+    pub beneath: Arc<RootDirectory>,
     pub path: String,
     /// The deepest directory of the path that is there; `.` is the root.
     pub folder: String,
@@ -61,13 +62,13 @@ pub(super) struct Plan {
     /// What it will hold; none for a deletion.
     pub content: Option<Vec<u8>>,
     /// What is there.
-    pub before: Option<Before>,
+    pub before: Option<PreImage>,
 }
 
 /// What is there, read through the descriptor it was judged by.
-pub(super) struct Before {
+pub(super) struct PreImage {
     pub file: OwnedFd,
-    pub seen: Seen,
+    pub seen: FileIdentity,
     /// When anything about it changed last.
     pub touched: (i64, i64),
     pub mode: u32,
@@ -77,15 +78,15 @@ pub(super) struct Before {
 }
 
 /// The arguments.
-struct Asked<'a> {
+struct WriteArguments<'a> {
     path: &'a str,
     mode: &'a str,
     content: Option<Vec<u8>>,
     if_match: Option<Digest>,
 }
 
-impl<'a> Asked<'a> {
-    fn of(args: &'a Json) -> Result<Self, Reason> {
+impl<'a> WriteArguments<'a> {
+    fn of(args: &'a Json) -> Result<Self, LayerReason> {
         let text = |name: &str| args.get(name).and_then(Json::as_str);
         let path = text("path").ok_or_else(|| reason("file.path", "`path` is missing"))?;
         let mode = text("mode").unwrap_or("write");
@@ -116,19 +117,19 @@ impl FileWrite {
     /// # Errors
     /// A root that cannot be opened, or a kernel without `openat2`.
     pub fn new(writing: &Writing) -> Result<Self, Error> {
-        let beneath = Arc::new(Beneath::open(&writing.root)?);
+        let beneath = Arc::new(RootDirectory::open(&writing.root)?);
         change::sweep(&beneath);
         Ok(Self { beneath, create_parents: writing.create_parents })
     }
 
-    pub(super) fn plan(&self, args: &Json) -> Result<(Effect, Plan), Reason> {
-        let Asked { path, mode, content, if_match } = Asked::of(args)?;
+    pub(super) fn plan(&self, args: &Json) -> Result<(Effect, WritePlan), LayerReason> {
+        let WriteArguments { path, mode, content, if_match } = WriteArguments::of(args)?;
         self.beneath.check(path, Use::Change)?;
         let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
         let makes = self.create_parents && matches!(mode, "write" | "create");
         let (parent, folder, missing) = self.folder(folder, makes)?;
         let before =
-            if missing.is_empty() { Before::of(&self.beneath, &parent, name)? } else { None };
+            if missing.is_empty() { PreImage::of(&self.beneath, &parent, name)? } else { None };
         match (mode, &before) {
             ("create", Some(_)) => {
                 return Err(reason("file.exists", format!("`{path}` is there already")));
@@ -141,12 +142,16 @@ impl FileWrite {
         }
         let (path, name) = (path.to_owned(), name.to_owned());
         let beneath = Arc::clone(&self.beneath);
-        let plan = Plan { beneath, path, folder, parent, missing, name, content, before };
+        let plan = WritePlan { beneath, path, folder, parent, missing, name, content, before };
         Ok((plan.effect(), plan))
     }
 
     /// The deepest directory that is there, and the names that are not; those only if they may be made.
-    fn folder(&self, folder: &str, makes: bool) -> Result<(OwnedFd, String, Vec<String>), Reason> {
+    fn folder(
+        &self,
+        folder: &str,
+        makes: bool,
+    ) -> Result<(OwnedFd, String, Vec<String>), LayerReason> {
         let (mut there, mut missing) = (folder.to_owned(), Vec::new());
         loop {
             match self.beneath.walk(&there, DIRECTORY) {
@@ -165,7 +170,7 @@ impl FileWrite {
     }
 }
 
-impl Plan {
+impl WritePlan {
     /// `create`, `replace` or `delete`.
     pub const fn operation(&self) -> &'static str {
         match (&self.content, &self.before) {
@@ -200,7 +205,7 @@ impl Plan {
     }
 
     /// What it takes to undo it.
-    fn pre_image(&self) -> Result<Json, Reason> {
+    fn pre_image(&self) -> Result<Json, LayerReason> {
         let before = match &self.before {
             None => Json::object([("exists", Json::from(false))]),
             Some(before) if before.bytes.len() > PRE_IMAGE_BYTES_MAX => {
@@ -242,9 +247,13 @@ fn shown(bytes: &[u8]) -> (&'static str, Json) {
     }
 }
 
-impl Before {
+impl PreImage {
     /// The file of this name in this directory, or that there is none.
-    pub fn of(beneath: &Beneath, dir: &OwnedFd, name: &str) -> Result<Option<Self>, Reason> {
+    pub fn of(
+        beneath: &RootDirectory,
+        dir: &OwnedFd,
+        name: &str,
+    ) -> Result<Option<Self>, LayerReason> {
         let refuse = |error| refused(error, name);
         // Looked at before it is opened: opening a device may be an effect.
         let look = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -253,14 +262,14 @@ impl Before {
             found => found.map_err(refuse)?,
         };
         let stat = rustix::fs::fstat(&found).map_err(refuse)?;
-        let seen = Seen::from(&stat);
+        let seen = FileIdentity::from(&stat);
         fit(&stat)?;
         beneath.check_own(&seen)?;
         let file = walk(dir, name, READ).map_err(refuse)?;
         let changed = || reason("file.changed", "the file changes while it is looked at");
         let now = |file: &OwnedFd| {
             let stat = rustix::fs::fstat(file).map_err(refuse)?;
-            Ok::<_, Reason>((Seen::from(&stat), touched(&stat)))
+            Ok::<_, LayerReason>((FileIdentity::from(&stat), touched(&stat)))
         };
         let judged = (seen, touched(&stat));
         if now(&file)? != judged {
@@ -296,7 +305,7 @@ pub(super) fn contents(file: &OwnedFd) -> std::io::Result<Vec<u8>> {
 }
 
 /// Whether this is a file that may be written over: plain, ours, and known by one name.
-fn fit(stat: &Stat) -> Result<(), Reason> {
+fn fit(stat: &Stat) -> Result<(), LayerReason> {
     if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
         return Err(reason("file.symlink", "the path is a symbolic link"));
     }
@@ -331,19 +340,19 @@ pub(super) fn touched(stat: &Stat) -> (i64, i64) {
 
 #[async_trait]
 impl ToolExecutor for FileWrite {
-    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         let (effect, plan) = self.plan(call.args()).map_err(|reason| vec![reason])?;
         Ok((effect, Box::new(Arc::new(plan))))
     }
 
-    fn pre_image(&self, hold: &(dyn Any + Send + Sync)) -> Result<Option<Json>, Reason> {
-        let plan = hold.downcast_ref::<Arc<Plan>>();
+    fn pre_image(&self, hold: &(dyn Any + Send + Sync)) -> Result<Option<Json>, LayerReason> {
+        let plan = hold.downcast_ref::<Arc<WritePlan>>();
         let plan = plan.ok_or_else(|| reason("file.pre_image", "another tool's call"))?;
         plan.pre_image().map(Some)
     }
 
     async fn execute(&self, permit: &Permit) -> Unmasked {
-        let Some(plan) = permit.prepared().hold::<Arc<Plan>>().map(Arc::clone) else {
+        let Some(plan) = permit.prepared().hold::<Arc<WritePlan>>().map(Arc::clone) else {
             return failed(FailureClass::Changed, "the call was prepared by another tool");
         };
         let fuse = permit.fuse().clone();

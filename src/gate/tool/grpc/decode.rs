@@ -10,7 +10,7 @@ use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
 use serde_value::Value as Written;
 
 use super::encode::TYPE_URL;
-use crate::catalog::grpc::Known;
+use crate::catalog::grpc::WellKnownType;
 use crate::domain::json::Json;
 use crate::tool::number::float;
 
@@ -20,7 +20,7 @@ const DEPTH_MAX: usize = 60;
 
 /// Why an answer has no form in JSON.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(super) enum Unread {
+pub(super) enum DecodeError {
     /// It is nested too deeply.
     #[error("the service's answer is nested deeper than {DEPTH_MAX} levels")]
     Depth,
@@ -36,32 +36,33 @@ pub(super) enum Unread {
 ///
 /// # Errors
 /// What of it cannot be written.
-pub(super) fn json(mut message: DynamicMessage) -> Result<(Json, bool), Unread> {
+pub(super) fn json(mut message: DynamicMessage) -> Result<(Json, bool), DecodeError> {
     let mut bytes = false;
     check(&mut message, DEPTH_MAX, &mut bytes)?;
     let name = message.descriptor().full_name().to_owned();
-    let written = serde_value::to_value(message).map_err(|_error| Unread::Value(name.clone()))?;
-    Ok((plain(written).ok_or(Unread::Value(name))?, bytes))
+    let written =
+        serde_value::to_value(message).map_err(|_error| DecodeError::Value(name.clone()))?;
+    Ok((plain(written).ok_or(DecodeError::Value(name))?, bytes))
 }
 
 /// Whether this message and all in it can be written, with `depth` levels left. Leaves out extensions, and sets
 /// `bytes` if it meets some.
-fn check(message: &mut DynamicMessage, depth: usize, bytes: &mut bool) -> Result<(), Unread> {
-    let depth = depth.checked_sub(1).ok_or(Unread::Depth)?;
+fn check(message: &mut DynamicMessage, depth: usize, bytes: &mut bool) -> Result<(), DecodeError> {
+    let depth = depth.checked_sub(1).ok_or(DecodeError::Depth)?;
     let of = message.descriptor();
-    let known = Known::of(&of);
-    if known == Some(Known::Any) {
+    let known = WellKnownType::of(&of);
+    if known == Some(WellKnownType::Any) {
         return any(message, depth, bytes);
     }
     if known.is_some_and(|known| !is_valid(known, message)) {
-        return Err(Unread::Value(of.full_name().to_owned()));
+        return Err(DecodeError::Value(of.full_name().to_owned()));
     }
     message.take_extensions().for_each(drop);
     message.fields_mut().try_for_each(|(_, value)| check_value(value, depth, bytes))
 }
 
-fn check_value(value: &mut Value, depth: usize, bytes: &mut bool) -> Result<(), Unread> {
-    let deeper = || depth.checked_sub(1).ok_or(Unread::Depth);
+fn check_value(value: &mut Value, depth: usize, bytes: &mut bool) -> Result<(), DecodeError> {
+    let deeper = || depth.checked_sub(1).ok_or(DecodeError::Depth);
     match value {
         Value::Message(message) => check(message, depth, bytes),
         Value::List(items) => {
@@ -89,31 +90,34 @@ fn check_value(value: &mut Value, depth: usize, bytes: &mut bool) -> Result<(), 
 }
 
 /// What the library would write as another value than it is.
-fn is_valid(known: Known, message: &DynamicMessage) -> bool {
+fn is_valid(known: WellKnownType, message: &DynamicMessage) -> bool {
     match known {
-        Known::Timestamp => message
+        WellKnownType::Timestamp => message
             .transcode_to()
             .is_ok_and(|time: Timestamp| (0..1_000_000_000).contains(&time.nanos)),
-        Known::Duration => message.transcode_to().is_ok_and(|Duration { seconds, nanos }| {
-            nanos == 0 || seconds == 0 || (nanos < 0) == (seconds < 0)
-        }),
-        Known::FieldMask => message.transcode_to().is_ok_and(|mask: FieldMask| {
+        WellKnownType::Duration => {
+            message.transcode_to().is_ok_and(|Duration { seconds, nanos }| {
+                nanos == 0 || seconds == 0 || (nanos < 0) == (seconds < 0)
+            })
+        }
+        WellKnownType::FieldMask => message.transcode_to().is_ok_and(|mask: FieldMask| {
             mask.paths.iter().flat_map(|path| path.split('.')).all(|part| !part.ends_with('_'))
         }),
-        Known::Any
-        | Known::Struct
-        | Known::Value
-        | Known::ListValue
-        | Known::Empty
-        | Known::Wrapper => true,
+        WellKnownType::Any
+        | WellKnownType::Struct
+        | WellKnownType::Value
+        | WellKnownType::ListValue
+        | WellKnownType::Empty
+        | WellKnownType::Wrapper => true,
     }
 }
 
-fn any(message: &mut DynamicMessage, depth: usize, bytes: &mut bool) -> Result<(), Unread> {
-    let packed: Any = message.transcode_to().map_err(|_error| Unread::Type)?;
+fn any(message: &mut DynamicMessage, depth: usize, bytes: &mut bool) -> Result<(), DecodeError> {
+    let packed: Any = message.transcode_to().map_err(|_error| DecodeError::Type)?;
     let name = packed.type_url.rsplit_once('/').map_or("", |(_, name)| name);
-    let of = message.descriptor().parent_pool().get_message_by_name(name).ok_or(Unread::Type)?;
-    let wrong = |_error| Unread::Value(name.to_owned());
+    let of =
+        message.descriptor().parent_pool().get_message_by_name(name).ok_or(DecodeError::Type)?;
+    let wrong = |_error| DecodeError::Value(name.to_owned());
     let mut inner = DynamicMessage::decode(of, &packed.value[..]).map_err(wrong)?;
     check(&mut inner, depth, bytes)?;
     // Written as it was read, so that it can be sent back: one spelling of a type.

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor};
 
-use crate::catalog::grpc::Known;
+use crate::catalog::grpc::WellKnownType;
 use crate::domain::json::Json;
 
 /// What precedes the name of a type in an `Any`.
@@ -19,7 +19,7 @@ pub(super) const TYPE_URL: &str = "type.googleapis.com/";
 /// Why arguments are not the message that is asked for. Holds no value, only names.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{}`: {why}", if path.is_empty() { "arguments" } else { path })]
-pub(super) struct Unfit {
+pub(super) struct EncodeError {
     /// Where, as a JSON pointer.
     path: String,
     why: Misfit,
@@ -70,13 +70,13 @@ enum Misfit {
     Any,
 }
 
-impl From<Misfit> for Unfit {
+impl From<Misfit> for EncodeError {
     fn from(why: Misfit) -> Self {
         Self { path: String::new(), why }
     }
 }
 
-impl Unfit {
+impl EncodeError {
     /// The same, seen from one level above.
     fn below(self, name: &str) -> Self {
         let name: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
@@ -88,64 +88,64 @@ impl Unfit {
 ///
 /// # Errors
 /// Where the value is not one, and why.
-pub(super) fn message(of: &MessageDescriptor, json: &Json) -> Result<DynamicMessage, Unfit> {
+pub(super) fn message(of: &MessageDescriptor, json: &Json) -> Result<DynamicMessage, EncodeError> {
     check(of, json)?;
     read(of, json)
 }
 
-fn read(of: &MessageDescriptor, json: &Json) -> Result<DynamicMessage, Unfit> {
+fn read(of: &MessageDescriptor, json: &Json) -> Result<DynamicMessage, EncodeError> {
     // The library's error quotes the value, which may be a secret.
     let unfit = |_error| Misfit::Message(of.full_name().to_owned()).into();
     DynamicMessage::deserialize(of.clone(), json.to_serde()).map_err(unfit)
 }
 
-fn check(of: &MessageDescriptor, json: &Json) -> Result<(), Unfit> {
-    match Known::of(of) {
+fn check(of: &MessageDescriptor, json: &Json) -> Result<(), EncodeError> {
+    match WellKnownType::of(of) {
         None => fields(of, object(json)?),
-        Some(Known::Any) => any(of, object(json)?),
-        Some(Known::Wrapper) => match of.get_field_by_name("value") {
+        Some(WellKnownType::Any) => any(of, object(json)?),
+        Some(WellKnownType::Wrapper) => match of.get_field_by_name("value") {
             Some(field) => one(&field.kind(), json),
             None => Err(Misfit::Wrapper.into()),
         },
         // Read here too, so that a refusal names the place.
         Some(
-            Known::Empty
-            | Known::Struct
-            | Known::Value
-            | Known::ListValue
-            | Known::Timestamp
-            | Known::Duration
-            | Known::FieldMask,
+            WellKnownType::Empty
+            | WellKnownType::Struct
+            | WellKnownType::Value
+            | WellKnownType::ListValue
+            | WellKnownType::Timestamp
+            | WellKnownType::Duration
+            | WellKnownType::FieldMask,
         ) => read(of, json).map(drop),
     }
 }
 
-fn object(json: &Json) -> Result<&BTreeMap<String, Json>, Unfit> {
+fn object(json: &Json) -> Result<&BTreeMap<String, Json>, EncodeError> {
     json.as_object().ok_or_else(|| Misfit::Object.into())
 }
 
-fn fields(of: &MessageDescriptor, members: &BTreeMap<String, Json>) -> Result<(), Unfit> {
+fn fields(of: &MessageDescriptor, members: &BTreeMap<String, Json>) -> Result<(), EncodeError> {
     let mut chosen = BTreeMap::new();
     for (name, json) in members {
-        let unknown = || Unfit::from(Misfit::Field(of.full_name().to_owned())).below(name);
+        let unknown = || EncodeError::from(Misfit::Field(of.full_name().to_owned())).below(name);
         // The library reads the name in the proto file too.
         let field = of.get_field_by_json_name(name).ok_or_else(unknown)?;
         let oneof = field.containing_oneof();
         if let Some(other) =
             oneof.and_then(|oneof| chosen.insert(oneof.full_name().to_owned(), name))
         {
-            return Err(Unfit::from(Misfit::OneOf(other.clone())).below(name));
+            return Err(EncodeError::from(Misfit::OneOf(other.clone())).below(name));
         }
         in_field(&field, json).map_err(|unfit| unfit.below(name))?;
     }
     let absent = |field: &FieldDescriptor| !members.contains_key(field.json_name());
     match of.fields().find(|field| field.is_required() && absent(field)) {
-        Some(missing) => Err(Unfit::from(Misfit::Required).below(missing.json_name())),
+        Some(missing) => Err(EncodeError::from(Misfit::Required).below(missing.json_name())),
         None => Ok(()),
     }
 }
 
-fn in_field(field: &FieldDescriptor, json: &Json) -> Result<(), Unfit> {
+fn in_field(field: &FieldDescriptor, json: &Json) -> Result<(), EncodeError> {
     let kind = field.kind();
     if field.is_map()
         && let Kind::Message(entry) = &kind
@@ -164,7 +164,7 @@ fn in_field(field: &FieldDescriptor, json: &Json) -> Result<(), Unfit> {
     items.try_for_each(|(i, item)| one(&kind, item).map_err(|unfit| unfit.below(&i.to_string())))
 }
 
-fn key(kind: &Kind, name: &str) -> Result<(), Unfit> {
+fn key(kind: &Kind, name: &str) -> Result<(), EncodeError> {
     match kind {
         Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => exact::<i32>(name),
         Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => exact::<i64>(name),
@@ -179,13 +179,13 @@ fn key(kind: &Kind, name: &str) -> Result<(), Unfit> {
 }
 
 /// A text that is a value as that is always written.
-fn exact<T: std::str::FromStr + ToString>(text: &str) -> Result<(), Unfit> {
+fn exact<T: std::str::FromStr + ToString>(text: &str) -> Result<(), EncodeError> {
     let same = text.parse::<T>().is_ok_and(|value| value.to_string() == text);
     if same { Ok(()) } else { Err(Misfit::Spelling.into()) }
 }
 
 /// One value of this kind, in its one spelling.
-fn one(kind: &Kind, json: &Json) -> Result<(), Unfit> {
+fn one(kind: &Kind, json: &Json) -> Result<(), EncodeError> {
     let text = || json.as_str().ok_or(Misfit::Text);
     let unless = |fits: bool, why: Misfit| if fits { Ok(()) } else { Err(why.into()) };
     match kind {
@@ -223,15 +223,15 @@ fn one(kind: &Kind, json: &Json) -> Result<(), Unfit> {
 }
 
 /// A `google.protobuf.Any`: its type must be one that the descriptor set has.
-fn any(of: &MessageDescriptor, members: &BTreeMap<String, Json>) -> Result<(), Unfit> {
-    let wrong = || Unfit::from(Misfit::TypeUrl).below("@type");
+fn any(of: &MessageDescriptor, members: &BTreeMap<String, Json>) -> Result<(), EncodeError> {
+    let wrong = || EncodeError::from(Misfit::TypeUrl).below("@type");
     let url = members.get("@type").and_then(Json::as_str).ok_or_else(wrong)?;
     let name = url.strip_prefix(TYPE_URL).ok_or_else(wrong)?;
-    let unknown = || Unfit::from(Misfit::Type).below("@type");
+    let unknown = || EncodeError::from(Misfit::Type).below("@type");
     let inner = of.parent_pool().get_message_by_name(name).ok_or_else(unknown)?;
     let mut rest = members.clone();
     rest.remove("@type");
-    if Known::of(&inner).is_none() {
+    if WellKnownType::of(&inner).is_none() {
         return fields(&inner, &rest);
     }
     match rest.get("value") {

@@ -20,9 +20,9 @@ use parking_lot::Mutex;
 use prost::Message;
 use prost_reflect::{DynamicMessage, MethodDescriptor};
 
-use self::status::Status;
+use self::status::GrpcStatus;
 use super::ToolExecutor;
-use super::net::{self, Client, Resolve, SendError, Trust};
+use super::net::{self, Client, Resolve, SendError, TrustRoots};
 use super::probe::{self, Point};
 use super::request::{RequestError, failed, headers_of, not_connected, of_call};
 use crate::catalog::address::Cidr;
@@ -31,11 +31,11 @@ use crate::catalog::grpc;
 use crate::catalog::host::Origin;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::effect::{self, Effect};
 use crate::domain::facts::ToolFacts;
-use crate::domain::outcome::{Content, FailureClass, Opaque, Unmasked};
-use crate::judge::prepared::{Hold, Prepared};
+use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Unmasked};
+use crate::judge::prepared::{Prepared, PreparedResource};
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 
@@ -47,7 +47,7 @@ const PREFIX: usize = 5;
 /// One bound method.
 #[derive(Debug)]
 pub struct Grpc {
-    connection: Connection,
+    connection: GrpcConnection,
     method: MethodDescriptor,
     metadata: Vec<(HeaderName, HeaderValue)>,
     credentials: Vec<Credential>,
@@ -59,7 +59,7 @@ pub struct Grpc {
 }
 
 /// A message that waits for its permit, with its prefix. Secrets are not in it.
-struct Ready(Bytes);
+struct PreparedGrpc(Bytes);
 
 impl Grpc {
     /// Makes the client of one binding. Connects to nothing.
@@ -71,9 +71,9 @@ impl Grpc {
         facts: &ToolFacts,
         resolve: Arc<dyn Resolve>,
     ) -> Result<Self, net::Error> {
-        let trust = Trust::of_http2(grpc.ca.as_deref())?;
+        let trust = TrustRoots::of_http2(grpc.ca.as_deref())?;
         Ok(Self {
-            connection: Connection::new(grpc.origin, grpc.private_addresses, trust, resolve),
+            connection: GrpcConnection::new(grpc.origin, grpc.private_addresses, trust, resolve),
             method: grpc.method,
             metadata: grpc.metadata,
             credentials: grpc.credentials,
@@ -98,7 +98,7 @@ impl Grpc {
 
     fn request(
         &self,
-        ready: &Ready,
+        ready: &PreparedGrpc,
         call: &ToolCall,
         timeout: Duration,
     ) -> Result<http::Request<Full<Bytes>>, RequestError> {
@@ -125,7 +125,7 @@ impl Grpc {
 
     /// Sends the message its `prepare` made. Only `execute` calls this, with a permitted call.
     async fn send(&self, prepared: &Prepared, fuse: &Fuse) -> Unmasked {
-        let Some(ready) = prepared.hold::<Ready>() else {
+        let Some(ready) = prepared.hold::<PreparedGrpc>() else {
             return failed(FailureClass::Changed, false, "the call was prepared by another tool");
         };
         let timeout = prepared.tool().map_or(Duration::ZERO, |tool| tool.timeout);
@@ -160,16 +160,16 @@ impl Grpc {
         if head.headers.get(ENCODING).is_some_and(|coding| coding != "identity") {
             return protocol("the service's answer is compressed");
         }
-        if let Some(status) = Status::of(&head.headers) {
+        if let Some(status) = GrpcStatus::of(&head.headers) {
             // An answer of nothing but its end. That it is well is said behind a message.
             return self.ended(&status, None);
         }
         let most = self.result_bytes_max;
         match whole(body, most).await {
-            Ok(Whole { message, status: Some(status) }) => self.ended(&status, Some(&message)),
+            Ok(GrpcReply { message, status: Some(status) }) => self.ended(&status, Some(&message)),
             // The stream ended, and nobody said how the call did.
-            Ok(Whole { status: None, .. }) | Err(Unread::Broken) => self.lost(),
-            Err(Unread::TooLarge) => {
+            Ok(GrpcReply { status: None, .. }) | Err(GrpcAnswerError::Broken) => self.lost(),
+            Err(GrpcAnswerError::TooLarge) => {
                 let message = format!("the service's answer has more than {most} bytes");
                 failed(FailureClass::TooLarge, true, &message)
             }
@@ -177,7 +177,7 @@ impl Grpc {
     }
 
     /// A call that ended with this status, and what came before it.
-    fn ended(&self, status: &Status, body: Option<&[u8]>) -> Unmasked {
+    fn ended(&self, status: &GrpcStatus, body: Option<&[u8]>) -> Unmasked {
         if !status.is_ok() {
             // A service that gave up says nothing of what it had done until then.
             return match status.unsure() {
@@ -195,7 +195,7 @@ impl Grpc {
         match decode::json(message) {
             Ok((json, bytes)) => {
                 let opaque = bytes.then_some(Opaque::Binary);
-                let result = Content::of(canonical::bytes(&json), opaque);
+                let result = AnswerContent::of(canonical::bytes(&json), opaque);
                 Unmasked::Completed { result, status: "OK".to_owned() }
             }
             Err(unread) => protocol(&unread.to_string()),
@@ -213,9 +213,9 @@ impl Grpc {
 
 #[async_trait]
 impl ToolExecutor for Grpc {
-    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         let refuse = |detail: &str, message: String| {
-            vec![Reason::effect_refused("tool.grpc", detail, message)]
+            vec![LayerReason::effect_refused("tool.grpc", detail, message)]
         };
         let message = encode::message(&self.method.input(), call.args())
             .map_err(|unfit| refuse("grpc.argument", unfit.to_string()))?;
@@ -226,7 +226,7 @@ impl ToolExecutor for Grpc {
             let message = format!("the message has more than {most} bytes");
             return Err(refuse("grpc.too_large", message));
         };
-        let ready = Ready(bytes.into());
+        let ready = PreparedGrpc(bytes.into());
         self.request(&ready, call, Duration::ZERO)
             .map_err(|_| refuse("grpc.request", "the call makes no valid request".into()))?;
         Ok((self.effect(request_bytes), Box::new(ready)))
@@ -273,48 +273,48 @@ fn one_message(body: &[u8]) -> Option<&[u8]> {
 }
 
 /// A body and what stood behind it.
-struct Whole {
+struct GrpcReply {
     message: Vec<u8>,
-    status: Option<Status>,
+    status: Option<GrpcStatus>,
 }
 
-enum Unread {
+enum GrpcAnswerError {
     TooLarge,
     Broken,
 }
 
 /// The whole body with one message of at most `bytes_max` bytes, never a part of it.
-async fn whole(mut body: Incoming, bytes_max: u64) -> Result<Whole, Unread> {
+async fn whole(mut body: Incoming, bytes_max: u64) -> Result<GrpcReply, GrpcAnswerError> {
     let most = usize::try_from(bytes_max).unwrap_or(usize::MAX).saturating_add(PREFIX);
     let mut message = Vec::new();
     let mut status = None;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_error| Unread::Broken)?;
+        let frame = frame.map_err(|_error| GrpcAnswerError::Broken)?;
         match frame.into_data() {
             Ok(data) => {
                 if message.len().saturating_add(data.len()) > most {
-                    return Err(Unread::TooLarge);
+                    return Err(GrpcAnswerError::TooLarge);
                 }
                 message.extend_from_slice(&data);
             }
-            Err(frame) => status = frame.trailers_ref().and_then(Status::of),
+            Err(frame) => status = frame.trailers_ref().and_then(GrpcStatus::of),
         }
     }
-    Ok(Whole { message, status })
+    Ok(GrpcReply { message, status })
 }
 
 /// The one connection of a binding; calls share it.
 #[derive(Debug)]
-struct Connection {
+struct GrpcConnection {
     origin: Origin,
     open: Vec<Cidr>,
-    trust: Trust,
+    trust: TrustRoots,
     resolve: Arc<dyn Resolve>,
     client: Mutex<(u64, Client)>,
 }
 
-impl Connection {
-    fn new(origin: Origin, open: Vec<Cidr>, trust: Trust, resolve: Arc<dyn Resolve>) -> Self {
+impl GrpcConnection {
+    fn new(origin: Origin, open: Vec<Cidr>, trust: TrustRoots, resolve: Arc<dyn Resolve>) -> Self {
         let client = Client::http2(&origin, &open, &trust, Arc::clone(&resolve));
         Self { origin, open, trust, resolve, client: Mutex::new((0, client)) }
     }
@@ -333,7 +333,7 @@ impl Connection {
 /// For an operator: whether the place of the service is there. Sends no request.
 pub(super) async fn probe(grpc: &grpc::Grpc, resolve: &Arc<dyn Resolve>) -> Vec<Point> {
     let (origin, open) = (&grpc.origin, &grpc.private_addresses);
-    let client = Trust::of_http2(grpc.ca.as_deref())
+    let client = TrustRoots::of_http2(grpc.ca.as_deref())
         .map(|trust| Client::http2(origin, open, &trust, Arc::clone(resolve)));
     vec![probe::connect(origin, client, None).await]
 }
@@ -341,14 +341,14 @@ pub(super) async fn probe(grpc: &grpc::Grpc, resolve: &Arc<dyn Resolve>) -> Vec<
 /// One call on a connection. A connection on which a call got no end is not used again: whoever froze would
 /// else take every later call with it, until TCP gives up.
 struct UnderWay<'a> {
-    connection: &'a Connection,
+    connection: &'a GrpcConnection,
     number: u64,
     client: Client,
     well: bool,
 }
 
 impl<'a> UnderWay<'a> {
-    fn on(connection: &'a Connection) -> Self {
+    fn on(connection: &'a GrpcConnection) -> Self {
         let (number, client) = connection.client.lock().clone();
         Self { connection, number, client, well: false }
     }

@@ -15,12 +15,12 @@ use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
 
-use super::status::Status;
-use super::{PREFIX, Unread, Whole, framed, is_grpc, whole};
+use super::status::GrpcStatus;
+use super::{GrpcAnswerError, GrpcReply, PREFIX, framed, is_grpc, whole};
 use crate::catalog::address::Cidr;
 use crate::catalog::host::Origin;
 use crate::ledger::fuse::Fuse;
-use crate::tool::net::{self, Client, Resolve, Trust};
+use crate::tool::net::{self, Client, Resolve, TrustRoots};
 
 /// The newer one first.
 const PATHS: [&str; 2] = [
@@ -43,7 +43,7 @@ pub struct Server {
 
 /// A description, complete.
 #[derive(Debug)]
-pub struct Described {
+pub struct ServiceDescription {
     /// A serialized `FileDescriptorSet`, every file after those it imports.
     pub bytes: Vec<u8>,
     /// Full names of the services in it.
@@ -61,7 +61,7 @@ pub enum Error {
     Words(String),
     /// The question ended with this status.
     #[error("{}", .0.said())]
-    Status(Status),
+    Status(GrpcStatus),
     /// More names than fit a message.
     #[error("a question is too long")]
     Question,
@@ -70,7 +70,7 @@ pub enum Error {
     Request(#[from] http::Error),
     /// No connection was made.
     #[error(transparent)]
-    Refused(#[from] net::Refused),
+    Refused(#[from] net::ConnectError),
     /// The connection was made, and not the exchange.
     #[error("the connection failed")]
     Connection,
@@ -121,7 +121,7 @@ impl Server {
         ca: Option<&[u8]>,
         resolve: Arc<dyn Resolve>,
     ) -> Result<Self, net::Error> {
-        let client = Client::http2(&origin, open, &Trust::of_http2(ca)?, resolve);
+        let client = Client::http2(&origin, open, &TrustRoots::of_http2(ca)?, resolve);
         Ok(Self { client, origin })
     }
 
@@ -129,7 +129,7 @@ impl Server {
     ///
     /// # Errors
     /// A server that does not answer, does not know a service, or describes it incompletely.
-    pub async fn describe(&self, services: &[String]) -> Result<Described, Error> {
+    pub async fn describe(&self, services: &[String]) -> Result<ServiceDescription, Error> {
         let (path, all) = self.services().await?;
         let wanted = if services.is_empty() { all } else { services.to_vec() };
         let mut files = BTreeMap::new();
@@ -205,14 +205,16 @@ impl Server {
             if head.status != StatusCode::OK || !is_grpc(&head.headers) {
                 return Err(Error::NoGrpc);
             }
-            if let Some(status) = Status::of(&head.headers) {
+            if let Some(status) = GrpcStatus::of(&head.headers) {
                 return Err(status.into());
             }
             match whole(body, BYTES_MAX).await {
-                Ok(Whole { message, status: Some(status) }) if status.is_ok() => Ok(message),
-                Ok(Whole { status: Some(status), .. }) => Err(status.into()),
-                Ok(Whole { status: None, .. }) | Err(Unread::Broken) => Err(Error::Lost),
-                Err(Unread::TooLarge) => Err(Error::Size),
+                Ok(GrpcReply { message, status: Some(status) }) if status.is_ok() => Ok(message),
+                Ok(GrpcReply { status: Some(status), .. }) => Err(status.into()),
+                Ok(GrpcReply { status: None, .. }) | Err(GrpcAnswerError::Broken) => {
+                    Err(Error::Lost)
+                }
+                Err(GrpcAnswerError::TooLarge) => Err(Error::Size),
             }
         };
         let answered = tokio::time::timeout(ANSWER, answering).await;
@@ -220,8 +222,8 @@ impl Server {
     }
 }
 
-impl From<Status> for Error {
-    fn from(status: Status) -> Self {
+impl From<GrpcStatus> for Error {
+    fn from(status: GrpcStatus) -> Self {
         if status.is_unimplemented() { Self::Unimplemented } else { Self::Status(status) }
     }
 }
@@ -284,7 +286,7 @@ fn take(
 fn complete(
     files: &BTreeMap<String, FileDescriptorProto>,
     wanted: &[String],
-) -> Result<Described, Error> {
+) -> Result<ServiceDescription, Error> {
     let mut set = FileDescriptorSet::default();
     let mut placed = BTreeSet::new();
     // Every round places the files whose imports are there; what is left in the end imports itself or
@@ -315,5 +317,5 @@ fn complete(
         return Err(Error::NoService(missing.clone()));
     }
     let services = pool.services().map(|service| service.full_name().to_owned()).collect();
-    Ok(Described { bytes, services })
+    Ok(ServiceDescription { bytes, services })
 }

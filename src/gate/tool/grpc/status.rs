@@ -29,12 +29,12 @@ const NAMES: [&str; 17] = [
 
 /// A status, from the trailers of an answer or from its head.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Status {
+pub struct GrpcStatus {
     name: &'static str,
     message: String,
 }
 
-impl Status {
+impl GrpcStatus {
     /// The status among these headers, if there is one. One that is no number of the protocol's is `UNKNOWN`;
     /// details are not read.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
@@ -102,7 +102,7 @@ mod tests {
         for (name, value) in lines {
             headers.insert(*name, http::HeaderValue::from_bytes(value).unwrap());
         }
-        Status::of(&headers).map(|status| status.said())
+        GrpcStatus::of(&headers).map(|status| status.said())
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
         for odd in [&b"17"[..], b"-1", b"05", b"", b"5 ", b"\xff", b"99999999999999999999999"] {
             let mut headers = HeaderMap::new();
             headers.insert(S, http::HeaderValue::from_bytes(odd).unwrap());
-            assert_eq!(Status::of(&headers).unwrap().name, "UNKNOWN", "{odd:?}");
+            assert_eq!(GrpcStatus::of(&headers).unwrap().name, "UNKNOWN", "{odd:?}");
         }
         // What a library of others ends the process over.
         let details: &[(&str, &[u8])] =

@@ -3,18 +3,18 @@
 use prost_reflect::prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, Value};
 
-use super::decode::{self, Unread};
+use super::decode::{self, DecodeError};
 use super::{encode, one_message};
 use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
-use crate::tool::grpc::encode::Unfit;
+use crate::tool::grpc::encode::EncodeError;
 
 fn of(name: &str) -> MessageDescriptor {
     let name = format!("google.protobuf.{name}");
     DescriptorPool::global().get_message_by_name(&name).unwrap()
 }
 
-fn there(name: &str, text: &str) -> Result<DynamicMessage, Unfit> {
+fn there(name: &str, text: &str) -> Result<DynamicMessage, EncodeError> {
     let json = Json::parse(text.as_bytes(), &Limits::ARGUMENTS).unwrap();
     encode::message(&of(name), &json)
 }
@@ -79,7 +79,7 @@ fn no_depth_of_an_answer_overflows_anything() {
         outer.set_field_by_name("value", Value::Bytes(packed.encode_to_vec().into()));
         packed = outer;
     }
-    assert_eq!(decode::json(packed), Err(Unread::Depth));
+    assert_eq!(decode::json(packed), Err(DecodeError::Depth));
     // Lists of lists are not even read.
     let mut bytes = Vec::new();
     for key in [0x0a, 0x32].into_iter().cycle().take(10_000) {

@@ -9,22 +9,22 @@ use hyper::body::{Bytes, Incoming};
 
 use super::ToolExecutor;
 use super::content;
-use super::net::{self, Client, Resolve, SendError, Unread, is_encoded, whole};
+use super::net::{self, BodyError, Client, Resolve, SendError, is_encoded, whole};
 use super::probe::{self, Point};
 use super::request::{
     RequestError, failed, headers_of, not_connected, of_call, push_pair, sources,
 };
-use crate::catalog::binding::{self, Credential, Place};
+use crate::catalog::binding::{self, Credential, CredentialTarget};
 use crate::catalog::host::Origin;
 use crate::catalog::secret::Secret;
 use crate::catalog::template::{self, Body, FillError, PathTemplate, Template};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Unmasked};
-use crate::judge::prepared::{Hold, Prepared};
+use crate::judge::prepared::{Prepared, PreparedResource};
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 
@@ -47,7 +47,7 @@ pub struct Http {
 }
 
 /// A request that is filled and waits for its permit. Secrets are not in it.
-struct Ready {
+struct PreparedHttp {
     target: String,
     body: Bytes,
 }
@@ -79,7 +79,7 @@ impl Http {
         })
     }
 
-    fn fill(&self, args: &Json, canonical: &[u8]) -> Result<(Effect, Ready), FillError> {
+    fn fill(&self, args: &Json, canonical: &[u8]) -> Result<(Effect, PreparedHttp), FillError> {
         let path = self.path.fill(args)?;
         let mut query = Vec::new();
         for (name, template) in &self.query {
@@ -105,12 +105,12 @@ impl Http {
             query,
             body_bytes: u64::try_from(body.len()).unwrap_or(u64::MAX),
         };
-        Ok((effect, Ready { target, body }))
+        Ok((effect, PreparedHttp { target, body }))
     }
 
     fn request(
         &self,
-        ready: &Ready,
+        ready: &PreparedHttp,
         call: &ToolCall,
     ) -> Result<http::Request<Full<Bytes>>, RequestError> {
         let mut target = ready.target.clone();
@@ -134,7 +134,7 @@ impl Http {
 
     /// Sends the request its `prepare` filled. Only `execute` calls this, with a permitted call.
     async fn send(&self, prepared: &Prepared, fuse: &Fuse) -> Unmasked {
-        let Some(ready) = prepared.hold::<Ready>() else {
+        let Some(ready) = prepared.hold::<PreparedHttp>() else {
             return failed(FailureClass::Changed, false, "the call was prepared by another tool");
         };
         let Ok(request) = self.request(ready, prepared.call()) else {
@@ -186,11 +186,11 @@ impl Http {
     async fn body(&self, body: Incoming) -> Result<Vec<u8>, Unmasked> {
         let most = self.result_bytes_max;
         whole(body, most, None).await.map_err(|unread| match unread {
-            Unread::TooLarge | Unread::Slow => {
+            BodyError::TooLarge | BodyError::Slow => {
                 let message = format!("the tool's answer has more than {most} bytes");
                 failed(FailureClass::TooLarge, true, &message)
             }
-            Unread::Broken(error) => self.broken(&error),
+            BodyError::Broken(error) => self.broken(&error),
         })
     }
 
@@ -217,9 +217,9 @@ impl Http {
 
 #[async_trait]
 impl ToolExecutor for Http {
-    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         let refuse = |detail: &str, message: String| {
-            vec![Reason::effect_refused("tool.http", detail, message)]
+            vec![LayerReason::effect_refused("tool.http", detail, message)]
         };
         let (effect, ready) = self.fill(call.args(), call.canonical()).map_err(|error| {
             let detail = match error {
@@ -251,8 +251,8 @@ pub(super) async fn probe(http: &binding::Http, resolve: &Arc<dyn Resolve>) -> V
 
 fn in_query(credential: &Credential) -> Option<(&str, &Secret)> {
     match &credential.place {
-        Place::Query(name) => Some((name, &credential.secret)),
-        Place::Header(_) => None,
+        CredentialTarget::Query(name) => Some((name, &credential.secret)),
+        CredentialTarget::Header(_) => None,
     }
 }
 

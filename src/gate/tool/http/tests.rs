@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::catalog::binding::{Binding, Kind};
 use crate::catalog::{Config, Surroundings};
-use crate::domain::call::{Asking, Auth};
+use crate::domain::call::{CallOrigin, CallerAuth};
 use crate::domain::facts::ToolFacts;
 use crate::domain::id::{CallId, RunId};
 use crate::ledger::fuse::Fuse;
@@ -22,12 +22,12 @@ use crate::tool::scrub::Scrub;
 const TOKEN: &str = "tok-Very/Secret+1234";
 
 fn call(args: &str) -> ToolCall {
-    let asking = Asking {
+    let asking = CallOrigin {
         run: RunId::from_random([7; 16]),
         id: CallId::parse("c1").unwrap(),
         after: 0,
         agent: "agent".into(),
-        auth: Auth::default(),
+        auth: CallerAuth::default(),
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
     };
     ToolCall::parse(asking, "orders", args.as_bytes()).unwrap()
@@ -70,7 +70,7 @@ impl Fixture {
         Self { http: http.unwrap(), facts: Arc::new(facts) }
     }
 
-    fn prepare(&self, args: &str) -> Result<Prepared, Vec<Reason>> {
+    fn prepare(&self, args: &str) -> Result<Prepared, Vec<LayerReason>> {
         let call = call(args);
         let (effect, hold) = self.http.prepare(&call)?;
         Ok(Prepared::ready(call, Arc::clone(&self.facts), effect, Vec::new(), hold))
@@ -193,7 +193,7 @@ async fn a_secret_in_the_query_is_sent_and_is_no_fact() {
     let (port, server) = answering(ok("", "x")).await;
     let mut binding = binding(port, GET);
     let Kind::Http(http) = &mut binding.kind else { panic!("http") };
-    http.credentials[0].place = Place::Query("key".into());
+    http.credentials[0].place = CredentialTarget::Query("key".into());
     let fixture = Fixture::new(binding);
     let prepared = fixture.prepare(r#"{"id":"1"}"#).unwrap();
     assert!(!canonical::text(&prepared.effect().to_json()).contains("tok-"));

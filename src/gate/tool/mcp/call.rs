@@ -8,21 +8,21 @@ use ::http::{HeaderName, HeaderValue};
 use async_trait::async_trait;
 use serde::Deserialize;
 
-use super::link::Link;
+use super::link::McpLink;
 use super::pin::Pin;
 use super::result;
-use super::traffic::{Ask, Broken};
-use super::{Error, Upstream};
+use super::traffic::{McpRequest, TrafficError};
+use super::{Error, McpUpstream};
 use crate::catalog::drift::Drift;
 use crate::catalog::server::{Mcp, Target};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Unmasked};
-use crate::judge::prepared::Hold;
+use crate::judge::prepared::PreparedResource;
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 use crate::mcp::http;
@@ -37,7 +37,7 @@ const MARGIN: Duration = Duration::from_millis(100);
 /// One governed name of a server.
 #[derive(Debug)]
 pub(crate) struct McpTool {
-    upstream: Arc<Upstream>,
+    upstream: Arc<McpUpstream>,
     mcp: Mcp,
     pin: Option<Arc<Pin>>,
     read_only: bool,
@@ -45,7 +45,7 @@ pub(crate) struct McpTool {
 }
 
 /// A request that waits for its permit and for a connection.
-struct Ready {
+struct PreparedMcp {
     name: Option<String>,
     params: Vec<(String, Vec<u8>)>,
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -57,7 +57,7 @@ impl McpTool {
     /// # Errors
     /// What is pinned cannot be read.
     pub fn new(
-        upstream: Arc<Upstream>,
+        upstream: Arc<McpUpstream>,
         mcp: Mcp,
         read_only: bool,
         result_bytes_max: u64,
@@ -77,9 +77,9 @@ impl McpTool {
         }
     }
 
-    fn ready(&self, call: &ToolCall) -> Result<Ready, Reason> {
+    fn ready(&self, call: &ToolCall) -> Result<PreparedMcp, LayerReason> {
         let refuse =
-            |detail: &str, message: &str| Reason::effect_refused("tool.mcp", detail, message);
+            |detail: &str, message: &str| LayerReason::effect_refused("tool.mcp", detail, message);
         let args = call.args();
         let (name, params) = match &self.mcp.target {
             Target::Tool(tool) => {
@@ -97,16 +97,21 @@ impl McpTool {
                 (named(method, args), params)
             }
         };
-        let unfit = |unfit: http::Unfit| refuse("mcp.header", &unfit.to_string());
+        let unfit = |unfit: http::InvalidHeader| refuse("mcp.header", &unfit.to_string());
         let headers = http::mirror_args(args, &self.mcp.mirrored).map_err(unfit)?;
-        Ok(Ready { name, params, headers })
+        Ok(PreparedMcp { name, params, headers })
     }
 
     /// Sends the call its `prepare` built. Only `execute` calls this, with a permitted call.
-    async fn send(&self, link: &Link, ready: &Ready, (call, fuse): (&ToolCall, &Fuse)) -> Unmasked {
+    async fn send(
+        &self,
+        link: &McpLink,
+        ready: &PreparedMcp,
+        (call, fuse): (&ToolCall, &Fuse),
+    ) -> Unmasked {
         let params = ready.params.iter().map(|(name, value)| (name.as_str(), value.as_slice()));
         let trace = call.traceparent().map(|trace| ("traceparent", quoted(trace).into_bytes()));
-        let ask = Ask {
+        let ask = McpRequest {
             method: self.method(),
             params: params.collect(),
             meta: trace.into_iter().collect(),
@@ -127,34 +132,34 @@ impl McpTool {
 
     /// As `send`, for tests of what a connection does with many calls.
     #[cfg(test)]
-    pub(super) async fn sent(&self, link: &Link, call: &ToolCall) -> Unmasked {
+    pub(super) async fn sent(&self, link: &McpLink, call: &ToolCall) -> Unmasked {
         let ready = self.ready(call).expect("the call can be prepared");
         self.send(link, &ready, (call, &Fuse::never())).await
     }
 
-    fn broken(&self, broken: &Broken) -> Unmasked {
+    fn broken(&self, broken: &TrafficError) -> Unmasked {
         let message = broken.to_string();
         match broken {
-            Broken::Late(late) => late.outcome(),
-            Broken::NotSent(_) => failed(FailureClass::Connect, false, message),
-            Broken::Lost if self.read_only => failed(FailureClass::ToolError, true, message),
-            Broken::Lost => Unmasked::Unknown { cause: "connection_lost".into() },
-            Broken::Status(300..=399) => {
+            TrafficError::Late(late) => late.outcome(),
+            TrafficError::NotSent(_) => failed(FailureClass::Connect, false, message),
+            TrafficError::Lost if self.read_only => failed(FailureClass::ToolError, true, message),
+            TrafficError::Lost => Unmasked::Unknown { cause: "connection_lost".into() },
+            TrafficError::Status(300..=399) => {
                 let message = format!("{message}, which is not followed");
                 failed(FailureClass::Protocol, true, message)
             }
-            Broken::Status(_) => failed(FailureClass::ToolError, true, message),
-            Broken::Protocol(_) => failed(FailureClass::Protocol, true, message),
-            Broken::TooLarge(_) => failed(FailureClass::TooLarge, true, message),
+            TrafficError::Status(_) => failed(FailureClass::ToolError, true, message),
+            TrafficError::Protocol(_) => failed(FailureClass::Protocol, true, message),
+            TrafficError::TooLarge(_) => failed(FailureClass::TooLarge, true, message),
         }
     }
 }
 
 #[async_trait]
 impl ToolExecutor for McpTool {
-    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         if let Some(Drift::Breaking(what)) = self.pin.as_ref().map(|pin| pin.drift()) {
-            return Err(vec![Reason {
+            return Err(vec![LayerReason {
                 code: Code::ToolNotGranted,
                 detail: "tool.drift".into(),
                 message: format!(
@@ -178,7 +183,7 @@ impl ToolExecutor for McpTool {
 
     async fn execute(&self, permit: &Permit) -> Unmasked {
         let prepared = permit.prepared();
-        let Some(ready) = prepared.hold::<Ready>() else {
+        let Some(ready) = prepared.hold::<PreparedMcp>() else {
             let message = "the call was prepared by another tool".to_owned();
             return failed(FailureClass::Changed, false, message);
         };

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::{Error, tunnel};
 use crate::catalog::command::{Level, inspect};
 use crate::catalog::server::{Network, Sandbox, Stdio};
-use crate::tool::sandbox::{self, Cgroups, Leaf, Plan, Scratch, host, loopback};
+use crate::tool::sandbox::{self, Cgroups, Leaf, SandboxPlan, Scratch, host, loopback};
 
 /// Scripts whose interpreters are scripts.
 const SCRIPTS_MAX: usize = 4;
@@ -29,7 +29,7 @@ const HEAD_BYTES: u64 = 64 << 10;
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// A supervisor that took its plan.
-pub(super) struct Started {
+pub(super) struct ServerSupervisor {
     /// The supervisor: it ends when the server did, and not before.
     pub child: Child,
     /// Shut down or dropped, it ends the server and all it started.
@@ -50,7 +50,7 @@ pub(super) fn start(
     stdio: &Stdio,
     sandbox: &Sandbox,
     cgroups: Option<Arc<Cgroups>>,
-) -> Result<Started, Error> {
+) -> Result<ServerSupervisor, Error> {
     let found = find(stdio)?;
     let failed = |source| Error::Start { program: stdio.program.clone(), source };
     let (reads, writes) = std::io::pipe().map_err(failed)?;
@@ -71,12 +71,12 @@ pub(super) fn start(
     control.set_nonblocking(true).map_err(failed)?;
     let control = UnixStream::from_std(control).map_err(failed)?;
     let input = pipe::Sender::from_owned_fd(writes.into()).map_err(failed)?;
-    Ok(Started { child, control, input, leaf, tunnel })
+    Ok(ServerSupervisor { child, control, input, leaf, tunnel })
 }
 
 /// A program, and how it is begun.
 #[derive(Debug)]
-struct Found {
+struct ConfinedProgram {
     file: File,
     /// Its loader.
     loader: Option<PathBuf>,
@@ -86,7 +86,7 @@ struct Found {
     scripts: Vec<PathBuf>,
 }
 
-fn plan(stdio: &Stdio, confined: &Sandbox, found: Found) -> Plan {
+fn plan(stdio: &Stdio, confined: &Sandbox, found: ConfinedProgram) -> SandboxPlan {
     let literal = stdio.env.iter().cloned();
     let secrets = stdio.secrets.iter();
     let secrets = secrets.map(|(name, secret, _)| (name.clone(), secret.latest().to_string()));
@@ -104,7 +104,7 @@ fn plan(stdio: &Stdio, confined: &Sandbox, found: Found) -> Plan {
     }
     let links = if network == sandbox::Network::None { Vec::new() } else { host::targets() };
     let read = confined.read.iter().cloned().chain(found.scripts).chain(links);
-    Plan {
+    SandboxPlan {
         level: confined.level,
         argv: found.argv.into_iter().chain(stdio.args.iter().cloned()).collect(),
         env,
@@ -124,7 +124,7 @@ fn plan(stdio: &Stdio, confined: &Sandbox, found: Found) -> Plan {
 }
 
 /// The program of this command line.
-fn find(stdio: &Stdio) -> Result<Found, Error> {
+fn find(stdio: &Stdio) -> Result<ConfinedProgram, Error> {
     let mut name = locate(&stdio.program, stdio)?;
     let mut argv: Vec<String> = Vec::new();
     let mut scripts = Vec::new();
@@ -149,7 +149,7 @@ fn find(stdio: &Stdio) -> Result<Found, Error> {
             };
             // As it was named: some runtimes find what belongs to them by that.
             argv.insert(0, name.display().to_string());
-            return Ok(Found { file, loader, argv, scripts });
+            return Ok(ConfinedProgram { file, loader, argv, scripts });
         };
         let Some((next, argument)) = interpreter(first) else {
             return Err(Error::NoInterpreter(name));

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::list::{LIST_BYTES_MAX, PAGES_MAX, TOOLS_MAX};
-use super::traffic::Broken;
+use super::traffic::TrafficError;
 use crate::catalog::command::ElfError;
 use crate::domain::json;
 use crate::tool::request::RequestError;
@@ -107,7 +107,7 @@ pub enum Error {
         /// Its method.
         method: &'static str,
         /// What became of it.
-        why: Broken,
+        why: TrafficError,
     },
     /// A request of the gate's own was answered with an error.
     #[error("`{method}` was answered with error {code}")]
@@ -179,7 +179,7 @@ pub enum DiscoverError {
     Late,
     /// The request came to nothing.
     #[error(transparent)]
-    Broken(#[from] Broken),
+    Broken(#[from] TrafficError),
     /// The server answers with an error of this code.
     #[error("error {0}")]
     Code(i64),

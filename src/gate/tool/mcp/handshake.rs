@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::capabilities::Capabilities;
-use super::link::Wire;
-use super::traffic::{Ask, Broken, Traffic, client};
+use super::link::McpTransport;
+use super::traffic::{McpRequest, Traffic, TrafficError, client};
 use super::{DiscoverError, Error, strict};
 use crate::domain::json::{Json, Limits};
 use crate::mcp::Version;
@@ -26,7 +26,7 @@ const BYTES_MAX: usize = 1024 * 1024;
 
 /// What the two sides agreed on.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Spoken {
+pub(super) struct Negotiated {
     /// The version.
     pub version: Version,
     /// `serverInfo`, as the server gave it.
@@ -35,7 +35,7 @@ pub(super) struct Spoken {
     pub capabilities: Capabilities,
 }
 
-impl Spoken {
+impl Negotiated {
     /// Whether the server says when its tools change.
     pub fn says_changes(&self) -> bool {
         self.capabilities.tools.as_ref().and_then(|tools| tools.list_changed) == Some(true)
@@ -92,13 +92,13 @@ enum Apart {
 ///
 /// # Errors
 /// Why there is none, for the operator.
-pub(super) async fn shake(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Error> {
+pub(super) async fn shake(wire: &McpTransport, traffic: &Traffic) -> Result<Negotiated, Error> {
     let agreed = match wire {
-        Wire::Pipe(_) => match initialize(wire, traffic).await {
+        McpTransport::Pipe(_) => match initialize(wire, traffic).await {
             Err(Apart::Try(first)) => discover(wire, traffic).await.map_err(|e| both(first, e)),
             other => other.map_err(Apart::error),
         },
-        Wire::Remote(_) => match discover(wire, traffic).await {
+        McpTransport::Remote(_) => match discover(wire, traffic).await {
             Err(Apart::Try(first)) => initialize(wire, traffic).await.map_err(|e| both(first, e)),
             other => other.map_err(Apart::error),
         },
@@ -123,12 +123,12 @@ fn both(first: Error, second: Apart) -> Error {
     Error::Both { first: Box::new(first), second: Box::new(second.error()) }
 }
 
-async fn initialize(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
+async fn initialize(wire: &McpTransport, traffic: &Traffic) -> Result<Negotiated, Apart> {
     traffic.speak(None);
     let method = "initialize";
     let newest = quoted(Version::NEWEST_WITH_HANDSHAKE.as_str());
     let us = client();
-    let ask = Ask {
+    let ask = McpRequest {
         method,
         params: vec![
             ("protocolVersion", newest.as_bytes()),
@@ -136,7 +136,7 @@ async fn initialize(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
             ("clientInfo", &us),
         ],
         bytes_max: BYTES_MAX,
-        ..Ask::default()
+        ..McpRequest::default()
     };
     let answer = wire.request(&ask).await;
     let answer = answer.map_err(|why| Apart::Give(Error::Request { method, why }))?;
@@ -148,7 +148,7 @@ async fn initialize(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
     let version = Version::parse(&named)
         .filter(|version| !version.is_stateless())
         .ok_or_else(|| Apart::Give(Error::Version(short(&named))))?;
-    let spoken = Spoken {
+    let spoken = Negotiated {
         version,
         server_info: object(result.server_info),
         capabilities: Capabilities::of(&object(result.capabilities)),
@@ -160,22 +160,26 @@ async fn initialize(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
     Ok(spoken)
 }
 
-async fn discover(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
+async fn discover(wire: &McpTransport, traffic: &Traffic) -> Result<Negotiated, Apart> {
     let version = Version::V2026_07_28;
     traffic.speak(Some(version));
-    let ask = Ask { method: "server/discover", bytes_max: BYTES_MAX, ..Ask::default() };
+    let ask =
+        McpRequest { method: "server/discover", bytes_max: BYTES_MAX, ..McpRequest::default() };
     let attempt = |why: DiscoverError| Apart::Try(Error::Discover(why));
     let answer = tokio::time::timeout(DISCOVER, wire.request(&ask))
         .await
         .map_err(|_elapsed| attempt(DiscoverError::Late))?
         .map_err(|broken| match broken {
             // A redirect or a wish for other credentials is the same in every version.
-            Broken::NotSent(_) | Broken::Late(_) | Broken::Status(300..=399 | 401 | 403) => {
+            TrafficError::NotSent(_)
+            | TrafficError::Late(_)
+            | TrafficError::Status(300..=399 | 401 | 403) => {
                 Apart::Give(Error::Discover(broken.into()))
             }
-            Broken::Lost | Broken::Status(_) | Broken::Protocol(_) | Broken::TooLarge(_) => {
-                attempt(broken.into())
-            }
+            TrafficError::Lost
+            | TrafficError::Status(_)
+            | TrafficError::Protocol(_)
+            | TrafficError::TooLarge(_) => attempt(broken.into()),
         })?;
     let result = match answer.outcome {
         Ok(result) => result,
@@ -193,7 +197,7 @@ async fn discover(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
     let meta = result.meta.and_then(|meta| strict::<DiscoverMeta<'_>>(meta.get()).ok());
     let server_info = object(meta.and_then(|meta| meta.server_info));
     let capabilities = Capabilities::of(&object(result.capabilities));
-    Ok(Spoken { version, server_info, capabilities })
+    Ok(Negotiated { version, server_info, capabilities })
 }
 
 /// Whether the error's list of versions has one that begins with `initialize`.

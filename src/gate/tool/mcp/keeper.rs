@@ -16,13 +16,13 @@ use tokio_util::task::TaskTracker;
 use super::Error;
 use super::files;
 use super::handshake::shake;
-use super::link::{Link, Wire};
+use super::link::{McpLink, McpTransport};
 use super::list::{self, LIST_BYTES_MAX, Listed};
 use super::pin::{self, Pin};
 use super::pipe::Pipe;
 use super::process::{self, Process, Streams};
 use super::remote::Remote;
-use super::traffic::{Tally, Traffic};
+use super::traffic::{DroppedTally, Traffic};
 use crate::catalog::drift::Drift;
 use crate::catalog::server::{Server, Transport};
 use crate::clock::Entropy;
@@ -45,7 +45,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Where the connection is.
 #[derive(Clone, Debug)]
-pub(super) enum State {
+pub(super) enum ConnectionState {
     /// None; after so many failed attempts in all.
     Down(u64),
     /// The server starts, or the handshake runs.
@@ -53,7 +53,7 @@ pub(super) enum State {
     /// The tools are listed, or will be before the next call.
     Comparing,
     /// Calls may run.
-    Up(Arc<Link>),
+    Up(Arc<McpLink>),
     /// For good.
     Closed,
 }
@@ -64,10 +64,10 @@ pub(super) struct Keeper {
     pub server: Arc<Server>,
     /// Ends it for good.
     pub stop: CancellationToken,
-    around: Around,
+    around: ServerHost,
     scrub: Scrub,
-    state: watch::Sender<State>,
-    trouble: Mutex<Trouble>,
+    state: watch::Sender<ConnectionState>,
+    trouble: Mutex<ConnectionTrouble>,
     pins: Mutex<Pins>,
     started: AtomicBool,
     wanted: Notify,
@@ -75,7 +75,7 @@ pub(super) struct Keeper {
 
 /// What all servers of a process share.
 #[derive(Clone)]
-pub(super) struct Around {
+pub(super) struct ServerHost {
     /// Makes ids nobody can guess.
     pub entropy: Arc<dyn Entropy>,
     /// Resolves names of HTTP servers.
@@ -90,7 +90,7 @@ pub(super) struct Around {
 
 /// What went wrong so far.
 #[derive(Clone, Default, Debug)]
-struct Trouble {
+struct ConnectionTrouble {
     failures: u64,
     last: Option<String>,
 }
@@ -113,13 +113,13 @@ enum Ended {
 
 impl Keeper {
     /// Nothing is started yet.
-    pub fn new(server: &Arc<Server>, around: Around) -> Arc<Self> {
+    pub fn new(server: &Arc<Server>, around: ServerHost) -> Arc<Self> {
         Arc::new(Self {
             server: Arc::clone(server),
             stop: CancellationToken::new(),
             around,
             scrub: Scrub::new(&server.secrets()),
-            state: watch::Sender::new(State::Down(0)),
+            state: watch::Sender::new(ConnectionState::Down(0)),
             trouble: Mutex::default(),
             pins: Mutex::default(),
             started: AtomicBool::new(false),
@@ -135,7 +135,7 @@ impl Keeper {
     }
 
     /// Where the connection is, the failed attempts, and the last thing that went wrong.
-    pub fn state(&self) -> (State, u64, Option<String>) {
+    pub fn state(&self) -> (ConnectionState, u64, Option<String>) {
         let trouble = self.trouble.lock().clone();
         (self.state.borrow().clone(), trouble.failures, trouble.last)
     }
@@ -144,20 +144,20 @@ impl Keeper {
     ///
     /// # Errors
     /// An attempt failed that ended after this began; nothing was sent.
-    pub async fn ready(self: &Arc<Self>) -> Result<Arc<Link>, Error> {
+    pub async fn ready(self: &Arc<Self>) -> Result<Arc<McpLink>, Error> {
         self.start();
         let before = self.trouble.lock().failures;
         let mut state = self.state.subscribe();
         loop {
             let now = state.borrow_and_update().clone();
             match now {
-                State::Up(link) if link.is_usable() => return Ok(link),
-                State::Down(failures) if failures > before => {
+                ConnectionState::Up(link) if link.is_usable() => return Ok(link),
+                ConnectionState::Down(failures) if failures > before => {
                     return Err(Error::Unreached(self.server.name.clone()));
                 }
-                State::Closed => return Err(Error::Closed(self.server.name.clone())),
-                State::Comparing => self.wanted.notify_one(),
-                State::Up(_) | State::Down(_) | State::Starting => {}
+                ConnectionState::Closed => return Err(Error::Closed(self.server.name.clone())),
+                ConnectionState::Comparing => self.wanted.notify_one(),
+                ConnectionState::Up(_) | ConnectionState::Down(_) | ConnectionState::Starting => {}
             }
             if state.changed().await.is_err() {
                 return Err(Error::Closed(self.server.name.clone()));
@@ -200,7 +200,7 @@ impl Keeper {
     async fn keep(self: Arc<Self>) {
         let mut pause = PAUSE_MIN;
         loop {
-            self.state.send_replace(State::Starting);
+            self.state.send_replace(ConnectionState::Starting);
             // It looks for the end of the gate itself, so that it can end the child in order.
             match self.attempt().await {
                 Ended::Stopped => break,
@@ -208,7 +208,7 @@ impl Keeper {
                     if steady {
                         pause = PAUSE_MIN;
                     }
-                    self.state.send_replace(State::Down(self.trouble.lock().failures));
+                    self.state.send_replace(ConnectionState::Down(self.trouble.lock().failures));
                 }
                 Ended::Useless(why) => self.failed(&why.to_string()),
             }
@@ -222,7 +222,7 @@ impl Keeper {
                 metrics.upstream_restart(&self.server.name);
             }
         }
-        self.state.send_replace(State::Closed);
+        self.state.send_replace(ConnectionState::Closed);
     }
 
     fn failed(&self, why: &str) {
@@ -231,12 +231,12 @@ impl Keeper {
         let mut trouble = self.trouble.lock();
         trouble.failures = trouble.failures.saturating_add(1);
         trouble.last = Some(why);
-        self.state.send_replace(State::Down(trouble.failures));
+        self.state.send_replace(ConnectionState::Down(trouble.failures));
     }
 
     /// One connection from its beginning to its end.
     async fn attempt(&self) -> Ended {
-        let tally = Tally::new(&self.around.metrics);
+        let tally = DroppedTally::new(&self.around.metrics);
         let traffic = Arc::new(Traffic::new(&*self.around.entropy, tally));
         let wire = match self.open(&traffic).await {
             Ok(wire) => wire,
@@ -252,7 +252,7 @@ impl Keeper {
         let ended = match shaken {
             Err(why) => Ended::Useless(why),
             Ok(spoken) => {
-                let link = Link { traffic: Arc::clone(&traffic), wire: wire.clone(), spoken };
+                let link = McpLink { traffic: Arc::clone(&traffic), wire: wire.clone(), spoken };
                 self.attend(Arc::new(link)).await
             }
         };
@@ -275,7 +275,7 @@ impl Keeper {
         ended
     }
 
-    async fn open(&self, traffic: &Arc<Traffic>) -> Result<Wire, Error> {
+    async fn open(&self, traffic: &Arc<Traffic>) -> Result<McpTransport, Error> {
         let (traffic, tasks) = (Arc::clone(traffic), &self.around.tasks);
         match &self.server.transport {
             Transport::Stdio(_) => {
@@ -285,21 +285,21 @@ impl Keeper {
                 let starting = tokio::task::spawn_blocking(move || begin(&server, &levels));
                 let started = starting.await??;
                 let pipe = Pipe::over(started, traffic, most.max(LIST_BYTES_MAX), tasks);
-                Ok(Wire::Pipe(pipe))
+                Ok(McpTransport::Pipe(pipe))
             }
             Transport::Http(remote) => {
                 let resolve = Arc::clone(&self.around.resolve);
-                Remote::open(remote, resolve, traffic, tasks).map(Wire::Remote)
+                Remote::open(remote, resolve, traffic, tasks).map(McpTransport::Remote)
             }
         }
     }
 
     /// Compares, lets calls run, and compares again when there is reason to.
-    async fn attend(&self, link: Arc<Link>) -> Ended {
+    async fn attend(&self, link: Arc<McpLink>) -> Ended {
         let mut steady = false;
         let lost = |steady: bool| Ended::Lost { steady: steady || link.traffic.has_answered() };
         loop {
-            self.state.send_replace(State::Comparing);
+            self.state.send_replace(ConnectionState::Comparing);
             link.traffic.mark_fresh();
             let listed = tokio::select! {
                 biased;
@@ -317,7 +317,7 @@ impl Keeper {
             if link.spoken.says_changes() {
                 link.wire.listen();
             }
-            self.state.send_replace(State::Up(Arc::clone(&link)));
+            self.state.send_replace(ConnectionState::Up(Arc::clone(&link)));
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Ended::Stopped,
@@ -327,7 +327,7 @@ impl Keeper {
             }
             steady = true;
             link.traffic.mark_stale();
-            self.state.send_replace(State::Comparing);
+            self.state.send_replace(ConnectionState::Comparing);
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Ended::Stopped,
@@ -337,7 +337,7 @@ impl Keeper {
         }
     }
 
-    async fn listed(&self, link: &Link) -> Result<Listed, Error> {
+    async fn listed(&self, link: &McpLink) -> Result<Listed, Error> {
         if link.spoken.capabilities.tools.is_none() {
             return Ok(Listed::default());
         }
@@ -397,7 +397,7 @@ impl std::fmt::Debug for Keeper {
     }
 }
 
-impl State {
+impl ConnectionState {
     /// The word for operators.
     pub const fn word(&self) -> &'static str {
         match self {

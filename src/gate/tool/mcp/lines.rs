@@ -9,7 +9,7 @@ const PATIENCE: usize = 16;
 
 /// One line, without its break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(super) enum McpLine<'a> {
     /// All of it.
     Whole(&'a [u8]),
     /// It was longer than allowed: its first and last bytes.
@@ -23,14 +23,14 @@ pub(super) enum Line<'a> {
 
 /// Cuts a stream into lines.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct LineSplitter {
     bytes_max: usize,
     kept: Vec<u8>,
     last: Vec<u8>,
     skipped: usize,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Lines of at most this many bytes.
     pub fn new(bytes_max: usize) -> Self {
         Self { bytes_max, kept: Vec::new(), last: Vec::new(), skipped: 0 }
@@ -43,22 +43,22 @@ impl Lines {
     pub fn push(
         &mut self,
         mut bytes: &[u8],
-        mut each: impl FnMut(Line<'_>) -> Result<(), OutputError>,
+        mut each: impl FnMut(McpLine<'_>) -> Result<(), OutputError>,
     ) -> Result<(), OutputError> {
         while let Some(at) = bytes.iter().position(|byte| *byte == b'\n') {
             let (line, rest) = bytes.split_at(at);
             bytes = rest.get(1..).unwrap_or_default();
             if self.kept.is_empty() && self.skipped == 0 && line.len() <= self.bytes_max {
-                each(Line::Whole(line))?;
+                each(McpLine::Whole(line))?;
                 continue;
             }
             self.add(line)?;
             let (kept, last) = (std::mem::take(&mut self.kept), std::mem::take(&mut self.last));
             if std::mem::take(&mut self.skipped) == 0 {
-                each(Line::Whole(&kept))?;
+                each(McpLine::Whole(&kept))?;
             } else {
                 let ends = [kept, last].concat();
-                each(Line::Long { ends: &ends, bytes_max: self.bytes_max })?;
+                each(McpLine::Long { ends: &ends, bytes_max: self.bytes_max })?;
             }
         }
         self.add(bytes)
@@ -99,13 +99,13 @@ mod tests {
     type Seen = (Vec<(bool, Vec<u8>)>, Result<(), OutputError>);
 
     fn all(bytes_max: usize, chunks: &[&[u8]]) -> Seen {
-        let mut lines = Lines::new(bytes_max);
+        let mut lines = LineSplitter::new(bytes_max);
         let mut seen = Vec::new();
         let ended = chunks.iter().try_for_each(|chunk| {
             lines.push(chunk, |line| {
                 seen.push(match line {
-                    Line::Whole(text) => (true, text.to_vec()),
-                    Line::Long { ends, .. } => (false, ends.to_vec()),
+                    McpLine::Whole(text) => (true, text.to_vec()),
+                    McpLine::Long { ends, .. } => (false, ends.to_vec()),
                 });
                 Ok(())
             })

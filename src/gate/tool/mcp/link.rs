@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::handshake::Spoken;
+use super::handshake::Negotiated;
 use super::pipe::Pipe;
 use super::remote::Remote;
-use super::traffic::{Answer, Ask, Broken, Obstacle, Traffic};
+use super::traffic::{McpReply, McpRequest, Obstacle, Traffic, TrafficError};
 
 /// What carries the messages.
 #[derive(Clone, Debug)]
-pub(super) enum Wire {
+pub(super) enum McpTransport {
     /// Standard streams of a child.
     Pipe(Arc<Pipe>),
     /// Streamable HTTP.
@@ -18,21 +18,21 @@ pub(super) enum Wire {
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct McpLink {
     /// Its state.
     pub traffic: Arc<Traffic>,
     /// What carries it.
-    pub wire: Wire,
+    pub wire: McpTransport,
     /// What the two sides agreed on.
-    pub spoken: Spoken,
+    pub spoken: Negotiated,
 }
 
-impl Wire {
+impl McpTransport {
     /// Asks, and waits without end: the caller has a deadline.
     ///
     /// # Errors
     /// Why there is no answer.
-    pub async fn request(&self, ask: &Ask<'_>) -> Result<Answer, Broken> {
+    pub async fn request(&self, ask: &McpRequest<'_>) -> Result<McpReply, TrafficError> {
         match self {
             Self::Pipe(pipe) => pipe.request(ask).await,
             Self::Remote(remote) => remote.request(ask).await,
@@ -43,10 +43,10 @@ impl Wire {
     ///
     /// # Errors
     /// It could not be said.
-    pub async fn notify(&self, message: Vec<u8>) -> Result<(), Broken> {
+    pub async fn notify(&self, message: Vec<u8>) -> Result<(), TrafficError> {
         match self {
             Self::Pipe(pipe) => {
-                let gone = || Broken::NotSent(Obstacle::Process);
+                let gone = || TrafficError::NotSent(Obstacle::Process);
                 pipe.say(message).then_some(()).ok_or_else(gone)
             }
             Self::Remote(remote) => remote.notify(message).await,
@@ -78,12 +78,12 @@ impl Wire {
     }
 }
 
-impl Link {
+impl McpLink {
     /// Asks, and waits without end.
     ///
     /// # Errors
     /// Why there is no answer.
-    pub async fn request(&self, ask: &Ask<'_>) -> Result<Answer, Broken> {
+    pub async fn request(&self, ask: &McpRequest<'_>) -> Result<McpReply, TrafficError> {
         self.wire.request(ask).await
     }
 

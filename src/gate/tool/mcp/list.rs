@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::link::Link;
-use super::traffic::Ask;
+use super::link::McpLink;
+use super::traffic::McpRequest;
 use super::{Error, strict};
 use crate::domain::json::{Json, Limits};
 use crate::mcp::raw::quoted;
@@ -85,17 +85,17 @@ impl Listed {
 ///
 /// # Errors
 /// The server answers with something else, or with too much.
-pub(super) async fn tools(link: &Link) -> Result<Listed, Error> {
+pub(super) async fn tools(link: &McpLink) -> Result<Listed, Error> {
     let method = "tools/list";
     let mut listed = Listed::default();
     let (mut cursor, mut bytes): (Option<String>, usize) = (None, 0);
     for _page in 0..PAGES_MAX {
         let params = cursor.as_ref().map(|cursor| ("cursor", cursor.as_bytes()));
-        let ask = Ask {
+        let ask = McpRequest {
             method,
             params: params.into_iter().collect(),
             bytes_max: LIST_BYTES_MAX,
-            ..Ask::default()
+            ..McpRequest::default()
         };
         let answer = link.request(&ask).await.map_err(|why| Error::Request { method, why })?;
         let page = answer.outcome.map_err(|error| Error::Code { method, code: error.code })?;

@@ -42,8 +42,8 @@ use crate::mcp::Version;
 use crate::mcp::raw::Members;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::{Resolve, System};
-use crate::tool::sandbox::{Levels, Places, Workspaces};
-use keeper::{Around, Keeper, State};
+use crate::tool::sandbox::{Levels, SandboxSlots, Workspaces};
+use keeper::{ConnectionState, Keeper, ServerHost};
 use pin::Pin;
 
 /// How long servers may take to end, all together.
@@ -66,7 +66,7 @@ pub struct Probed {
 
 /// How the gate and one server stand.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Standing {
+pub struct ServerStatus {
     /// `down`, `starting`, `comparing`, `up` or `closed`.
     pub state: &'static str,
     /// The version that is spoken.
@@ -91,11 +91,11 @@ pub struct ProbeError {
 
 /// One server and the connection to it. Dropped, its connection and its child end.
 #[derive(Debug)]
-pub struct Upstream {
+pub struct McpUpstream {
     keeper: Arc<Keeper>,
 }
 
-impl Upstream {
+impl McpUpstream {
     /// The server.
     #[must_use]
     pub fn server(&self) -> &Arc<Server> {
@@ -133,11 +133,12 @@ impl Upstream {
 
     /// How things stand. Starts nothing.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> ServerStatus {
         let (state, failures, error) = self.keeper.state();
-        let protocol = if let State::Up(link) = &state { Some(link.spoken.version) } else { None };
+        let protocol =
+            if let ConnectionState::Up(link) = &state { Some(link.spoken.version) } else { None };
         let drifted = self.keeper.drifted();
-        Standing { state: state.word(), protocol, failures, error, drifted }
+        ServerStatus { state: state.word(), protocol, failures, error, drifted }
     }
 
     /// Watches one pinned tool for as long as the pin is held.
@@ -154,7 +155,7 @@ fn strict<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, serde_json::Error>
     serde_json::from_str(text)
 }
 
-impl Drop for Upstream {
+impl Drop for McpUpstream {
     fn drop(&mut self) {
         self.keeper.stop.cancel();
     }
@@ -163,12 +164,12 @@ impl Drop for Upstream {
 /// Every server of this process, by name.
 #[derive(Debug, Default)]
 pub struct Upstreams {
-    all: BTreeMap<String, Arc<Upstream>>,
+    all: BTreeMap<String, Arc<McpUpstream>>,
     tasks: TaskTracker,
     metrics: Arc<OnceLock<Arc<Metrics>>>,
     levels: Arc<Levels>,
     workspaces: Arc<Workspaces>,
-    places: Arc<Places>,
+    places: Arc<SandboxSlots>,
 }
 
 impl Upstreams {
@@ -187,7 +188,7 @@ impl Upstreams {
         resolve: &Arc<dyn Resolve>,
     ) -> Self {
         let (tasks, metrics) = (TaskTracker::new(), Arc::new(OnceLock::new()));
-        let around = Around {
+        let around = ServerHost {
             entropy: Arc::clone(entropy),
             resolve: Arc::clone(resolve),
             metrics: Arc::clone(&metrics),
@@ -197,7 +198,7 @@ impl Upstreams {
         let levels = Arc::clone(&around.levels);
         let all = servers.iter().map(|server| {
             let keeper = Keeper::new(server, around.clone());
-            (server.name.clone(), Arc::new(Upstream { keeper }))
+            (server.name.clone(), Arc::new(McpUpstream { keeper }))
         });
         let (workspaces, places) = Default::default();
         Self { all: all.collect(), tasks, metrics, levels, workspaces, places }
@@ -207,7 +208,7 @@ impl Upstreams {
     /// keeps its connection; nothing is started.
     #[must_use]
     pub fn following(before: &Self, servers: &[Arc<Server>]) -> Self {
-        let around = Around {
+        let around = ServerHost {
             entropy: Arc::new(SystemEntropy),
             resolve: Arc::new(System),
             metrics: Arc::clone(&before.metrics),
@@ -217,7 +218,7 @@ impl Upstreams {
         let all = servers.iter().map(|server| {
             let kept = before.get(&server.name).filter(|old| old.server().is_reached_as(server));
             let upstream = kept.map_or_else(
-                || Arc::new(Upstream { keeper: Keeper::new(server, around.clone()) }),
+                || Arc::new(McpUpstream { keeper: Keeper::new(server, around.clone()) }),
                 Arc::clone,
             );
             (server.name.clone(), upstream)
@@ -246,7 +247,7 @@ impl Upstreams {
 
     /// The places of all commands that run at once, whichever tools they were opened with.
     #[must_use]
-    pub const fn places(&self) -> &Arc<Places> {
+    pub const fn places(&self) -> &Arc<SandboxSlots> {
         &self.places
     }
 
@@ -262,12 +263,12 @@ impl Upstreams {
 
     /// The upstream of this name.
     #[must_use]
-    pub fn get(&self, server: &str) -> Option<&Arc<Upstream>> {
+    pub fn get(&self, server: &str) -> Option<&Arc<McpUpstream>> {
         self.all.get(server)
     }
 
     /// Every upstream in name order.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<McpUpstream>> {
         self.all.values()
     }
 

@@ -13,11 +13,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use super::error::OutputError;
-use super::lines::{Line, Lines};
+use super::lines::{LineSplitter, McpLine};
 use super::process::{Exit, Process, Streams, Tail};
-use super::traffic::{Answer, Ask, Broken, Notes, Obstacle, Traffic};
+use super::traffic::{McpReply, McpRequest, Notes, Obstacle, Traffic, TrafficError};
 use crate::ledger::fuse::{Fuse, Late};
-use crate::mcp::raw::{Writer, quoted};
+use crate::mcp::raw::{ObjectWriter, quoted};
 use crate::mcp::rpc::{self, Id, Message};
 
 /// Messages that wait to be written.
@@ -32,10 +32,10 @@ const FRAME_BYTES: usize = 64 * 1024;
 /// How long the output of a server that ended is still read.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-type Waited = Result<Answer, Broken>;
+type Waited = Result<McpReply, TrafficError>;
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingReply {
     answer: oneshot::Sender<Waited>,
     notes: Notes,
     call: bool,
@@ -43,13 +43,13 @@ struct Waiting {
 
 /// A line on its way.
 #[derive(Debug)]
-struct Out {
+struct OutgoingLine {
     line: Vec<u8>,
     /// Of a call: its permit, and who is told that it had ended before the line was written.
     call: Option<(Fuse, oneshot::Sender<Late>)>,
 }
 
-impl Out {
+impl OutgoingLine {
     /// The line, unless it may not be written any more.
     fn line(self) -> Option<Vec<u8>> {
         let Some((fuse, cut)) = self.call else { return Some(self.line) };
@@ -67,8 +67,8 @@ impl Out {
 #[derive(Debug)]
 pub(super) struct Pipe {
     traffic: Arc<Traffic>,
-    waiting: Mutex<BTreeMap<u64, Waiting>>,
-    lines: Mutex<Option<mpsc::Sender<Out>>>,
+    waiting: Mutex<BTreeMap<u64, PendingReply>>,
+    lines: Mutex<Option<mpsc::Sender<OutgoingLine>>>,
     garbage: AtomicU64,
     unasked: AtomicU64,
     process: Mutex<Option<Process>>,
@@ -121,22 +121,23 @@ impl Pipe {
     ///
     /// # Errors
     /// Why there is no answer.
-    pub async fn request(self: &Arc<Self>, ask: &Ask<'_>) -> Waited {
+    pub async fn request(self: &Arc<Self>, ask: &McpRequest<'_>) -> Waited {
         let number = self.traffic.number();
         let line = self.traffic.frame(number, ask);
         let (answer, waited) = oneshot::channel();
-        let gone = || Broken::NotSent(Obstacle::Process);
+        let gone = || TrafficError::NotSent(Obstacle::Process);
         {
             let mut waiting = self.waiting.lock();
             if self.traffic.over.is_cancelled() {
                 return Err(gone());
             }
-            waiting.insert(number, Waiting { answer, notes: Notes::default(), call: ask.call });
+            waiting
+                .insert(number, PendingReply { answer, notes: Notes::default(), call: ask.call });
         }
-        let mut flight = Flight { pipe: Arc::clone(self), number, cancel: false };
+        let mut flight = PipeRequest { pipe: Arc::clone(self), number, cancel: false };
         let lines = self.lines.lock().clone().ok_or_else(gone)?;
         let (cut, was_cut) = oneshot::channel();
-        let out = Out { line, call: ask.call.then(|| (ask.fuse.clone(), cut)) };
+        let out = OutgoingLine { line, call: ask.call.then(|| (ask.fuse.clone(), cut)) };
         lines.send(out).await.map_err(|_closed| gone())?;
         flight.cancel = ask.call;
         tokio::select! {
@@ -145,23 +146,24 @@ impl Pipe {
                 flight.cancel = false;
                 Err(late.into())
             }
-            answer = waited => answer.unwrap_or(Err(Broken::Lost)),
+            answer = waited => answer.unwrap_or(Err(TrafficError::Lost)),
         }
     }
 
     /// Says something that wants no answer.
     pub fn say(&self, message: Vec<u8>) -> bool {
         let lines = self.lines.lock().clone();
-        lines.is_some_and(|lines| lines.try_send(Out { line: message, call: None }).is_ok())
+        lines
+            .is_some_and(|lines| lines.try_send(OutgoingLine { line: message, call: None }).is_ok())
     }
 
     /// Has a stateless server say when its tools change; one with a handshake says so unasked.
     pub fn listen(&self) {
         if self.traffic.is_stateless() {
-            let ask = Ask {
+            let ask = McpRequest {
                 method: "subscriptions/listen",
                 params: vec![("notifications", br#"{"toolsListChanged":true}"#)],
-                ..Ask::default()
+                ..McpRequest::default()
             };
             self.say(self.traffic.frame(self.traffic.number(), &ask));
         }
@@ -174,7 +176,7 @@ impl Pipe {
         report: Option<OwnedReadHalf>,
     ) {
         let mut reader = BufReader::with_capacity(64 * 1024, output);
-        let mut lines = Lines::new(bytes_max);
+        let mut lines = LineSplitter::new(bytes_max);
         let why = loop {
             let chunk = tokio::select! {
                 biased;
@@ -197,17 +199,20 @@ impl Pipe {
         }
         self.traffic.end(&why.to_string());
         for (_, waiting) in std::mem::take(&mut *self.waiting.lock()) {
-            let _ = waiting.answer.send(Err(Broken::Lost));
+            let _ = waiting.answer.send(Err(TrafficError::Lost));
         }
         self.lines.lock().take();
     }
 
-    fn line(&self, line: Line<'_>) -> Result<(), OutputError> {
+    fn line(&self, line: McpLine<'_>) -> Result<(), OutputError> {
         match line {
-            Line::Whole(text) => self.whole(text),
-            Line::Long { ends, bytes_max } => {
+            McpLine::Whole(text) => self.whole(text),
+            McpLine::Long { ends, bytes_max } => {
                 let blamed = self.traffic.blamed(ends);
-                self.answer(blamed, Err(Broken::TooLarge(bytes_max.saturating_sub(FRAME_BYTES))))
+                self.answer(
+                    blamed,
+                    Err(TrafficError::TooLarge(bytes_max.saturating_sub(FRAME_BYTES))),
+                )
             }
         }
     }
@@ -224,7 +229,7 @@ impl Pipe {
                     Id::Int(_) => None,
                 });
                 let outcome = outcome.map(ToOwned::to_owned);
-                self.answer(number, Ok(Answer { outcome, notes: Notes::default() }))
+                self.answer(number, Ok(McpReply { outcome, notes: Notes::default() }))
             }
             Ok(Message::Notification { method, params }) => self.notified(&method, params),
             Ok(Message::Request { id, method, .. }) => {
@@ -234,7 +239,7 @@ impl Pipe {
                 self.unasked()
             }
             Err(_malformed) => {
-                let broken = Broken::Protocol("the server's answer is no JSON-RPC");
+                let broken = TrafficError::Protocol("the server's answer is no JSON-RPC");
                 let blamed = self.traffic.blamed(text);
                 if blamed.is_none() && self.garbage.fetch_add(1, Ordering::Relaxed) >= GARBAGE_MAX {
                     return Err(OutputError::NoMessage);
@@ -267,7 +272,7 @@ impl Pipe {
         if waiting.call && answer.is_ok() {
             self.traffic.mark_answered();
         }
-        let answer = answer.map(|answer| Answer { notes: waiting.notes, ..answer });
+        let answer = answer.map(|answer| McpReply { notes: waiting.notes, ..answer });
         let _ = waiting.answer.send(answer);
         Ok(())
     }
@@ -314,14 +319,14 @@ async fn follow(exit: Exit, traffic: Arc<Traffic>) {
 
 /// Writes what is queued, as much at once as there is.
 async fn write(
-    mut queue: mpsc::Receiver<Out>,
+    mut queue: mpsc::Receiver<OutgoingLine>,
     mut input: Box<dyn AsyncWrite + Send + Unpin>,
     traffic: Arc<Traffic>,
 ) {
     while let Some(first) = queue.recv().await {
         let mut bytes = Vec::new();
         let rest = std::iter::from_fn(|| queue.try_recv().ok());
-        for line in std::iter::once(first).chain(rest).filter_map(Out::line) {
+        for line in std::iter::once(first).chain(rest).filter_map(OutgoingLine::line) {
             bytes.extend_from_slice(&line);
             bytes.push(b'\n');
         }
@@ -338,13 +343,13 @@ async fn write(
 }
 
 /// A request on its way. Dropped before its answer, it is cancelled.
-struct Flight {
+struct PipeRequest {
     pipe: Arc<Pipe>,
     number: u64,
     cancel: bool,
 }
 
-impl Drop for Flight {
+impl Drop for PipeRequest {
     fn drop(&mut self) {
         let waited = self.pipe.waiting.lock().remove(&self.number).is_some();
         if waited && self.cancel {
@@ -356,7 +361,7 @@ impl Drop for Flight {
 
 /// The notification that no receiver waits for this request any more.
 pub(super) fn cancelled(id: &Id) -> Vec<u8> {
-    let params = Writer::default()
+    let params = ObjectWriter::default()
         .member("requestId", id.to_json().as_bytes())
         .member("reason", quoted("the call was given up").as_bytes())
         .end();

@@ -15,9 +15,9 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::task::JoinSet;
 
 use super::Error;
-use super::confined::{self, Started};
+use super::confined::{self, ServerSupervisor};
 use crate::catalog::server::{Sandbox, Stdio};
-use crate::tool::sandbox::{Cgroups, Leaf, Report};
+use crate::tool::sandbox::{Cgroups, Leaf, SandboxReport};
 
 /// How long a server may take to end once its input is closed.
 const LEAVE: Duration = Duration::from_secs(2);
@@ -91,7 +91,7 @@ fn inside(
     cgroups: Option<Arc<Cgroups>>,
 ) -> Result<(Process, Streams), Error> {
     let started = confined::start(stdio, sandbox, cgroups)?;
-    let Started { mut child, control, input, leaf, tunnel } = started;
+    let ServerSupervisor { mut child, control, input, leaf, tunnel } = started;
     let (report, control) = control.into_split();
     let streams = (child.stdout.take(), child.stderr.take());
     let mut process = Process::of(child, Some(control), leaf);
@@ -189,7 +189,7 @@ impl Tail {
         if (&mut report).take(limit).read_to_end(&mut said).await.is_err() {
             return;
         }
-        if let Some(Report { refused: Some(why), .. }) = Report::read(&said) {
+        if let Some(SandboxReport { refused: Some(why), .. }) = SandboxReport::read(&said) {
             self.0.lock().extend_from_slice(format!("sandbox: {why}").as_bytes());
         }
     }

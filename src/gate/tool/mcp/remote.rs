@@ -15,13 +15,13 @@ use tokio_util::task::TaskTracker;
 
 use super::Error;
 use super::pipe::cancelled;
-use super::traffic::{Answer, Ask, Broken, Notes, Obstacle, Traffic};
-use crate::catalog::binding::{Credential, Place};
+use super::traffic::{McpReply, McpRequest, Notes, Obstacle, Traffic, TrafficError};
+use crate::catalog::binding::{Credential, CredentialTarget};
 use crate::catalog::server;
 use crate::ledger::fuse::Fuse;
-use crate::mcp::http::{Form, Messages, Session, Unread, mirror, session_id};
+use crate::mcp::http::{AnswerForm, Messages, Session, Unread, mirror, session_id};
 use crate::mcp::rpc::{Id, Message};
-use crate::tool::net::{Client, Refused, Resolve, SendError, is_encoded};
+use crate::tool::net::{Client, ConnectError, Resolve, SendError, is_encoded};
 use crate::tool::request::{headers_of, push_pair};
 
 /// Bytes of a body that only says why something failed.
@@ -65,7 +65,7 @@ impl Remote {
         headers_of(&remote.credentials)?;
         let mut target = remote.target.clone();
         for credential in &remote.credentials {
-            if let Place::Query(name) = &credential.place {
+            if let CredentialTarget::Query(name) = &credential.place {
                 push_pair(&mut target, name, &credential.secret.expose());
             }
         }
@@ -108,10 +108,14 @@ impl Remote {
     }
 
     /// The request with its mirror in the headers, if the version wants one.
-    fn mirrored(&self, body: Vec<u8>, ask: &Ask<'_>) -> Result<http::Request<Full<Bytes>>, Broken> {
+    fn mirrored(
+        &self,
+        body: Vec<u8>,
+        ask: &McpRequest<'_>,
+    ) -> Result<http::Request<Full<Bytes>>, TrafficError> {
         let mut request = self.post(body);
         if self.traffic.is_stateless() {
-            let unfit = |_| Broken::NotSent(Obstacle::Header);
+            let unfit = |_| TrafficError::NotSent(Obstacle::Header);
             mirror(ask.method, ask.name, request.headers_mut()).map_err(unfit)?;
             request.headers_mut().extend(ask.headers.iter().cloned());
         }
@@ -122,16 +126,16 @@ impl Remote {
     ///
     /// # Errors
     /// Why there is no answer.
-    pub async fn request(self: &Arc<Self>, ask: &Ask<'_>) -> Result<Answer, Broken> {
+    pub async fn request(self: &Arc<Self>, ask: &McpRequest<'_>) -> Result<McpReply, TrafficError> {
         if self.traffic.over.is_cancelled() {
-            return Err(Broken::NotSent(Obstacle::Closed));
+            return Err(TrafficError::NotSent(Obstacle::Closed));
         }
         let number = self.traffic.number();
         let request = self.mirrored(self.traffic.frame(number, ask), ask)?;
-        let mut flight = Flight { remote: Arc::clone(self), number, cancel: ask.call };
+        let mut flight = RemoteRequest { remote: Arc::clone(self), number, cancel: ask.call };
         let answer = match self.client.send(request, &ask.fuse).await {
             Ok(response) => self.answer(response, number, ask).await,
-            Err(SendError::Framing(why)) => Err(Broken::Protocol(why)),
+            Err(SendError::Framing(why)) => Err(TrafficError::Protocol(why)),
             Err(SendError::Late(late)) => Err(late.into()),
             Err(error) => Err(self.broken(&error, error.is_connect())),
         };
@@ -146,60 +150,62 @@ impl Remote {
     ///
     /// # Errors
     /// It could not be said.
-    pub async fn notify(&self, message: Vec<u8>) -> Result<(), Broken> {
+    pub async fn notify(&self, message: Vec<u8>) -> Result<(), TrafficError> {
         let sent =
             tokio::time::timeout(ASIDE, self.client.send(self.post(message), &Fuse::never())).await;
         let response = sent
-            .map_err(|_elapsed| Broken::Lost)?
+            .map_err(|_elapsed| TrafficError::Lost)?
             .map_err(|error| self.broken(&error, error.is_connect()))?;
         let status = response.status();
-        if status.is_success() { Ok(()) } else { Err(Broken::Status(status.as_u16())) }
+        if status.is_success() { Ok(()) } else { Err(TrafficError::Status(status.as_u16())) }
     }
 
     async fn answer(
         self: &Arc<Self>,
         response: http::Response<Incoming>,
         number: u64,
-        ask: &Ask<'_>,
-    ) -> Result<Answer, Broken> {
+        ask: &McpRequest<'_>,
+    ) -> Result<McpReply, TrafficError> {
         let status = response.status();
         // Whatever they point at is not looked at.
         let deaf = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if deaf || status.is_redirection() || status.is_informational() {
-            return Err(Broken::Status(status.as_u16()));
+            return Err(TrafficError::Status(status.as_u16()));
         }
         if status == StatusCode::NOT_FOUND && self.session.lock().is_some() {
             self.traffic.end("the server has forgotten the session");
-            return Err(Broken::Status(status.as_u16()));
+            return Err(TrafficError::Status(status.as_u16()));
         }
         if is_encoded(response.headers()) {
-            return Err(Broken::Protocol("the server's answer is encoded"));
+            return Err(TrafficError::Protocol("the server's answer is encoded"));
         }
         if status.is_success() && ask.method == "initialize" {
-            let unfit = |_| Broken::Protocol("the server's session id is no id");
+            let unfit = |_| TrafficError::Protocol("the server's session id is no id");
             if let Some(id) = session_id(response.headers()).map_err(unfit)? {
                 *self.session.lock() = Some(id);
             }
         }
-        match (status.is_success(), Form::of(response.headers())) {
-            (true, Form::Events) => self.streamed(response, number, ask).await,
-            (true, Form::Json) => {
+        match (status.is_success(), AnswerForm::of(response.headers())) {
+            (true, AnswerForm::Events) => self.streamed(response, number, ask).await,
+            (true, AnswerForm::Json) => {
                 let answer = self.message(response, number, ask.bytes_max).await?;
                 answer.ok_or_else(|| {
                     self.traffic.tally.dropped("unknown_id");
-                    Broken::Protocol("the server's answer is no answer to the request")
+                    TrafficError::Protocol("the server's answer is no answer to the request")
                 })
             }
-            (false, Form::Json) => {
+            (false, AnswerForm::Json) => {
                 let answer = self.message(response, number, ERROR_BYTES_MAX).await.ok().flatten();
                 answer
                     .filter(|answer| answer.outcome.is_err())
-                    .ok_or(Broken::Status(status.as_u16()))
+                    .ok_or(TrafficError::Status(status.as_u16()))
             }
-            (false, Form::Events | Form::Other) => Err(Broken::Status(status.as_u16())),
-            (true, Form::Other) => {
+            (false, AnswerForm::Events | AnswerForm::Other) => {
+                Err(TrafficError::Status(status.as_u16()))
+            }
+            (true, AnswerForm::Other) => {
                 let message = "the server's answer is neither JSON nor a stream of events";
-                Err(Broken::Protocol(message))
+                Err(TrafficError::Protocol(message))
             }
         }
     }
@@ -210,25 +216,25 @@ impl Remote {
         response: http::Response<Incoming>,
         number: u64,
         bytes_max: usize,
-    ) -> Result<Option<Answer>, Broken> {
+    ) -> Result<Option<McpReply>, TrafficError> {
         let text = self.next(&mut messages(response, bytes_max), bytes_max).await?;
         let read = text.as_deref().map(Message::read);
         let Some(Ok(Message::Response { id, outcome })) = read else { return Ok(None) };
         let ours = id.as_ref() == Some(&self.traffic.id(number));
         let unread = id.is_none() && outcome.is_err();
         let outcome = outcome.map(ToOwned::to_owned);
-        Ok((ours || unread).then(|| Answer { outcome, notes: Notes::default() }))
+        Ok((ours || unread).then(|| McpReply { outcome, notes: Notes::default() }))
     }
 
     async fn next(
         &self,
         messages: &mut Messages<Incoming>,
         bytes_max: usize,
-    ) -> Result<Option<Vec<u8>>, Broken> {
+    ) -> Result<Option<Vec<u8>>, TrafficError> {
         messages.next().await.map_err(|unread| match unread {
             Unread::Broken(error) => self.broken(&error, false),
-            Unread::TooLarge => Broken::TooLarge(bytes_max),
-            Unread::Endless => Broken::Protocol("the server's stream does not end"),
+            Unread::TooLarge => TrafficError::TooLarge(bytes_max),
+            Unread::Endless => TrafficError::Protocol("the server's stream does not end"),
         })
     }
 
@@ -236,8 +242,8 @@ impl Remote {
         self: &Arc<Self>,
         response: http::Response<Incoming>,
         number: u64,
-        ask: &Ask<'_>,
-    ) -> Result<Answer, Broken> {
+        ask: &McpRequest<'_>,
+    ) -> Result<McpReply, TrafficError> {
         let mut notes = Notes::default();
         let mut refused = 0_usize;
         let mut stream = messages(response, ask.bytes_max);
@@ -245,7 +251,7 @@ impl Remote {
             match Message::read(&text) {
                 Ok(Message::Response { id, outcome }) => {
                     if id.as_ref() == Some(&self.traffic.id(number)) {
-                        return Ok(Answer { outcome: outcome.map(ToOwned::to_owned), notes });
+                        return Ok(McpReply { outcome: outcome.map(ToOwned::to_owned), notes });
                     }
                     self.traffic.tally.dropped("unknown_id");
                 }
@@ -260,7 +266,7 @@ impl Remote {
             }
         }
         self.traffic.mark_stale();
-        Err(Broken::Lost)
+        Err(TrafficError::Lost)
     }
 
     /// Refuses what the server asks.
@@ -289,21 +295,23 @@ impl Remote {
         });
     }
 
-    async fn heard(self: &Arc<Self>) -> Result<(), Broken> {
+    async fn heard(self: &Arc<Self>) -> Result<(), TrafficError> {
         let request = if self.traffic.is_stateless() {
-            let ask = Ask {
+            let ask = McpRequest {
                 method: "subscriptions/listen",
                 params: vec![("notifications", br#"{"toolsListChanged":true}"#)],
-                ..Ask::default()
+                ..McpRequest::default()
             };
             self.mirrored(self.traffic.frame(self.traffic.number(), &ask), &ask)?
         } else {
             self.head(Method::GET)
         };
         let response =
-            self.client.send(request, &Fuse::never()).await.map_err(|_error| Broken::Lost)?;
-        if !response.status().is_success() || Form::of(response.headers()) != Form::Events {
-            return Err(Broken::Status(response.status().as_u16()));
+            self.client.send(request, &Fuse::never()).await.map_err(|_error| TrafficError::Lost)?;
+        if !response.status().is_success()
+            || AnswerForm::of(response.headers()) != AnswerForm::Events
+        {
+            return Err(TrafficError::Status(response.status().as_u16()));
         }
         let ended = self.changes(messages(response, 0)).await;
         // What changed while nobody listened is found by looking.
@@ -312,7 +320,7 @@ impl Remote {
     }
 
     /// Hears of changes until the stream ends.
-    async fn changes(self: &Arc<Self>, mut stream: Messages<Incoming>) -> Result<(), Broken> {
+    async fn changes(self: &Arc<Self>, mut stream: Messages<Incoming>) -> Result<(), TrafficError> {
         let mut refused = 0_usize;
         while let Some(text) = self.next(&mut stream, 0).await? {
             match Message::read(&text) {
@@ -338,23 +346,23 @@ impl Remote {
     }
 
     /// What became of a request whose connection failed.
-    fn broken(&self, error: &(dyn std::error::Error + 'static), connecting: bool) -> Broken {
+    fn broken(&self, error: &(dyn std::error::Error + 'static), connecting: bool) -> TrafficError {
         let sources = || std::iter::successors(Some(error), |error| error.source());
         if connecting {
-            let refused = sources().find_map(|e| e.downcast_ref::<Refused>()).cloned();
+            let refused = sources().find_map(|e| e.downcast_ref::<ConnectError>()).cloned();
             let why = refused.map_or(Obstacle::NoConnection, Obstacle::Refused);
             self.traffic.end(&why.to_string());
-            return Broken::NotSent(why);
+            return TrafficError::NotSent(why);
         }
         let hyper = sources().find_map(|e| e.downcast_ref::<hyper::Error>());
         if hyper.is_some_and(hyper::Error::is_parse_too_large) {
-            return Broken::Protocol("the head of the server's answer is too large");
+            return TrafficError::Protocol("the head of the server's answer is too large");
         }
         if hyper.is_some_and(hyper::Error::is_parse) {
-            return Broken::Protocol("the server's answer is not HTTP");
+            return TrafficError::Protocol("the server's answer is not HTTP");
         }
         self.traffic.mark_stale();
-        Broken::Lost
+        TrafficError::Lost
     }
 }
 
@@ -365,13 +373,13 @@ fn messages(response: http::Response<Incoming>, bytes_max: usize) -> Messages<In
 
 /// A request on its way. Dropped before its answer, it is cancelled: closing its stream does that,
 /// and servers of versions with sessions are told.
-struct Flight {
+struct RemoteRequest {
     remote: Arc<Remote>,
     number: u64,
     cancel: bool,
 }
 
-impl Drop for Flight {
+impl Drop for RemoteRequest {
     fn drop(&mut self) {
         let runs = tokio::runtime::Handle::try_current().is_ok();
         if self.cancel && runs && !self.remote.traffic.is_stateless() {

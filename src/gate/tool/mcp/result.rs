@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 
 use super::strict;
 use super::traffic::Notes;
-use crate::domain::outcome::{Content, FailureClass, Opaque, Unmasked};
-use crate::mcp::raw::{Members, Writer};
+use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Unmasked};
+use crate::mcp::raw::{Members, ObjectWriter};
 use crate::mcp::{META_NOTIFICATIONS, OWN, rpc};
 use crate::tool::shape::{Value, lenient, present};
 
@@ -38,8 +38,12 @@ pub(super) fn outcome(result: &RawValue, notes: &Notes, bytes_max: usize) -> Unm
     let status = if is_error == Some(true) { "error" } else { "ok" }.to_owned();
     let opaque = opaque(text);
     match rewritten(&members, meta, (notes, bytes_max)) {
-        Ok(None) => Unmasked::Completed { result: Content::of(text.to_vec(), opaque), status },
-        Ok(Some(result)) => Unmasked::Completed { result: Content::of(result, opaque), status },
+        Ok(None) => {
+            Unmasked::Completed { result: AnswerContent::of(text.to_vec(), opaque), status }
+        }
+        Ok(Some(result)) => {
+            Unmasked::Completed { result: AnswerContent::of(result, opaque), status }
+        }
         Err(message) => failed(FailureClass::Protocol, message),
     }
 }
@@ -60,20 +64,20 @@ struct ResultHead<'a> {
 #[derive(Deserialize)]
 struct Shape {
     #[serde(default)]
-    content: Vec<Part>,
+    content: Vec<ContentPart>,
     #[serde(default)]
     contents: Vec<Resource>,
     #[serde(default)]
-    messages: Vec<Message>,
+    messages: Vec<PromptMessage>,
 }
 
 #[derive(Deserialize)]
-struct Message {
-    content: Part,
+struct PromptMessage {
+    content: ContentPart,
 }
 
 #[derive(Deserialize)]
-struct Part {
+struct ContentPart {
     r#type: String,
     resource: Option<Resource>,
 }
@@ -83,7 +87,7 @@ struct Resource {
     blob: Option<IgnoredAny>,
 }
 
-impl Part {
+impl ContentPart {
     fn is_text(&self) -> bool {
         match self.r#type.as_str() {
             "text" | "resource_link" => true,
@@ -103,7 +107,7 @@ impl Resource {
 fn opaque(result: &[u8]) -> Option<Opaque> {
     let plain = serde_json::from_slice::<Shape>(result).is_ok_and(|shape| {
         let said = shape.messages.iter().map(|message| &message.content);
-        shape.content.iter().chain(said).all(Part::is_text)
+        shape.content.iter().chain(said).all(ContentPart::is_text)
             && shape.contents.iter().all(Resource::is_text)
     });
     (!plain).then_some(Opaque::Media)
@@ -163,16 +167,18 @@ fn rewritten(
 
 fn written(members: &Members<'_>, meta: &Members<'_>, notes: Option<&[u8]>) -> Vec<u8> {
     let kept = meta.iter().filter(|(name, _)| !name.starts_with(OWN));
-    let own =
-        kept.fold(Writer::default(), |own, (name, value)| own.member(name, value.get().as_bytes()));
+    let own = kept.fold(ObjectWriter::default(), |own, (name, value)| {
+        own.member(name, value.get().as_bytes())
+    });
     let own = match notes {
         Some(notes) => own.member(META_NOTIFICATIONS, notes),
         None => own,
     };
     let own = own.end();
     let others = members.iter().filter(|(name, _)| *name != "_meta");
-    let all = others
-        .fold(Writer::default(), |all, (name, value)| all.member(name, value.get().as_bytes()));
+    let all = others.fold(ObjectWriter::default(), |all, (name, value)| {
+        all.member(name, value.get().as_bytes())
+    });
     all.member("_meta", &own).end()
 }
 
@@ -189,7 +195,7 @@ mod tests {
     }
 
     fn completed(text: &str, status: &str) -> Unmasked {
-        let result = Content::of(text.into(), opaque(text.as_bytes()));
+        let result = AnswerContent::of(text.into(), opaque(text.as_bytes()));
         Unmasked::Completed { result, status: status.into() }
     }
 

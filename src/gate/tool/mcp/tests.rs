@@ -6,10 +6,10 @@ use futures_util::future::join_all;
 
 use super::*;
 use crate::catalog::server::{Isolation, Mcp, Stdio, Target, Transport};
-use crate::domain::call::{Asking, Auth, ToolCall};
+use crate::domain::call::{CallOrigin, CallerAuth, ToolCall};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
-use crate::domain::outcome::{Content, Unmasked};
+use crate::domain::outcome::{AnswerContent, Unmasked};
 
 const AT_ONCE: usize = 64;
 const EACH: usize = 1_563;
@@ -39,12 +39,12 @@ fn echo() -> Arc<Server> {
 }
 
 fn call(text: &str) -> ToolCall {
-    let asking = Asking {
+    let asking = CallOrigin {
         run: RunId::from_random([7; 16]),
         id: CallId::parse("c1").unwrap(),
         after: 0,
         agent: "agent".into(),
-        auth: Auth::default(),
+        auth: CallerAuth::default(),
         traceparent: None,
     };
     ToolCall::parse(asking, "echo.act", format!(r#"{{"text":"{text}"}}"#).as_bytes()).unwrap()
@@ -72,7 +72,7 @@ async fn a_hundred_thousand_calls_sixty_four_at_once_each_get_their_own_answer()
                 let came = tool.sent(&link, &call(&text)).await;
                 let expected = format!(r#"{{"content": [{{"type": "text", "text": "{text}"}}]}}"#);
                 let status = "ok".to_owned();
-                let result = Content::Text(expected.into_bytes());
+                let result = AnswerContent::Text(expected.into_bytes());
                 assert_eq!(came, Unmasked::Completed { result, status });
             }
         })

@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Entropy;
 use crate::ledger::fuse::{Fuse, Late};
 use crate::mcp::Version;
-use crate::mcp::raw::{Members, Writer, quoted};
+use crate::mcp::raw::{Members, ObjectWriter, quoted};
 use crate::mcp::rpc::{self, Id};
 use crate::telemetry::metrics::Metrics;
-use crate::tool::net::Refused;
+use crate::tool::net::ConnectError;
 
 /// Notifications of one call that are kept.
 const NOTES_MAX: usize = 256;
@@ -25,7 +25,7 @@ const NOTE_BYTES_MAX: usize = 256 * 1024;
 
 /// One request.
 #[derive(Debug, Default)]
-pub(super) struct Ask<'a> {
+pub(super) struct McpRequest<'a> {
     /// Its method.
     pub method: &'a str,
     /// Members of its parameters, raw; `_meta` is the connection's.
@@ -46,7 +46,7 @@ pub(super) struct Ask<'a> {
 
 /// What came back.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct McpReply {
     /// The result as it came, or the server's error.
     pub outcome: Result<Box<RawValue>, rpc::Error>,
     /// What it said meanwhile.
@@ -55,7 +55,7 @@ pub(super) struct Answer {
 
 /// Why nothing came back. The texts hold nothing of ours and nothing of the server's.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Broken {
+pub enum TrafficError {
     /// Nothing reached the server.
     #[error(transparent)]
     NotSent(#[from] Obstacle),
@@ -87,7 +87,7 @@ pub enum Obstacle {
     Closed,
     /// The connector makes none.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] ConnectError),
     /// None was made, for another reason.
     #[error("no connection to the server")]
     NoConnection,
@@ -106,14 +106,15 @@ pub(super) struct Notes {
 impl Notes {
     /// Keeps one if it fits. `progressToken` is ours and is left out.
     pub fn keep(&mut self, method: &str, params: Option<&RawValue>) -> bool {
-        let mut own = Writer::default();
+        let mut own = ObjectWriter::default();
         if let Some(params) = params {
             let Ok(members) = Members::parse(params.get().as_bytes()) else { return false };
             for (name, value) in members.iter().filter(|(name, _)| *name != "progressToken") {
                 own = own.member(name, value.get().as_bytes());
             }
         }
-        let note = Writer::default().text("method", method).member("params", &own.end()).end();
+        let note =
+            ObjectWriter::default().text("method", method).member("params", &own.end()).end();
         let bytes = self.bytes.saturating_add(note.len());
         if self.kept.len() >= NOTES_MAX || bytes > NOTE_BYTES_MAX {
             return false;
@@ -134,11 +135,11 @@ impl Notes {
 
 /// Counts what is dropped, once it is known where.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct DroppedTally {
     metrics: Arc<OnceLock<Arc<Metrics>>>,
 }
 
-impl Tally {
+impl DroppedTally {
     pub fn new(metrics: &Arc<OnceLock<Arc<Metrics>>>) -> Self {
         Self { metrics: Arc::clone(metrics) }
     }
@@ -166,11 +167,11 @@ pub(super) struct Traffic {
     pub over: CancellationToken,
     reason: Mutex<Option<String>>,
     /// What was dropped.
-    pub tally: Tally,
+    pub tally: DroppedTally,
 }
 
 impl Traffic {
-    pub fn new(entropy: &dyn Entropy, tally: Tally) -> Self {
+    pub fn new(entropy: &dyn Entropy, tally: DroppedTally) -> Self {
         let mut random = [0_u8; 8];
         entropy.fill(&mut random);
         Self {
@@ -252,8 +253,8 @@ impl Traffic {
     }
 
     /// The whole message of one request.
-    pub fn frame(&self, number: u64, ask: &Ask<'_>) -> Vec<u8> {
-        let mut meta = Writer::default();
+    pub fn frame(&self, number: u64, ask: &McpRequest<'_>) -> Vec<u8> {
+        let mut meta = ObjectWriter::default();
         let mut empty = true;
         let mut own: Vec<(&str, Vec<u8>)> = Vec::new();
         if ask.call {
@@ -273,7 +274,7 @@ impl Traffic {
         let params = ask
             .params
             .iter()
-            .fold(Writer::default(), |params, (name, value)| params.member(name, value));
+            .fold(ObjectWriter::default(), |params, (name, value)| params.member(name, value));
         let params = if empty { params } else { params.member("_meta", &meta.end()) };
         rpc::request(&self.id(number), ask.method, &params.end())
     }
@@ -338,7 +339,10 @@ impl Traffic {
 
 /// Who we are, for a handshake or a request of a stateless version.
 pub(super) fn client() -> Vec<u8> {
-    Writer::default().text("name", "wicketgate").text("version", env!("CARGO_PKG_VERSION")).end()
+    ObjectWriter::default()
+        .text("name", "wicketgate")
+        .text("version", env!("CARGO_PKG_VERSION"))
+        .end()
 }
 
 fn stateless(version: Version) -> [(&'static str, Vec<u8>); 3] {
@@ -363,7 +367,7 @@ mod tests {
     use crate::clock::SystemEntropy;
 
     fn traffic() -> Traffic {
-        Traffic::new(&SystemEntropy, Tally::default())
+        Traffic::new(&SystemEntropy, DroppedTally::default())
     }
 
     #[test]

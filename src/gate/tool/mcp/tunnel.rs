@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::catalog::host::{Host, Origin};
 use crate::catalog::server::Hosts;
-use crate::tool::net::{Connector, Refused, System};
+use crate::tool::net::{ConnectError, Connector, System};
 use crate::tool::sandbox::loopback;
 
 /// Connections of one server at the same time; more wait.
@@ -60,7 +60,8 @@ pub(super) fn serve(
         Connector::new(origin.clone(), hosts.private_addresses.clone(), Arc::new(System))
     };
     let ways = hosts.origins.iter().map(|origin| (origin.clone(), connector(origin)));
-    let ways = Ways { program: program.to_owned(), all: ways.collect(), told: Mutex::default() };
+    let ways =
+        AllowedHosts { program: program.to_owned(), all: ways.collect(), told: Mutex::default() };
     let mut task = JoinSet::new();
     task.spawn(accept(listener, Arc::new(ways)));
     Ok(task)
@@ -68,13 +69,13 @@ pub(super) fn serve(
 
 /// The hosts of one server.
 #[derive(Debug)]
-struct Ways {
+struct AllowedHosts {
     program: String,
     all: Vec<(Origin, Connector)>,
     told: Mutex<BTreeSet<String>>,
 }
 
-impl Ways {
+impl AllowedHosts {
     /// A connection to what a request names, or the answer that there is none.
     async fn open(&self, asked: &Uri) -> Result<TcpStream, (StatusCode, String)> {
         let named = asked.authority().filter(|named| !named.as_str().contains('@'));
@@ -91,12 +92,12 @@ impl Ways {
         };
         way.connect().await.map_err(|why| {
             let status = match why {
-                Refused::Address(_) | Refused::Elsewhere => StatusCode::FORBIDDEN,
-                Refused::Name
-                | Refused::Answers
-                | Refused::Unreachable
-                | Refused::Certificate
-                | Refused::Tls => StatusCode::BAD_GATEWAY,
+                ConnectError::Address(_) | ConnectError::Elsewhere => StatusCode::FORBIDDEN,
+                ConnectError::Name
+                | ConnectError::Answers
+                | ConnectError::Unreachable
+                | ConnectError::Certificate
+                | ConnectError::Tls => StatusCode::BAD_GATEWAY,
             };
             (status, why.to_string())
         })
@@ -115,7 +116,7 @@ impl Ways {
     }
 }
 
-async fn accept(listener: TcpListener, ways: Arc<Ways>) {
+async fn accept(listener: TcpListener, ways: Arc<AllowedHosts>) {
     let places = Arc::new(Semaphore::new(AT_ONCE));
     // With this future they end all.
     let mut open = JoinSet::new();
@@ -136,7 +137,7 @@ async fn accept(listener: TcpListener, ways: Arc<Ways>) {
 }
 
 /// One request, and the tunnel that it asked for.
-async fn converse(stream: TcpStream, ways: &Ways) {
+async fn converse(stream: TcpStream, ways: &AllowedHosts) {
     let opened: Mutex<Option<(OnUpgrade, TcpStream)>> = Mutex::new(None);
     let service = service_fn(|mut request: Request<Incoming>| {
         let opened = &opened;

@@ -14,10 +14,10 @@ const NAME_MAX: usize = 64;
 
 /// One question. Every part of it was looked at; nothing else is sent.
 #[derive(Debug)]
-pub(super) struct Ask {
+pub(super) struct ModelRequest {
     pub model: String,
     /// Role and content of each message, and what belongs to them.
-    pub messages: Vec<Message>,
+    pub messages: Vec<ChatMessage>,
     /// The list of them, as it was sent.
     pub conversation: Box<RawValue>,
     pub temperature: Option<Box<RawValue>>,
@@ -47,10 +47,10 @@ impl<T> Excerpt<T> {
 
 /// One message of the conversation.
 #[derive(Debug)]
-pub(super) struct Message {
+pub(super) struct ChatMessage {
     pub role: Role,
     /// In order; empty where an assistant only asked for functions.
-    pub parts: Vec<Part>,
+    pub parts: Vec<MessagePart>,
     pub name: Option<String>,
     /// Of an assistant: what it asked for.
     pub tool_calls: Vec<Requested>,
@@ -69,7 +69,7 @@ pub(super) enum Role {
 
 /// A part of a message.
 #[derive(Debug, PartialEq)]
-pub(super) enum Part {
+pub(super) enum MessagePart {
     Text(String),
     /// A `data:` URL and where its base64 begins.
     Image {
@@ -191,7 +191,7 @@ struct SentTool<'a> {
     function: &'a RawValue,
 }
 
-impl Ask {
+impl ModelRequest {
     /// Reads arguments; `sent` are the bytes they were read from.
     pub fn read(args: &Json, sent: &[u8]) -> Read<Self> {
         let Args { model, messages, tools, tool_choice, response_format, .. } =
@@ -204,7 +204,7 @@ impl Ask {
         let format = response_format.zip(sent.response_format);
         Ok(Self {
             model,
-            messages: messages.map(|(i, m)| Message::read(&m.0, i)).collect::<Read<_>>()?,
+            messages: messages.map(|(i, m)| ChatMessage::read(&m.0, i)).collect::<Read<_>>()?,
             conversation: sent.messages.to_owned(),
             temperature: own(sent.temperature),
             top_p: own(sent.top_p),
@@ -324,15 +324,15 @@ enum WrittenContent {
     Parts(Vec<Value>),
 }
 
-impl Message {
+impl ChatMessage {
     fn read(message: &Json, i: usize) -> Read<Self> {
         let at = format!("`messages[{i}]`");
         let WrittenMessage { role, content, name, tool_calls, .. } = read(message, &at)?;
         let parts = match content {
             None => Vec::new(),
-            Some(WrittenContent::Text(text)) => vec![Part::Text(text)],
+            Some(WrittenContent::Text(text)) => vec![MessagePart::Text(text)],
             Some(WrittenContent::Parts(parts)) => {
-                parts.iter().map(|part| Part::read(&part.0, &at)).collect::<Read<_>>()?
+                parts.iter().map(|part| MessagePart::read(&part.0, &at)).collect::<Read<_>>()?
             }
         };
         let calls = tool_calls.unwrap_or_default();
@@ -347,8 +347,8 @@ impl Message {
     /// Everything it says in words.
     pub fn text(&self) -> String {
         let words = self.parts.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
-            Part::Image { .. } => None,
+            MessagePart::Text(text) => Some(text.as_str()),
+            MessagePart::Image { .. } => None,
         });
         words.collect::<Vec<_>>().join("\n")
     }
@@ -387,7 +387,7 @@ enum Detail {
     High,
 }
 
-impl Part {
+impl MessagePart {
     fn read(part: &Json, at: &str) -> Read<Self> {
         let kind = Kind::of(part);
         match kind.as_str() {

@@ -14,8 +14,8 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 
-use self::ask::{Ask, AskError, Size};
-use super::net::{Client, Resolve, SendError, Unread, whole};
+use self::ask::{AskError, ModelRequest, Size};
+use super::net::{BodyError, Client, Resolve, SendError, whole};
 use super::probe::{self, Point};
 use super::request::{RequestError, failed, headers_of, of_call, refusal};
 use super::{Error, ToolExecutor};
@@ -24,11 +24,11 @@ use crate::catalog::host::Origin;
 use crate::catalog::model::config::Price;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::effect::{self, Effect};
 use crate::domain::json::{self, Json, Limits};
-use crate::domain::outcome::{Content, FailureClass, Opaque, Unmasked, Usage};
-use crate::judge::prepared::Hold;
+use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Unmasked, Usage};
+use crate::judge::prepared::PreparedResource;
 use crate::ledger::permit::Permit;
 use crate::limits::Spend;
 use crate::tool::shape::ShapeError;
@@ -36,7 +36,7 @@ use crate::tool::shape::ShapeError;
 /// A model and the places it is asked at.
 #[derive(Debug)]
 pub struct Model {
-    places: Vec<Upstream>,
+    places: Vec<ModelUpstream>,
     output_tokens_max: u64,
     /// Tokens an image is taken for.
     image_tokens_max: u64,
@@ -46,7 +46,7 @@ pub struct Model {
 }
 
 #[derive(Debug)]
-struct Upstream {
+struct ModelUpstream {
     name: String,
     api: Api,
     client: Client,
@@ -60,7 +60,7 @@ struct Upstream {
 }
 
 /// Requests that are written and wait for their permit. Secrets are not in them.
-struct Ready {
+struct PreparedModel {
     /// Where, in order, and the body.
     requests: Vec<(usize, Bytes)>,
     output_tokens: u64,
@@ -70,7 +70,7 @@ struct Ready {
 
 /// What a model said.
 #[derive(Debug, PartialEq)]
-struct Said {
+struct ModelAnswer {
     model: String,
     content: Json,
     refusal: Option<String>,
@@ -116,7 +116,7 @@ impl Model {
     ) -> Result<Self, Error> {
         let (output_tokens_max, image_tokens_max) =
             (model.output_tokens_max, model.image_tokens_max);
-        let places = model.upstreams.into_iter().map(|place| Upstream::new(place, resolve));
+        let places = model.upstreams.into_iter().map(|place| ModelUpstream::new(place, resolve));
         let places = places.collect::<Result<_, Error>>()?;
         Ok(Self { places, output_tokens_max, image_tokens_max, flat, result_bytes_max })
     }
@@ -142,7 +142,7 @@ impl Model {
         asked.unwrap_or(self.output_tokens_max).min(self.output_tokens_max)
     }
 
-    async fn ask(&self, permit: &Permit, ready: &Ready) -> Unmasked {
+    async fn ask(&self, permit: &Permit, ready: &PreparedModel) -> Unmasked {
         let mut last =
             failed(FailureClass::Changed, false, "the call was prepared by another tool");
         for (index, body) in &ready.requests {
@@ -157,7 +157,13 @@ impl Model {
         last
     }
 
-    async fn ask_at(&self, place: &Upstream, permit: &Permit, ready: &Ready, body: &Bytes) -> Went {
+    async fn ask_at(
+        &self,
+        place: &ModelUpstream,
+        permit: &Permit,
+        ready: &PreparedModel,
+        body: &Bytes,
+    ) -> Went {
         let Ok(request) = place.request(permit.call(), body) else {
             let message = "the request cannot be written";
             return Went::Over(failed(FailureClass::Protocol, false, message));
@@ -194,18 +200,18 @@ impl Model {
         permit.observe(|seen| seen.usage = Some(usage.clone()));
         // What it still had to say is cut off, as OpenAI and Ollama both call it.
         let cut = (said.finish_reason == "length").then_some(Opaque::Cut);
-        let result = Content::of(canonical::bytes(&said.result(place, &usage)), cut);
+        let result = AnswerContent::of(canonical::bytes(&said.result(place, &usage)), cut);
         Went::Over(Unmasked::Completed { result, status: status.as_u16().to_string() })
     }
 
-    async fn read(&self, place: &Upstream, body: Incoming) -> Result<Said, Unmasked> {
+    async fn read(&self, place: &ModelUpstream, body: Incoming) -> Result<ModelAnswer, Unmasked> {
         let most = self.result_bytes_max;
         let bytes = whole(body, most, None).await.map_err(|why| match why {
-            Unread::TooLarge => {
+            BodyError::TooLarge => {
                 let message = format!("the model's answer has more than {most} bytes");
                 failed(FailureClass::TooLarge, true, &message)
             }
-            Unread::Slow | Unread::Broken(_) => place.lost(),
+            BodyError::Slow | BodyError::Broken(_) => place.lost(),
         })?;
         let said = Json::parse(&bytes, &Limits { depth_max: 60, ..Limits::FILE })
             .map_err(AnswerError::Json)
@@ -220,7 +226,7 @@ impl Model {
     }
 }
 
-impl Upstream {
+impl ModelUpstream {
     fn new(place: binding::ModelUpstream, resolve: &Arc<dyn Resolve>) -> Result<Self, Error> {
         let (ca, ranges) = (place.ca.as_deref(), &place.private_addresses);
         let client = Client::new(&place.origin, ranges, ca, Arc::clone(resolve))?;
@@ -274,7 +280,7 @@ impl Upstream {
         Usage { upstream, input_tokens, output_tokens, cost_micro_usd, estimated: false }
     }
 
-    fn guess(&self, ready: &Ready, flat: Option<u64>) -> Usage {
+    fn guess(&self, ready: &PreparedModel, flat: Option<u64>) -> Usage {
         let used = self.used(ready.input_tokens, ready.output_tokens, flat);
         Usage { estimated: true, ..used }
     }
@@ -292,9 +298,9 @@ impl Upstream {
     }
 }
 
-impl Said {
+impl ModelAnswer {
     /// What the agent is given.
-    fn result(self, place: &Upstream, usage: &Usage) -> Json {
+    fn result(self, place: &ModelUpstream, usage: &Usage) -> Json {
         let mut message = vec![("role", Json::from("assistant")), ("content", self.content)];
         message.extend(self.refusal.map(|text| ("refusal", Json::from(text))));
         if !self.tool_calls.is_empty() {
@@ -318,11 +324,11 @@ impl Said {
 
 #[async_trait]
 impl ToolExecutor for Model {
-    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         let refuse = |detail: &str, message: String| {
-            vec![Reason::effect_refused("tool.model", detail, message)]
+            vec![LayerReason::effect_refused("tool.model", detail, message)]
         };
-        let ask = Ask::read(call.args(), call.sent())
+        let ask = ModelRequest::read(call.args(), call.sent())
             .map_err(|why| refuse(why.detail(), why.to_string()))?;
         let args_bytes = u64::try_from(call.canonical().len()).unwrap_or(u64::MAX);
         let input_tokens = self.input_tokens(call.args(), args_bytes);
@@ -360,7 +366,7 @@ impl ToolExecutor for Model {
             functions: ask.functions(),
             body_bytes: u64::try_from(longest).unwrap_or(u64::MAX),
         };
-        Ok((effect, Box::new(Ready { requests, output_tokens, input_tokens })))
+        Ok((effect, Box::new(PreparedModel { requests, output_tokens, input_tokens })))
     }
 
     fn most(&self, args: &Json, args_bytes: u64) -> Option<Spend> {
@@ -368,7 +374,7 @@ impl ToolExecutor for Model {
     }
 
     async fn execute(&self, permit: &Permit) -> Unmasked {
-        match permit.prepared().hold::<Ready>() {
+        match permit.prepared().hold::<PreparedModel>() {
             Some(ready) => self.ask(permit, ready).await,
             None => failed(FailureClass::Changed, false, "the call was prepared by another tool"),
         }

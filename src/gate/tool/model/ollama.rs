@@ -3,22 +3,23 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::ask::{Ask, Message, Part, Requested, Role};
-use super::{AnswerError, Said, openai};
+use super::ask::{ChatMessage, MessagePart, ModelRequest, Requested, Role};
+use super::{AnswerError, ModelAnswer, openai};
 use crate::domain::json::{Json, Limits};
-use crate::mcp::raw::{Writer, quoted};
+use crate::mcp::raw::{ObjectWriter, quoted};
 use crate::tool::shape::{self, lenient};
 
 /// The body of `POST <base>/api/chat`; none if it has no words for something that is asked.
 ///
 /// What a model follows in it are the bytes the agent sent.
-pub(super) fn body(ask: &Ask, model: &str, output_tokens: u64) -> Option<Vec<u8>> {
+pub(super) fn body(ask: &ModelRequest, model: &str, output_tokens: u64) -> Option<Vec<u8>> {
     let choice = ask.tool_choice.as_ref().map(|choice| choice.value.as_str());
     if choice == Some("required") {
         return None;
     }
     let messages: Vec<Vec<u8>> = ask.messages.iter().map(message).collect::<Option<_>>()?;
-    let mut options = Writer::default().member("num_predict", output_tokens.to_string().as_bytes());
+    let mut options =
+        ObjectWriter::default().member("num_predict", output_tokens.to_string().as_bytes());
     let given = [
         ("temperature", &ask.temperature),
         ("top_p", &ask.top_p),
@@ -30,7 +31,7 @@ pub(super) fn body(ask: &Ask, model: &str, output_tokens: u64) -> Option<Vec<u8>
             options = options.member(name, value.get().as_bytes());
         }
     }
-    let mut body = Writer::default()
+    let mut body = ObjectWriter::default()
         .text("model", model)
         .member("messages", &list(&messages))
         .member("stream", b"false")
@@ -63,7 +64,7 @@ struct SentSchema<'a> {
 }
 
 /// `json`, or the schema itself as it was sent.
-fn format(ask: &Ask) -> Option<Vec<u8>> {
+fn format(ask: &ModelRequest) -> Option<Vec<u8>> {
     let wanted = ask.response_format.as_ref()?;
     match wanted.value.as_deref()? {
         "json_object" => Some(b"\"json\"".to_vec()),
@@ -78,7 +79,7 @@ fn format(ask: &Ask) -> Option<Vec<u8>> {
     }
 }
 
-fn message(message: &Message) -> Option<Vec<u8>> {
+fn message(message: &ChatMessage) -> Option<Vec<u8>> {
     // It knows no developers: what they say is the system's word.
     let role = match message.role {
         Role::System | Role::Developer => "system",
@@ -86,10 +87,10 @@ fn message(message: &Message) -> Option<Vec<u8>> {
         Role::Assistant => "assistant",
         Role::Tool => "tool",
     };
-    let mut out = Writer::default().text("role", role).text("content", &message.text());
+    let mut out = ObjectWriter::default().text("role", role).text("content", &message.text());
     let images = message.parts.iter().filter_map(|part| match part {
-        Part::Image { url, data } => url.get(*data..).map(|data| quoted(data).into_bytes()),
-        Part::Text(_) => None,
+        MessagePart::Image { url, data } => url.get(*data..).map(|data| quoted(data).into_bytes()),
+        MessagePart::Text(_) => None,
     });
     let images: Vec<Vec<u8>> = images.collect();
     if !images.is_empty() {
@@ -111,9 +112,9 @@ fn requested(call: &Requested) -> Option<Vec<u8>> {
         "" => "{}",
         text => Json::parse(text.as_bytes(), &Limits::ARGUMENTS).ok().map(|_| text)?,
     };
-    let function = Writer::default().text("name", &call.name);
+    let function = ObjectWriter::default().text("name", &call.name);
     let function = function.member("arguments", arguments.as_bytes()).end();
-    Some(Writer::default().member("function", &function).end())
+    Some(ObjectWriter::default().member("function", &function).end())
 }
 
 /// What of an answer is passed on.
@@ -175,7 +176,7 @@ struct WrittenArguments<'a> {
 ///
 /// # Errors
 /// What of it is no chat answer.
-pub(super) fn said(answer: &Json, bytes: &[u8]) -> Result<Said, AnswerError> {
+pub(super) fn said(answer: &Json, bytes: &[u8]) -> Result<ModelAnswer, AnswerError> {
     let ChatAnswer { model, message, done_reason, prompt_eval_count, eval_count } =
         shape::read(answer)?;
     let written: WrittenAnswer<'_> = serde_json::from_slice(bytes)?;
@@ -186,7 +187,7 @@ pub(super) fn said(answer: &Json, bytes: &[u8]) -> Result<Said, AnswerError> {
         // It has no ids: the place is one.
         Requested { id: format!("call_{i}"), name: call.function.name, arguments }.to_json()
     });
-    Ok(Said {
+    Ok(ModelAnswer {
         model: model.unwrap_or_default(),
         content: Json::from(message.content),
         refusal: None,

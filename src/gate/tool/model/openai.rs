@@ -3,15 +3,19 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::ask::{Ask, Requested};
-use super::{AnswerError, Said};
+use super::ask::{ModelRequest, Requested};
+use super::{AnswerError, ModelAnswer};
 use crate::domain::json::Json;
-use crate::mcp::raw::Writer;
+use crate::mcp::raw::ObjectWriter;
 use crate::tool::shape::{self, Value, lenient, list};
 
 /// The body of `POST <base>/chat/completions`: what a model follows in it are the bytes the agent sent.
-pub(super) fn body(ask: &Ask, model: &str, (field, output_tokens): (&str, u64)) -> Vec<u8> {
-    let mut body = Writer::default()
+pub(super) fn body(
+    ask: &ModelRequest,
+    model: &str,
+    (field, output_tokens): (&str, u64),
+) -> Vec<u8> {
+    let mut body = ObjectWriter::default()
         .text("model", model)
         .member("messages", ask.conversation.get().as_bytes())
         // One name of two: some servers know only the older one, and some models refuse it.
@@ -38,9 +42,9 @@ pub(super) fn body(ask: &Ask, model: &str, (field, output_tokens): (&str, u64)) 
 }
 
 /// The functions that are offered, each as it was sent.
-pub(super) fn tools(ask: &Ask) -> Vec<u8> {
+pub(super) fn tools(ask: &ModelRequest) -> Vec<u8> {
     let tool = |function: &RawValue| {
-        let tool = Writer::default().text("type", "function");
+        let tool = ObjectWriter::default().text("type", "function");
         tool.member("function", function.get().as_bytes()).end()
     };
     let all: Vec<_> = ask.tools.iter().map(|function| tool(&function.text)).collect();
@@ -86,14 +90,14 @@ struct Tokens {
 ///
 /// # Errors
 /// What of it is no chat completion.
-pub(super) fn said(answer: &Json) -> Result<Said, AnswerError> {
+pub(super) fn said(answer: &Json) -> Result<ModelAnswer, AnswerError> {
     let ChatCompletion { model, choices, usage } = shape::read(answer)?;
     let found = choices.len();
     let [Choice { message, finish_reason }] =
         <[Choice; 1]>::try_from(choices).map_err(|_other| AnswerError::Choices(found))?;
     let calls = message.tool_calls.iter();
     let calls = calls.map(|call| Requested::answered(&call.0).map(|call| call.to_json()));
-    Ok(Said {
+    Ok(ModelAnswer {
         model: model.unwrap_or_default(),
         content: message.content.map_or(Json::Null, Json::from),
         refusal: message.refusal,

@@ -6,8 +6,8 @@ fn json(text: &str) -> Json {
     Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
 }
 
-fn ask(args: &str) -> Result<Ask, AskError> {
-    Ask::read(&json(args), args.as_bytes())
+fn ask(args: &str) -> Result<ModelRequest, AskError> {
+    ModelRequest::read(&json(args), args.as_bytes())
 }
 
 fn refused(args: &str) -> &'static str {

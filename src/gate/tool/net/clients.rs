@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Client, Resolve, Trust};
+use super::{Client, Resolve, TrustRoots};
 use crate::catalog::address::Cidr;
 use crate::catalog::host::Origin;
 
@@ -17,13 +17,13 @@ const ORIGINS_MAX: usize = 64;
 pub struct Clients {
     open: Vec<Cidr>,
     entrusted: Vec<Origin>,
-    trust: Trust,
+    trust: TrustRoots,
     resolve: Arc<dyn Resolve>,
-    kept: Mutex<Kept>,
+    kept: Mutex<PooledClient>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct PooledClient {
     asked: u64,
     by_origin: BTreeMap<String, (u64, Client)>,
 }
@@ -35,7 +35,7 @@ impl Clients {
     pub fn new(
         open: Vec<Cidr>,
         entrusted: Vec<Origin>,
-        trust: Trust,
+        trust: TrustRoots,
         resolve: Arc<dyn Resolve>,
     ) -> Self {
         Self { open, entrusted, trust, resolve, kept: Mutex::default() }

@@ -24,7 +24,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 
 /// Why no connection was made. Nothing was sent.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Refused {
+pub enum ConnectError {
     /// The name did not resolve in time.
     #[error("the name of the host does not resolve")]
     Name,
@@ -112,7 +112,7 @@ impl Connector {
     ///
     /// # Errors
     /// Why there are none.
-    pub async fn addresses(&self) -> Result<Vec<SocketAddr>, Refused> {
+    pub async fn addresses(&self) -> Result<Vec<SocketAddr>, ConnectError> {
         let port = self.origin.port;
         let addresses = match &self.origin.host {
             Host::Ip(ip) => vec![SocketAddr::new(*ip, port)],
@@ -123,18 +123,18 @@ impl Connector {
                 let asked = if self.open.is_empty() { absolute.as_str() } else { name.as_str() };
                 tokio::time::timeout(RESOLVE, self.resolve.lookup(asked, port))
                     .await
-                    .map_err(|_elapsed| Refused::Name)?
-                    .map_err(|_error| Refused::Name)?
+                    .map_err(|_elapsed| ConnectError::Name)?
+                    .map_err(|_error| ConnectError::Name)?
             }
         };
         if addresses.is_empty() {
-            return Err(Refused::Name);
+            return Err(ConnectError::Name);
         }
         if addresses.len() > ANSWERS_MAX {
-            return Err(Refused::Answers);
+            return Err(ConnectError::Answers);
         }
         if let Some(bad) = addresses.iter().find(|address| !self.allows(address.ip())) {
-            return Err(Refused::Address(bad.ip()));
+            return Err(ConnectError::Address(bad.ip()));
         }
         Ok(addresses.iter().map(|address| SocketAddr::new(address.ip(), port)).collect())
     }
@@ -143,7 +143,7 @@ impl Connector {
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn connect(&self) -> Result<TcpStream, Refused> {
+    pub async fn connect(&self) -> Result<TcpStream, ConnectError> {
         let addresses = self.addresses().await?;
         let trying = async {
             for address in &addresses {
@@ -151,21 +151,21 @@ impl Connector {
                 let _ = stream.set_nodelay(true);
                 return match stream.peer_addr() {
                     Ok(peer) if peer == *address => Ok(stream),
-                    Ok(_) | Err(_) => Err(Refused::Elsewhere),
+                    Ok(_) | Err(_) => Err(ConnectError::Elsewhere),
                 };
             }
-            Err(Refused::Unreachable)
+            Err(ConnectError::Unreachable)
         };
-        tokio::time::timeout(CONNECT, trying).await.unwrap_or(Err(Refused::Unreachable))
+        tokio::time::timeout(CONNECT, trying).await.unwrap_or(Err(ConnectError::Unreachable))
     }
 }
 
 impl tower::Service<http::Uri> for Connector {
     type Response = TokioIo<TcpStream>;
-    type Error = Refused;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Refused>> + Send>>;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Refused>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
         Poll::Ready(Ok(()))
     }
 
@@ -208,7 +208,7 @@ mod tests {
         Connector::new(origin, open, Arc::<Fixed>::clone(fixed) as Arc<dyn Resolve>)
     }
 
-    async fn of(answers: &[&'static str]) -> Result<Vec<SocketAddr>, Refused> {
+    async fn of(answers: &[&'static str]) -> Result<Vec<SocketAddr>, ConnectError> {
         let fixed = Arc::new(Fixed { answers: answers.to_vec(), ..Fixed::default() });
         let result = connector("http://api.test/", &[], &fixed).addresses().await;
         assert_eq!(*fixed.asked.lock(), ["api.test."], "one question, absolute");
@@ -219,15 +219,15 @@ mod tests {
     async fn one_bad_answer_refuses_the_whole_name() {
         for bad in ["10.0.0.1", "::ffff:10.0.0.1", "169.254.169.254", "64:ff9b::a9fe:a9fe", "::1"] {
             let refused = of(&["93.184.216.34", bad]).await.unwrap_err();
-            assert_eq!(refused, Refused::Address(bad.parse().unwrap()));
+            assert_eq!(refused, ConnectError::Address(bad.parse().unwrap()));
         }
         assert_eq!(of(&["93.184.216.34", "2606:4700::1111"]).await.unwrap().len(), 2);
     }
 
     #[tokio::test]
     async fn no_answer_and_too_many_answers_are_refused() {
-        assert_eq!(of(&[]).await, Err(Refused::Name));
-        assert_eq!(of(&["93.184.216.34"; 17]).await, Err(Refused::Answers));
+        assert_eq!(of(&[]).await, Err(ConnectError::Name));
+        assert_eq!(of(&["93.184.216.34"; 17]).await, Err(ConnectError::Answers));
         assert!(of(&["93.184.216.34"; 16]).await.is_ok());
     }
 
@@ -235,7 +235,7 @@ mod tests {
     async fn a_resolver_that_hangs_is_given_up() {
         let fixed = Arc::new(Fixed { hangs: true, ..Fixed::default() });
         let connector = connector("http://api.test/", &[], &fixed);
-        assert_eq!(connector.addresses().await, Err(Refused::Name));
+        assert_eq!(connector.addresses().await, Err(ConnectError::Name));
     }
 
     #[tokio::test]
@@ -251,7 +251,7 @@ mod tests {
     async fn a_host_inside_that_moves_out_is_reached_over_tls_alone() {
         let fixed = Arc::new(Fixed { answers: vec!["93.184.216.34"], ..Fixed::default() });
         let clear = connector("http://db.internal/", &["10.1.0.0/16"], &fixed);
-        let moved = Refused::Address("93.184.216.34".parse().unwrap());
+        let moved = ConnectError::Address("93.184.216.34".parse().unwrap());
         assert_eq!(clear.addresses().await, Err(moved));
         assert!(clear.and_public().addresses().await.is_ok());
         let tls = connector("https://db.internal/", &["10.1.0.0/16"], &fixed);
@@ -277,7 +277,7 @@ mod tests {
             "127.255.255.254",
         ] {
             let connector = connector(&format!("http://{host}:{port}/"), &[], &fixed);
-            assert!(matches!(connector.connect().await, Err(Refused::Address(_))), "{host}");
+            assert!(matches!(connector.connect().await, Err(ConnectError::Address(_))), "{host}");
         }
         assert!(fixed.asked.lock().is_empty());
         // The listener is alive: the one connection it sees is the allowed one made last.

@@ -7,7 +7,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::{
     BoxError, CONNECTION_WINDOW, Connector, Error, HEAD_BYTES_MAX, Limited, Resolve, STREAM_WINDOW,
-    Trust,
+    TrustRoots,
 };
 use crate::catalog::address::Cidr;
 use crate::catalog::host::Origin;
@@ -15,7 +15,7 @@ use crate::telemetry;
 
 /// How one origin is reached over gRPC. Connects to nothing until a channel is used.
 #[derive(Clone, Debug)]
-pub struct Dial {
+pub struct GrpcDialer {
     endpoint: Endpoint,
     connect: Fixed,
 }
@@ -28,7 +28,7 @@ struct Fixed {
     origin: http::Uri,
 }
 
-impl Dial {
+impl GrpcDialer {
     /// A way to this origin; `open` are the ranges beyond the public Internet, `trust` is for HTTP/2.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Dial {
     pub fn new(
         origin: &Origin,
         open: &[Cidr],
-        trust: &Trust,
+        trust: &TrustRoots,
         resolve: Arc<dyn Resolve>,
     ) -> Result<Self, Error> {
         let authority = origin.authority();
@@ -53,14 +53,14 @@ impl Dial {
     }
 }
 
-impl telemetry::trace::Dial for Dial {
+impl telemetry::trace::CollectorDialer for GrpcDialer {
     fn dial(&self) -> Channel {
         self.endpoint.connect_with_connector_lazy(self.connect.clone())
     }
 }
 
 impl tower::Service<http::Uri> for Fixed {
-    type Response = super::Connection;
+    type Response = super::ClientStream;
     type Error = BoxError;
     type Future = <Limited as tower::Service<http::Uri>>::Future;
 

@@ -58,7 +58,7 @@ pub struct Pace {
 
 /// Why a body was not read to its end.
 #[derive(Debug)]
-pub enum Unread {
+pub enum BodyError {
     /// It has more bytes than allowed.
     TooLarge,
     /// It comes too slowly.
@@ -136,9 +136,9 @@ pub async fn whole(
     mut body: Incoming,
     bytes_max: u64,
     pace: Option<Pace>,
-) -> Result<Vec<u8>, Unread> {
+) -> Result<Vec<u8>, BodyError> {
     if hyper::body::Body::size_hint(&body).lower() > bytes_max {
-        return Err(Unread::TooLarge);
+        return Err(BodyError::TooLarge);
     }
     let most = usize::try_from(bytes_max).unwrap_or(usize::MAX);
     let mut bytes = Vec::new();
@@ -154,15 +154,15 @@ pub async fn whole(
                 () = &mut slow => break,
             };
             let Some(frame) = frame else { return Ok(bytes) };
-            if let Ok(data) = frame.map_err(Unread::Broken)?.into_data() {
+            if let Ok(data) = frame.map_err(BodyError::Broken)?.into_data() {
                 if bytes.len().saturating_add(data.len()) > most {
-                    return Err(Unread::TooLarge);
+                    return Err(BodyError::TooLarge);
                 }
                 bytes.extend_from_slice(&data);
             }
         }
         if !stretch.next(bytes.len()) {
-            return Err(Unread::Slow);
+            return Err(BodyError::Slow);
         }
     }
 }

@@ -28,10 +28,10 @@ use hyper_util::client::legacy::Client as Pool;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
 pub use clients::Clients;
-pub use connect::{Connector, Refused, Resolve, System};
-pub use dial::Dial;
+pub use connect::{ConnectError, Connector, Resolve, System};
+pub use dial::GrpcDialer;
 pub use error::Error;
-pub use exchange::{Pace, SendError, Unread, is_encoded, whole};
+pub use exchange::{BodyError, Pace, SendError, is_encoded, whole};
 pub use identity::Identity;
 pub use knock::knock;
 pub use reach::Reached;
@@ -58,9 +58,9 @@ const SEND_BYTES_MAX: usize = 64 * 1024;
 
 /// Whose certificates are believed: the public authorities, or these alone. Nothing switches it off.
 #[derive(Clone, Debug)]
-pub struct Trust(Arc<rustls::ClientConfig>);
+pub struct TrustRoots(Arc<rustls::ClientConfig>);
 
-impl Trust {
+impl TrustRoots {
     /// Reads PEM text of the only authorities to believe; the public ones if there is none.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Trust {
 
 /// How the client talks once it is connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Version {
+enum HttpVersion {
     Http1,
     Http2,
 }
@@ -106,7 +106,7 @@ impl Client {
         ca: Option<&[u8]>,
         resolve: Arc<dyn Resolve>,
     ) -> Result<Self, Error> {
-        Ok(Self::trusting(origin, open, &Trust::of(ca)?, resolve))
+        Ok(Self::trusting(origin, open, &TrustRoots::of(ca)?, resolve))
     }
 
     /// The same with authorities that were read before.
@@ -114,11 +114,11 @@ impl Client {
     pub fn trusting(
         origin: &Origin,
         open: &[Cidr],
-        trust: &Trust,
+        trust: &TrustRoots,
         resolve: Arc<dyn Resolve>,
     ) -> Self {
         let connector = Connector::new(origin.clone(), open.to_vec(), resolve);
-        Self::made(connector, Arc::clone(&trust.0), Version::Http1)
+        Self::made(connector, Arc::clone(&trust.0), HttpVersion::Http1)
     }
 
     /// The same for an origin that is sent nobody's secrets: in clear, too, wherever its name leads.
@@ -126,19 +126,24 @@ impl Client {
     pub fn asking(
         origin: &Origin,
         open: &[Cidr],
-        trust: &Trust,
+        trust: &TrustRoots,
         resolve: Arc<dyn Resolve>,
     ) -> Self {
         let connector = Connector::new(origin.clone(), open.to_vec(), resolve).and_public();
-        Self::made(connector, Arc::clone(&trust.0), Version::Http1)
+        Self::made(connector, Arc::clone(&trust.0), HttpVersion::Http1)
     }
 
     /// A client that speaks HTTP/2 from the first byte, on one connection for requests side by side. What is
     /// dropped before its end is reset at the server.
     #[must_use]
-    pub fn http2(origin: &Origin, open: &[Cidr], trust: &Trust, resolve: Arc<dyn Resolve>) -> Self {
+    pub fn http2(
+        origin: &Origin,
+        open: &[Cidr],
+        trust: &TrustRoots,
+        resolve: Arc<dyn Resolve>,
+    ) -> Self {
         let connector = Connector::new(origin.clone(), open.to_vec(), resolve);
-        Self::made(connector, Arc::clone(&trust.0), Version::Http2)
+        Self::made(connector, Arc::clone(&trust.0), HttpVersion::Http2)
     }
 
     /// As [`Self::new`], over TLS alone, showing this certificate to whoever asks for one.
@@ -156,10 +161,10 @@ impl Client {
             return Err(Error::NoTls);
         }
         let connector = Connector::new(origin.clone(), open.to_vec(), resolve);
-        Ok(Self::made(connector, Arc::new(tls(ca, Some(identity))?), Version::Http1))
+        Ok(Self::made(connector, Arc::new(tls(ca, Some(identity))?), HttpVersion::Http1))
     }
 
-    fn made(connector: Connector, tls: Arc<rustls::ClientConfig>, version: Version) -> Self {
+    fn made(connector: Connector, tls: Arc<rustls::ClientConfig>, version: HttpVersion) -> Self {
         let connector = Limited::over(connector, tls);
         // A request that hyper could not even begin to write on a connection the server had closed
         // is put on another one; one of which a single byte was written never is.
@@ -168,7 +173,7 @@ impl Client {
             .pool_idle_timeout(IDLE)
             .http1_max_headers(HEADERS_MAX)
             .http1_max_buf_size(HEAD_BYTES_MAX)
-            .http2_only(version == Version::Http2)
+            .http2_only(version == HttpVersion::Http2)
             .http2_initial_stream_window_size(STREAM_WINDOW)
             .http2_initial_connection_window_size(CONNECTION_WINDOW)
             .http2_max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
@@ -207,13 +212,13 @@ impl Limited {
     }
 }
 
-type Connection = hyper_rustls::MaybeHttpsStream<TokioIo<tokio::net::TcpStream>>;
+type ClientStream = hyper_rustls::MaybeHttpsStream<TokioIo<tokio::net::TcpStream>>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl tower::Service<http::Uri> for Limited {
-    type Response = Connection;
+    type Response = ClientStream;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Connection, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<ClientStream, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.0.poll_ready(cx)
@@ -224,7 +229,7 @@ impl tower::Service<http::Uri> for Limited {
         Box::pin(async move {
             tokio::time::timeout(CONNECT, connecting)
                 .await
-                .unwrap_or_else(|_elapsed| Err(Refused::Unreachable.into()))
+                .unwrap_or_else(|_elapsed| Err(ConnectError::Unreachable.into()))
                 .map_err(|error| handshake(&*error).map_or(error, Into::into))
         })
     }
@@ -240,12 +245,12 @@ fn version(session: &rustls::ClientConnection) -> &'static str {
 }
 
 /// What went wrong in the TLS handshake, if it was there.
-fn handshake(error: &(dyn std::error::Error + 'static)) -> Option<Refused> {
+fn handshake(error: &(dyn std::error::Error + 'static)) -> Option<ConnectError> {
     let mut next = Some(error);
     while let Some(error) = next {
         match error.downcast_ref::<rustls::Error>() {
-            Some(rustls::Error::InvalidCertificate(_)) => return Some(Refused::Certificate),
-            Some(_) => return Some(Refused::Tls),
+            Some(rustls::Error::InvalidCertificate(_)) => return Some(ConnectError::Certificate),
+            Some(_) => return Some(ConnectError::Tls),
             None => {}
         }
         // An I/O error shows what it wraps by a door of its own.

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use hyper_rustls::MaybeHttpsStream;
 use tower::Service as _;
 
-use super::{Client, Refused};
+use super::{Client, ConnectError};
 use crate::catalog::host::Origin;
 
 /// What answered.
@@ -25,9 +25,9 @@ impl Client {
     ///
     /// # Errors
     /// Why no connection was made.
-    pub async fn reach(&self, origin: &Origin) -> Result<Reached, Refused> {
+    pub async fn reach(&self, origin: &Origin) -> Result<Reached, ConnectError> {
         let url = format!("{}://{}/", origin.scheme(), origin.authority());
-        let uri: http::Uri = url.parse().map_err(|_| Refused::Name)?;
+        let uri: http::Uri = url.parse().map_err(|_| ConnectError::Name)?;
         let connecting = self.connector.clone().call(uri);
         let stream = connecting.await.map_err(|error| refused(&*error))?;
         let (tcp, tls) = match &stream {
@@ -37,19 +37,19 @@ impl Client {
                 (tcp.inner().inner(), Some(super::version(session)))
             }
         };
-        let peer = tcp.peer_addr().map_err(|_| Refused::Unreachable)?;
+        let peer = tcp.peer_addr().map_err(|_| ConnectError::Unreachable)?;
         Ok(Reached { peer, tls })
     }
 }
 
 /// The connector's own reason, however deep it lies.
-fn refused(error: &(dyn Error + 'static)) -> Refused {
+fn refused(error: &(dyn Error + 'static)) -> ConnectError {
     let mut next = Some(error);
     while let Some(error) = next {
-        if let Some(refused) = error.downcast_ref::<Refused>() {
+        if let Some(refused) = error.downcast_ref::<ConnectError>() {
             return refused.clone();
         }
         next = error.source();
     }
-    Refused::Unreachable
+    ConnectError::Unreachable
 }

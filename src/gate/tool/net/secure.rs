@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Error, Refused};
+use super::{ConnectError, Error};
 use crate::catalog::host::Host;
 
 /// Talks TLS to one host, whose certificate must be for its name.
@@ -46,12 +46,12 @@ impl Secure {
     ///
     /// # Errors
     /// A server that is not who it should be, or that does not answer.
-    pub async fn handshake(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, Refused> {
+    pub async fn handshake(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, ConnectError> {
         let shaking = self.connector.connect(self.name.clone(), stream);
         match tokio::time::timeout(super::CONNECT, shaking).await {
             Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(error)) => Err(super::handshake(&error).unwrap_or(Refused::Unreachable)),
-            Err(_elapsed) => Err(Refused::Unreachable),
+            Ok(Err(error)) => Err(super::handshake(&error).unwrap_or(ConnectError::Unreachable)),
+            Err(_elapsed) => Err(ConnectError::Unreachable),
         }
     }
 }

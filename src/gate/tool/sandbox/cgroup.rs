@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::hierarchy::{Controller, Place, Version, enabling, limit, one_cpu, places};
-use super::{Error, Plan};
+use super::hierarchy::{CgroupMount, CgroupVersion, Controller, enabling, limit, one_cpu, places};
+use super::{Error, SandboxPlan};
 
 /// Gates at once below one group.
 const GATES_MAX: u32 = 256;
@@ -34,7 +34,7 @@ const BETWEEN: Duration = Duration::from_millis(20);
 /// One hierarchy, and our place in it.
 #[derive(Debug)]
 struct Tree {
-    version: Version,
+    version: CgroupVersion,
     controllers: Vec<Controller>,
     /// Where the leaves are.
     dir: PathBuf,
@@ -55,7 +55,7 @@ pub struct Cgroups {
 #[derive(Debug)]
 pub struct Leaf {
     cgroups: Arc<Cgroups>,
-    dirs: Vec<(Version, PathBuf)>,
+    dirs: Vec<(CgroupVersion, PathBuf)>,
 }
 
 impl Cgroups {
@@ -70,7 +70,7 @@ impl Cgroups {
         Self::of(&places)
     }
 
-    fn of(places: &[Place]) -> Result<Arc<Self>, Error> {
+    fn of(places: &[CgroupMount]) -> Result<Arc<Self>, Error> {
         let mut trees = Vec::new();
         let mut why = Error::NoHierarchy;
         for place in places {
@@ -102,7 +102,7 @@ impl Cgroups {
     ///
     /// # Errors
     /// What the system says.
-    pub fn leaf(self: &Arc<Self>, plan: &Plan) -> io::Result<Leaf> {
+    pub fn leaf(self: &Arc<Self>, plan: &SandboxPlan) -> io::Result<Leaf> {
         self.left.lock().retain(|dir| !removed(dir));
         let name = format!("run-{}", self.next.fetch_add(1, Ordering::Relaxed));
         let mut leaf = Leaf { cgroups: Arc::clone(self), dirs: Vec::new() };
@@ -133,7 +133,7 @@ impl Leaf {
     /// # Errors
     /// What the system says.
     pub fn doors(&self) -> io::Result<Vec<OwnedFd>> {
-        let open = |(_, dir): &(Version, PathBuf)| {
+        let open = |(_, dir): &(CgroupVersion, PathBuf)| {
             File::options().write(true).open(dir.join("cgroup.procs")).map(OwnedFd::from)
         };
         self.dirs.iter().map(open).collect()
@@ -144,8 +144,8 @@ impl Leaf {
     pub fn ran_out_of_memory(&self) -> bool {
         self.dirs.iter().any(|(version, dir)| {
             let name = match version {
-                Version::One => "memory.oom_control",
-                Version::Two => "memory.events",
+                CgroupVersion::One => "memory.oom_control",
+                CgroupVersion::Two => "memory.events",
             };
             let text = fs::read_to_string(dir.join(name)).unwrap_or_default();
             let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
@@ -157,7 +157,7 @@ impl Leaf {
 impl Drop for Leaf {
     fn drop(&mut self) {
         let mut left = std::mem::take(&mut self.dirs);
-        let stays = |(version, dir): &(Version, PathBuf)| {
+        let stays = |(version, dir): &(CgroupVersion, PathBuf)| {
             end(*version, dir);
             !removed(dir)
         };
@@ -183,17 +183,17 @@ impl Drop for Leaf {
 }
 
 /// Our place in a hierarchy; what nobody holds there is removed on the way.
-fn tree(place: &Place) -> io::Result<Tree> {
+fn tree(place: &CgroupMount) -> io::Result<Tree> {
     let controllers = match place.version {
-        Version::One => place.controllers.clone(),
-        Version::Two => enabled(&place.own)?,
+        CgroupVersion::One => place.controllers.clone(),
+        CgroupVersion::Two => enabled(&place.own)?,
     };
     sweep(place.version, &place.own);
     let (dir, lock) = claim(&place.own)?;
     let mut tree = Tree { version: place.version, controllers, dir, _lock: lock };
     let has = tree.controllers.contains(&Controller::Cpu);
     tree.controllers.retain(|one| Controller::NEEDED.contains(one));
-    if tree.version == Version::Two && !tree.controllers.is_empty() {
+    if tree.version == CgroupVersion::Two && !tree.controllers.is_empty() {
         fs::write(tree.dir.join("cgroup.subtree_control"), enabling(&tree.controllers))?;
     }
     if has && shares(&tree, &place.own).is_ok() {
@@ -205,7 +205,7 @@ fn tree(place: &Place) -> io::Result<Tree> {
 /// Whether a leaf may be given a share of the processors: where the gate itself has less than one, or the kernel
 /// does not divide them, it may not.
 fn shares(tree: &Tree, own: &Path) -> io::Result<()> {
-    if tree.version == Version::Two {
+    if tree.version == CgroupVersion::Two {
         for dir in [own, &tree.dir] {
             fs::write(dir.join("cgroup.subtree_control"), enabling(&[Controller::Cpu]))?;
         }
@@ -268,7 +268,7 @@ fn held(dir: &Path) -> Option<File> {
 }
 
 /// Removes what gates left behind that are no more.
-fn sweep(version: Version, own: &Path) {
+fn sweep(version: CgroupVersion, own: &Path) {
     let below = |dir: &Path| {
         let listed = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
         listed.filter(|one| one.path().is_dir()).collect::<Vec<_>>()
@@ -289,8 +289,8 @@ fn sweep(version: Version, own: &Path) {
 }
 
 /// Kills whatever is in this leaf.
-fn end(version: Version, dir: &Path) {
-    if version == Version::Two && fs::write(dir.join("cgroup.kill"), "1").is_ok() {
+fn end(version: CgroupVersion, dir: &Path) {
+    if version == CgroupVersion::Two && fs::write(dir.join("cgroup.kill"), "1").is_ok() {
         return;
     }
     let inside = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
@@ -316,13 +316,13 @@ mod tests {
         let left = own.path().join("wicketgate-7");
         fs::create_dir_all(left.join("run-3")).unwrap();
         fs::create_dir(own.path().join("wicketgate-x")).unwrap();
-        sweep(Version::One, own.path());
+        sweep(CgroupVersion::One, own.path());
         assert!(first.join("run-0").exists() && !left.exists());
         assert!(own.path().join("wicketgate-x").exists(), "nobody knows whose it is");
         let (second, _) = claim(own.path()).unwrap();
         assert_ne!(first, second);
         drop(lock);
-        sweep(Version::One, own.path());
+        sweep(CgroupVersion::One, own.path());
         assert!(!first.exists());
     }
 }

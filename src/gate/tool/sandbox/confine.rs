@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::{Error, Plan, cpu, files, filter, root, wire};
+use super::{Error, SandboxPlan, cpu, files, filter, root, wire};
 use crate::catalog::command::Level;
 
 /// Descriptors a command may have open.
@@ -42,7 +42,11 @@ pub(super) fn run() -> ExitCode {
 }
 
 /// Does not come back, unless something cannot be taken away.
-fn confined(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Infallible, Error> {
+fn confined(
+    control: &UnixStream,
+    plan: &SandboxPlan,
+    files: wire::Files,
+) -> Result<Infallible, Error> {
     let text = |text: &String| CString::new(text.as_str());
     let argv = plan.argv.iter().map(text).collect::<Result<Vec<_>, _>>()?;
     let env = plan.env.iter().map(|(name, value)| text(&format!("{name}={value}")));
@@ -94,7 +98,7 @@ fn is_there(control: &UnixStream) -> Result<(), Errno> {
 ///
 /// The filter lets this number be executed. It is closed when the command begins, and a command that could put
 /// another file in its place, such as the loader, would start a second program.
-fn above_all(program: &OwnedFd, plan: &Plan) -> Result<(OwnedFd, u64), Error> {
+fn above_all(program: &OwnedFd, plan: &SandboxPlan) -> Result<(OwnedFd, u64), Error> {
     let most = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(RLIM_ANY);
     let wanted = if plan.serves { DESCRIPTORS_SERVING } else { DESCRIPTORS };
     let number = wanted.min(most.saturating_sub(1));
@@ -105,7 +109,7 @@ fn above_all(program: &OwnedFd, plan: &Plan) -> Result<(OwnedFd, u64), Error> {
     Ok((above, number))
 }
 
-fn limits(plan: &Plan, descriptors: u64) -> Result<(), Error> {
+fn limits(plan: &SandboxPlan, descriptors: u64) -> Result<(), Error> {
     let mut limits = vec![
         (Resource::Fsize, FILE_BYTES),
         (Resource::Nofile, descriptors),

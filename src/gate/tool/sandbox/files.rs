@@ -10,7 +10,7 @@ use landlock::{
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-use super::{Error, NOBODY, Plan, Scratch, WORKSPACE};
+use super::{Error, NOBODY, SandboxPlan, Scratch, WORKSPACE};
 use crate::catalog::command::Level;
 
 /// The least that is enough: the first that also holds `truncate`.
@@ -30,7 +30,7 @@ const DEVICES: [&str; 5] = ["/dev/null", "/dev/full", "/dev/random", "/dev/urand
 
 /// Those that this program gets. Mapped and shared, zeroes are memory that is nobody's: a limit on a server's
 /// own would not see it.
-pub(super) fn devices(plan: &Plan) -> impl Iterator<Item = &'static str> {
+pub(super) fn devices(plan: &SandboxPlan) -> impl Iterator<Item = &'static str> {
     let serves = plan.serves;
     DEVICES.into_iter().filter(move |device| !(serves && *device == "/dev/zero"))
 }
@@ -57,7 +57,7 @@ pub fn is_nobodys(path: &Path) -> bool {
 ///
 /// # Errors
 /// The kernel cannot hold all of it.
-pub(super) fn restrict(plan: &Plan, program: &OwnedFd) -> Result<(), Error> {
+pub(super) fn restrict(plan: &SandboxPlan, program: &OwnedFd) -> Result<(), Error> {
     let all = AccessFs::from_all(LEAST);
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)

@@ -11,10 +11,10 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-use super::{Error, Network, Plan, modes};
+use super::{Error, Network, SandboxPlan, modes};
 use crate::catalog::command::Level;
 
-pub(super) type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+pub(super) type FilterRules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Every namespace that `clone` can make.
 const CLONE_NEW: u64 = 0x7e02_0000;
@@ -51,12 +51,12 @@ const NO_FCNTL: [u64; 5] = [8, 10, 15, 1024, 1026];
 ///
 /// # Errors
 /// The kernel does not take it.
-pub(super) fn apply(plan: &Plan, program: i32) -> Result<(), Error> {
+pub(super) fn apply(plan: &SandboxPlan, program: i32) -> Result<(), Error> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let rules = rules(plan, program)?;
     // What lies in memory no filter sees: the C library then takes the older call.
     // The other filter allows these, or its error would count, and that one is not taken for a missing call.
-    let unseen: Rules = modes::UNSEEN.iter().map(|call| (*call, Vec::new())).collect();
+    let unseen: FilterRules = modes::UNSEEN.iter().map(|call| (*call, Vec::new())).collect();
     let (allow, missing) = (SeccompAction::Allow, SeccompAction::Errno(errno(libc::ENOSYS)));
     install(SeccompFilter::new(unseen, allow, missing, arch))?;
     let refuse = SeccompAction::Errno(errno(libc::EPERM));
@@ -72,9 +72,9 @@ fn install(filter: Result<SeccompFilter, seccompiler::BackendError>) -> Result<(
     Ok(seccompiler::apply_filter(&program)?)
 }
 
-fn rules(plan: &Plan, program: i32) -> Result<Rules, seccompiler::BackendError> {
+fn rules(plan: &SandboxPlan, program: i32) -> Result<FilterRules, seccompiler::BackendError> {
     let is = |at: u8, value: u64| when(at, SeccompCmpOp::Eq, value);
-    let mut rules: Rules = ALWAYS.iter().map(|call| (*call, Vec::new())).collect();
+    let mut rules: FilterRules = ALWAYS.iter().map(|call| (*call, Vec::new())).collect();
     #[cfg(target_arch = "x86_64")]
     rules.extend(OLD.iter().map(|call| (*call, Vec::new())));
     modes::add(&mut rules, plan)?;
@@ -123,7 +123,7 @@ fn rules(plan: &Plan, program: i32) -> Result<Rules, seccompiler::BackendError> 
 
 /// Pairs of streams, which reach nobody but the other end whatever address is written; datagrams would be sent to
 /// any socket with a name. With the network, sockets of the Internet that connect; none waits for others.
-fn sockets(rules: &mut Rules, network: bool) -> Result<(), seccompiler::BackendError> {
+fn sockets(rules: &mut FilterRules, network: bool) -> Result<(), seccompiler::BackendError> {
     let kind = |at: u8, kind: i32| when(at, SeccompCmpOp::MaskedEq(TYPE_MASK), number(kind));
     let pair =
         all(vec![when(0, SeccompCmpOp::Eq, number(libc::AF_UNIX))?, kind(1, libc::SOCK_STREAM)?])?;

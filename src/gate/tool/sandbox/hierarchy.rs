@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Plan, Scratch};
+use super::{SandboxPlan, Scratch};
 
 /// What a directory in memory may hold, bytes: memory of the run too.
 const SCRATCH_BYTES: u64 = 64 << 20;
@@ -35,23 +35,23 @@ impl Controller {
 
 /// Of control groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Version {
+pub(super) enum CgroupVersion {
     One,
     Two,
 }
 
 /// A hierarchy as it is mounted, and the group this process is in.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Place {
-    pub(super) version: Version,
+pub(super) struct CgroupMount {
+    pub(super) version: CgroupVersion,
     /// Those of ours that it may have; of version 2 the group itself says.
     pub(super) controllers: Vec<Controller>,
     pub(super) own: PathBuf,
 }
 
 /// Every hierarchy that may be of use: mounts as in `/proc/self/mountinfo`, groups as in `/proc/self/cgroup`.
-pub(super) fn places(mounts: &str, groups: &str) -> Vec<Place> {
-    let mut found: Vec<Place> = Vec::new();
+pub(super) fn places(mounts: &str, groups: &str) -> Vec<CgroupMount> {
+    let mut found: Vec<CgroupMount> = Vec::new();
     for line in mounts.lines() {
         let Some((mount, filesystem)) = line.split_once(" - ") else { continue };
         let mount: Vec<&str> = mount.split(' ').collect();
@@ -59,26 +59,26 @@ pub(super) fn places(mounts: &str, groups: &str) -> Vec<Place> {
         let (Some(root), Some(point)) = (mount.get(3), mount.get(4)) else { continue };
         let options = filesystem.get(2).copied().unwrap_or_default();
         let (version, controllers) = match filesystem.first() {
-            Some(&"cgroup2") => (Version::Two, Vec::new()),
+            Some(&"cgroup2") => (CgroupVersion::Two, Vec::new()),
             Some(&"cgroup") => {
                 let known = |name: &str| Controller::ALL.into_iter().find(|c| c.as_str() == name);
-                (Version::One, options.split(',').filter_map(known).collect())
+                (CgroupVersion::One, options.split(',').filter_map(known).collect())
             }
             Some(_) | None => continue,
         };
-        if version == Version::One && controllers.is_empty() {
+        if version == CgroupVersion::One && controllers.is_empty() {
             continue;
         }
         let group = groups.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':').skip(1);
             let (names, path) = (fields.next()?, fields.next()?);
             let ours = controllers.iter().all(|one| names.split(',').any(|n| n == one.as_str()));
-            (ours && (version == Version::One) != names.is_empty()).then_some(path)
+            (ours && (version == CgroupVersion::One) != names.is_empty()).then_some(path)
         });
         let Some(below) = group.and_then(|path| Path::new(path).strip_prefix(root).ok()) else {
             continue;
         };
-        let place = Place { version, controllers, own: Path::new(point).join(below) };
+        let place = CgroupMount { version, controllers, own: Path::new(point).join(below) };
         if !found.contains(&place) {
             found.push(place);
         }
@@ -93,10 +93,10 @@ pub(super) fn enabling(controllers: &[Controller]) -> String {
 
 /// Tells a leaf what this plan may use of it.
 pub(super) fn limit(
-    version: Version,
+    version: CgroupVersion,
     controller: Controller,
     dir: &Path,
-    plan: &Plan,
+    plan: &SandboxPlan,
 ) -> io::Result<()> {
     let set = |name: &str, most: u64| fs::write(dir.join(name), most.to_string());
     let scratch = match plan.scratch {
@@ -110,12 +110,12 @@ pub(super) fn limit(
     match (controller, version) {
         (Controller::Pids, _) => set("pids.max", plan.limits.pids),
         (Controller::Cpu, _) => one_cpu(version, dir),
-        (Controller::Memory, Version::One) => {
+        (Controller::Memory, CgroupVersion::One) => {
             const WITH_SWAP: &str = "memory.memsw.limit_in_bytes";
             set("memory.limit_in_bytes", memory)?;
             if swaps(WITH_SWAP) { set(WITH_SWAP, memory) } else { Ok(()) }
         }
-        (Controller::Memory, Version::Two) => {
+        (Controller::Memory, CgroupVersion::Two) => {
             set("memory.max", memory)?;
             if swaps("memory.swap.max") { set("memory.swap.max", 0) } else { Ok(()) }
         }
@@ -123,14 +123,14 @@ pub(super) fn limit(
 }
 
 /// As much time as one processor has.
-pub(super) fn one_cpu(version: Version, dir: &Path) -> io::Result<()> {
+pub(super) fn one_cpu(version: CgroupVersion, dir: &Path) -> io::Result<()> {
     let period = CPU_PERIOD.to_string();
     match version {
-        Version::One => {
+        CgroupVersion::One => {
             fs::write(dir.join("cpu.cfs_period_us"), &period)?;
             fs::write(dir.join("cpu.cfs_quota_us"), &period)
         }
-        Version::Two => fs::write(dir.join("cpu.max"), format!("{period} {period}")),
+        CgroupVersion::Two => fs::write(dir.join("cpu.max"), format!("{period} {period}")),
     }
 }
 
@@ -149,16 +149,16 @@ mod tests {
             35 31 0:32 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         let groups = "9:name=systemd:/s\n8:pids:/a/b\n4:memory:/docker/x/y\n1:cpu:/\n0::/u\n";
         let found = places(&format!("{MOUNTS}{rest}"), groups);
-        let place = |version, controllers: &[Controller], own: &str| Place {
+        let place = |version, controllers: &[Controller], own: &str| CgroupMount {
             version,
             controllers: controllers.to_vec(),
             own: own.into(),
         };
         let expected = [
-            place(Version::One, &[Controller::Cpu], "/sys/fs/cgroup/cpu"),
-            place(Version::One, &[Controller::Memory], "/sys/fs/cgroup/memory/y"),
-            place(Version::One, &[Controller::Pids], "/sys/fs/cgroup/pids/a/b"),
-            place(Version::Two, &[], "/sys/fs/cgroup/unified/u"),
+            place(CgroupVersion::One, &[Controller::Cpu], "/sys/fs/cgroup/cpu"),
+            place(CgroupVersion::One, &[Controller::Memory], "/sys/fs/cgroup/memory/y"),
+            place(CgroupVersion::One, &[Controller::Pids], "/sys/fs/cgroup/pids/a/b"),
+            place(CgroupVersion::Two, &[], "/sys/fs/cgroup/unified/u"),
         ];
         assert_eq!(found, expected);
         // A group outside of what is mounted cannot be reached from here.
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn both_versions_are_told_the_limits_in_their_own_words() {
-        let plan = |scratch| Plan {
+        let plan = |scratch| SandboxPlan {
             level: crate::catalog::command::Level::S2,
             argv: Vec::new(),
             env: Vec::new(),
@@ -181,7 +181,7 @@ mod tests {
             serves: false,
             uid: crate::tool::sandbox::NOBODY,
             cpu: 0,
-            limits: crate::catalog::command::Limits {
+            limits: crate::catalog::command::CommandLimits {
                 memory_bytes: 1 << 20,
                 cpu_seconds: 1,
                 pids: 7,
@@ -191,7 +191,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let told = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
         fs::write(dir.path().join("memory.swap.max"), "max").unwrap();
-        for version in [Version::One, Version::Two] {
+        for version in [CgroupVersion::One, CgroupVersion::Two] {
             for controller in Controller::ALL {
                 limit(version, controller, dir.path(), &plan(Scratch::Call)).unwrap();
             }

@@ -57,7 +57,7 @@ fn build(uid: u32) -> Result<(), Error> {
 
 /// A house, for as long as it is held.
 #[derive(Debug)]
-pub struct House {
+pub struct UserNamespace {
     pid: OwnedFd,
     /// Dropped, it ends the house.
     control: Option<UnixStream>,
@@ -66,7 +66,7 @@ pub struct House {
     child: Child,
 }
 
-impl House {
+impl UserNamespace {
     /// Builds one. Blocks until it stands.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ impl House {
     }
 }
 
-impl House {
+impl UserNamespace {
     /// Uid and gid of whoever may move in, where the gate is root.
     #[must_use]
     pub const fn uid(&self) -> u32 {
@@ -105,13 +105,13 @@ impl House {
     }
 }
 
-impl AsFd for House {
+impl AsFd for UserNamespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pid.as_fd()
     }
 }
 
-impl Drop for House {
+impl Drop for UserNamespace {
     fn drop(&mut self) {
         drop(self.control.take());
         // It only waits for that; but nobody may be kept waiting by one that somebody stopped.
@@ -125,20 +125,20 @@ impl Drop for House {
 /// Held, it keeps the house: whoever still waits to build one when the run ends builds it for nobody, and it ends
 /// with whoever waited.
 #[derive(Clone, Debug, Default)]
-pub struct Workspace(Arc<Mutex<Option<Arc<House>>>>);
+pub struct Workspace(Arc<Mutex<Option<Arc<UserNamespace>>>>);
 
 impl Workspace {
     /// Its house. Blocks until that is there.
     ///
     /// # Errors
     /// What the system does not let us do.
-    pub fn house(&self) -> io::Result<Arc<House>> {
+    pub fn house(&self) -> io::Result<Arc<UserNamespace>> {
         // Calls of one run wait for each other here, and nobody else for them.
         let mut place = self.0.lock();
         if let Some(house) = &*place {
             return Ok(Arc::clone(house));
         }
-        let house = Arc::new(House::new()?);
+        let house = Arc::new(UserNamespace::new()?);
         *place = Some(Arc::clone(&house));
         Ok(house)
     }

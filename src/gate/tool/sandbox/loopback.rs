@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType};
 
-use super::{Error, Report, wire};
+use super::{Error, SandboxReport, wire};
 
 /// The port of the proxy, on 127.0.0.1 of the namespace.
 pub(in crate::tool) const PROXY: u16 = 3128;
@@ -47,7 +47,7 @@ pub(in crate::tool) fn take(control: &UnixStream) -> Result<TcpListener, Error> 
     }
     let mut complaint = byte.get(..got).unwrap_or_default().to_vec();
     control.take(COMPLAINT_MAX).read_to_end(&mut complaint).map_err(&failed)?;
-    let refused = Report::read(&complaint).and_then(|report| report.refused);
+    let refused = SandboxReport::read(&complaint).and_then(|report| report.refused);
     Err(refused.map_or(Error::NoListener, Error::Helper))
 }
 

@@ -47,9 +47,9 @@ pub use self::cpu::next as next_cpu;
 pub use self::error::{Error, LevelError};
 pub use self::files::{is_nobodys, is_system};
 pub use self::house::{Workspace, Workspaces};
-pub use self::places::{DEFAULT_MAX as PLACES, Place, Places};
+pub use self::places::{DEFAULT_MAX as PLACES, SandboxSlot, SandboxSlots};
 pub use self::uid::next as next_uid;
-use crate::catalog::command::{Demand, Level, Limits};
+use crate::catalog::command::{CommandLimits, Demand, Level};
 
 /// This program, whatever its file is called by now.
 const SELF: &str = "/proc/self/exe";
@@ -72,7 +72,7 @@ pub const NOBODY: u32 = 65_534;
 /// Everything about one run but the program's descriptor and its input.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct SandboxPlan {
     /// What it runs in.
     pub level: Level,
     /// Its arguments, its own name first.
@@ -100,7 +100,7 @@ pub struct Plan {
     /// The one processor it runs on, with all it starts.
     pub cpu: usize,
     /// What it may use up.
-    pub limits: Limits,
+    pub limits: CommandLimits,
 }
 
 /// What a program can connect to.
@@ -132,7 +132,7 @@ pub enum Scratch {
 /// How a run ended, as the supervisor saw it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Report {
+pub struct SandboxReport {
     /// Why the command never began.
     pub refused: Option<String>,
     /// Its exit code.
@@ -141,7 +141,7 @@ pub struct Report {
     pub signal: Option<i32>,
 }
 
-impl Report {
+impl SandboxReport {
     /// Reads what came over the socket; nothing that is whole means that the supervisor is gone.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
@@ -174,7 +174,7 @@ pub fn supervisor() -> io::Result<(Command, UnixStream)> {
 /// It is gone.
 pub fn hand_over(
     control: &UnixStream,
-    plan: &Plan,
+    plan: &SandboxPlan,
     program: BorrowedFd<'_>,
     input: BorrowedFd<'_>,
     (house, leaf): (Option<BorrowedFd<'_>>, Option<&Leaf>),
@@ -260,7 +260,7 @@ fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>,
     let program = File::open(SELF)?;
     let mut head = Vec::new();
     program.try_clone()?.take(64 << 10).read_to_end(&mut head)?;
-    let plan = Plan {
+    let plan = SandboxPlan {
         level,
         argv: vec![
             "wicketgate".into(),
@@ -279,7 +279,7 @@ fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>,
         serves: false,
         uid: next_uid(),
         cpu: next_cpu(),
-        limits: Limits { memory_bytes: 2 << 30, cpu_seconds: 10, pids: 8, together: false },
+        limits: CommandLimits { memory_bytes: 2 << 30, cpu_seconds: 10, pids: 8, together: false },
     };
     let leaf = cgroups.map(|cgroups| cgroups.leaf(&plan)).transpose()?;
     let (mut command, mut control) = supervisor()?;
@@ -298,10 +298,10 @@ fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>,
     drop(control);
     child.wait()?;
     handed.and(read)?;
-    let report = Report::read(&report).ok_or(Error::NoReport)?;
+    let report = SandboxReport::read(&report).ok_or(Error::NoReport)?;
     match report {
-        Report { refused: Some(why), .. } => Err(Error::Helper(why)),
-        Report { code: Some(0), .. } => serde_json::from_slice(&found).map_err(Error::Probe),
-        Report { code, signal, .. } => Err(Error::ProbeEnd { code, signal }),
+        SandboxReport { refused: Some(why), .. } => Err(Error::Helper(why)),
+        SandboxReport { code: Some(0), .. } => serde_json::from_slice(&found).map_err(Error::Probe),
+        SandboxReport { code, signal, .. } => Err(Error::ProbeEnd { code, signal }),
     }
 }

@@ -6,8 +6,8 @@
 
 use seccompiler::{BackendError, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
 
-use super::filter::{Rules, all, when};
-use super::{Plan, Scratch};
+use super::filter::{FilterRules, all, when};
+use super::{SandboxPlan, Scratch};
 use crate::catalog::command::Level;
 
 /// Set-user-id and set-group-id.
@@ -75,7 +75,7 @@ const OWNERS_AND_TIMES: &[i64] = &[
 /// Modes, owners and times of what is there are changed only where nothing but what the program may write can be
 /// changed: in `S2`, where everything else is mounted read-only, and only with something to write. Landlock has no
 /// right for these calls, so in `S1` they would work on any file of the sandbox's user that it may only read.
-pub(super) fn add(rules: &mut Rules, plan: &Plan) -> Result<(), BackendError> {
+pub(super) fn add(rules: &mut FilterRules, plan: &SandboxPlan) -> Result<(), BackendError> {
     rules.extend(UNSEEN.iter().map(|call| (*call, Vec::new())));
     for (call, mode) in MAKERS {
         rules.insert(*call, vec![plain(*mode)?]);
@@ -102,7 +102,7 @@ fn plain(at: u8) -> Result<SeccompRule, BackendError> {
     all(vec![when(at, SeccompCmpOp::MaskedEq(SET_ID), 0)?])
 }
 
-impl Plan {
+impl SandboxPlan {
     /// Whether there is anything that the program may write.
     pub(super) fn writes(&self) -> bool {
         !self.write.is_empty() || self.scratch != Scratch::None

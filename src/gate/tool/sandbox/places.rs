@@ -17,27 +17,27 @@ const WAIT: Duration = Duration::from_secs(5);
 
 /// The places of all commands of this gate.
 #[derive(Debug)]
-pub struct Places {
-    state: Mutex<State>,
+pub struct SandboxSlots {
+    state: Mutex<SlotState>,
     freed: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct SlotState {
     most: usize,
     agents: usize,
     taken: BTreeMap<String, usize>,
 }
 
-impl Default for Places {
+impl Default for SandboxSlots {
     fn default() -> Self {
         let most = usize::try_from(DEFAULT_MAX).unwrap_or(usize::MAX);
-        let state = State { most, agents: 1, taken: BTreeMap::new() };
+        let state = SlotState { most, agents: 1, taken: BTreeMap::new() };
         Self { state: Mutex::new(state), freed: Notify::new() }
     }
 }
 
-impl State {
+impl SlotState {
     /// What every agent has for itself.
     fn share(&self) -> usize {
         self.most.checked_div(self.agents).unwrap_or_default().max(1)
@@ -56,7 +56,7 @@ impl State {
     }
 }
 
-impl Places {
+impl SandboxSlots {
     /// From now on there are this many, for this many agents.
     pub fn resize(&self, most: u64, agents: usize) {
         let mut state = self.state.lock();
@@ -70,7 +70,7 @@ impl Places {
     ///
     /// # Errors
     /// How many there are, if none came free.
-    pub async fn take(self: &Arc<Self>, agent: &str) -> Result<Place, usize> {
+    pub async fn take(self: &Arc<Self>, agent: &str) -> Result<SandboxSlot, usize> {
         let waiting = async {
             loop {
                 let freed = self.freed.notified();
@@ -86,25 +86,25 @@ impl Places {
         tokio::time::timeout(WAIT, waiting).await.map_err(|_late| self.state.lock().most)
     }
 
-    fn try_take(self: &Arc<Self>, agent: &str) -> Option<Place> {
+    fn try_take(self: &Arc<Self>, agent: &str) -> Option<SandboxSlot> {
         let mut state = self.state.lock();
         if !state.has_one_for(agent) {
             return None;
         }
         let taken = state.taken.entry(agent.to_owned()).or_default();
         *taken = taken.saturating_add(1);
-        Some(Place { places: Arc::clone(self), agent: agent.to_owned() })
+        Some(SandboxSlot { places: Arc::clone(self), agent: agent.to_owned() })
     }
 }
 
 /// One place. Dropped, it is free.
 #[derive(Debug)]
-pub struct Place {
-    places: Arc<Places>,
+pub struct SandboxSlot {
+    places: Arc<SandboxSlots>,
     agent: String,
 }
 
-impl Drop for Place {
+impl Drop for SandboxSlot {
     fn drop(&mut self) {
         let mut state = self.places.state.lock();
         if let Some(taken) = state.taken.get_mut(&self.agent) {
@@ -123,8 +123,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn places(most: u64, callers: usize) -> Arc<Places> {
-        let places = Arc::new(Places::default());
+    fn places(most: u64, callers: usize) -> Arc<SandboxSlots> {
+        let places = Arc::new(SandboxSlots::default());
         places.resize(most, callers);
         places
     }
@@ -170,7 +170,7 @@ mod tests {
             most in 1_u64..40, callers in 1_usize..8, turns in prop::collection::vec((0_usize..8, any::<bool>()), 0..200),
         ) {
             let places = places(most, callers);
-            let mut held: Vec<Vec<Place>> = (0..callers).map(|_| Vec::new()).collect();
+            let mut held: Vec<Vec<SandboxSlot>> = (0..callers).map(|_| Vec::new()).collect();
             for (who, takes) in turns {
                 let who = who % callers;
                 if takes {

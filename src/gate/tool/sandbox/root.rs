@@ -12,7 +12,7 @@ use rustix::mount::{
 };
 
 use super::files::{SYSTEM, SYSTEM_FILES, devices, straight};
-use super::{Error, Network, Plan, Scratch, WORKSPACE, host};
+use super::{Error, Network, SandboxPlan, Scratch, WORKSPACE, host};
 
 /// Somewhere to mount the new root while the old one is still there.
 const BASES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
@@ -27,7 +27,7 @@ const SCRATCH: &std::ffi::CStr = c"size=64m,nr_inodes=4096,mode=0700";
 ///
 /// # Errors
 /// What the system does not let us do.
-pub(super) fn build(plan: &Plan) -> Result<(), Error> {
+pub(super) fn build(plan: &SandboxPlan) -> Result<(), Error> {
     private()?;
     let base = BASES.iter().find(|base| Path::new(base).is_dir()).ok_or(Error::NoBase)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;

@@ -16,7 +16,7 @@ use rustix::process::{
 };
 use rustix::thread::{CapabilitySet, ThreadNameSpaceType, UnshareFlags};
 
-use super::{CONFINE, Error, NOBODY, Network, Plan, Report, SELF, loopback, wire};
+use super::{CONFINE, Error, NOBODY, Network, SELF, SandboxPlan, SandboxReport, loopback, wire};
 use crate::catalog::command::Level;
 
 /// Every kind of namespace there is something in to be kept from.
@@ -34,9 +34,12 @@ pub(super) fn run() -> ExitCode {
     close_inherited();
     let Ok(mut control) = wire::control() else { return ExitCode::FAILURE };
     let report = match wire::receive(&control, true) {
-        Ok((plan, files)) => supervise(&control, &plan, files)
-            .unwrap_or_else(|why| Report { refused: Some(why.to_string()), ..Report::default() }),
-        Err(error) => Report { refused: Some(format!("no plan: {error}")), ..Report::default() },
+        Ok((plan, files)) => supervise(&control, &plan, files).unwrap_or_else(|why| {
+            SandboxReport { refused: Some(why.to_string()), ..SandboxReport::default() }
+        }),
+        Err(error) => {
+            SandboxReport { refused: Some(format!("no plan: {error}")), ..SandboxReport::default() }
+        }
     };
     // Nobody may be left to hear it.
     let _ = serde_json::to_writer(&mut control, &report);
@@ -55,7 +58,11 @@ pub(super) fn close_inherited() {
     }
 }
 
-fn supervise(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Report, Error> {
+fn supervise(
+    control: &UnixStream,
+    plan: &SandboxPlan,
+    files: wire::Files,
+) -> Result<SandboxReport, Error> {
     unprivileged(plan.uid).map_err(Error::step("cannot give up root"))?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(Error::step("no subreaper"))?;
@@ -149,7 +156,11 @@ pub(super) fn namespaces(flags: UnshareFlags) -> Result<(), Error> {
 }
 
 /// Waits until the command ended, or until the sidecar let go; then nothing of it is left.
-fn watch(control: &UnixStream, mut ours: UnixStream, mut child: Child) -> Result<Report, Error> {
+fn watch(
+    control: &UnixStream,
+    mut ours: UnixStream,
+    mut child: Child,
+) -> Result<SandboxReport, Error> {
     let leader = Pid::from_child(&child);
     let exit = pidfd_open(leader, PidfdFlags::empty());
     let complaint = exit.map_err(Error::step("no pidfd")).and_then(|exit| {
@@ -175,9 +186,9 @@ fn watch(control: &UnixStream, mut ours: UnixStream, mut child: Child) -> Result
     let complaint = complaint?;
     if !complaint.is_empty() {
         let refused = Some(String::from_utf8_lossy(&complaint).into_owned());
-        return Ok(Report { refused, ..Report::default() });
+        return Ok(SandboxReport { refused, ..SandboxReport::default() });
     }
-    Ok(Report { refused: None, code: status.code(), signal: status.signal() })
+    Ok(SandboxReport { refused: None, code: status.code(), signal: status.signal() })
 }
 
 /// Which of them has something to say: the sidecar (it lets go), the end, the confined one.

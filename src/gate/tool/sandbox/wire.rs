@@ -11,7 +11,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-use super::{Plan, Scratch};
+use super::{SandboxPlan, Scratch};
 
 /// Bytes of the longest plan.
 const PLAN_BYTES_MAX: u32 = 4 << 20;
@@ -38,7 +38,7 @@ pub(super) fn control() -> io::Result<UnixStream> {
 
 pub(super) fn send(
     mut socket: &UnixStream,
-    plan: &Plan,
+    plan: &SandboxPlan,
     files: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
     let body = serde_json::to_string(plan).map_err(io::Error::other)?.into_bytes();
@@ -79,7 +79,7 @@ pub(super) fn take(socket: &UnixStream, into: &mut [u8]) -> io::Result<(usize, V
 }
 
 /// `shared`: the third is the house of a plan that shares a workspace.
-pub(super) fn receive(mut socket: &UnixStream, shared: bool) -> io::Result<(Plan, Files)> {
+pub(super) fn receive(mut socket: &UnixStream, shared: bool) -> io::Result<(SandboxPlan, Files)> {
     let mut head = [0_u8; 4];
     let (got, files) = take(socket, &mut head)?;
     if got != head.len() {
@@ -91,7 +91,7 @@ pub(super) fn receive(mut socket: &UnixStream, shared: bool) -> io::Result<(Plan
     }
     let mut body = vec![0; usize::try_from(length).unwrap_or_default()];
     socket.read_exact(&mut body)?;
-    let plan: Plan = serde_json::from_slice(&body).map_err(io::Error::other)?;
+    let plan: SandboxPlan = serde_json::from_slice(&body).map_err(io::Error::other)?;
     let mut files = files.into_iter();
     match (files.next(), files.next()) {
         (Some(program), Some(input)) => {

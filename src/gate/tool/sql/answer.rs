@@ -4,7 +4,7 @@ use base64::Engine as _;
 
 use crate::domain::canonical;
 use crate::domain::json::Json;
-use crate::domain::outcome::{Content, Opaque};
+use crate::domain::outcome::{AnswerContent, Opaque};
 pub(super) use crate::tool::number::{float, integer};
 
 /// Bytes kept for what stands around the rows.
@@ -12,7 +12,7 @@ const FRAME_BYTES: usize = 256;
 
 /// What was answered.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct SqlResult {
     columns: Vec<Json>,
     rows: Vec<Json>,
     /// Rows that a writing statement changed.
@@ -42,20 +42,20 @@ impl Cell {
 
 /// An answer that is being filled, and what still fits.
 #[derive(Debug)]
-pub(super) struct Room {
-    answer: Answer,
+pub(super) struct ResultSpace {
+    answer: SqlResult,
     rows_left: u64,
     bytes_left: usize,
 }
 
-impl Room {
+impl ResultSpace {
     /// Room for this many rows and bytes; the tables are told of in the answer.
     pub fn new(rows_max: u64, bytes_max: u64, tables: &[String]) -> Self {
         let told: usize =
             tables.iter().map(|table| table.len().saturating_mul(2).saturating_add(8)).sum();
         let bytes = usize::try_from(bytes_max).unwrap_or(usize::MAX);
         let bytes_left = bytes.saturating_sub(told).saturating_sub(FRAME_BYTES);
-        Self { answer: Answer::default(), rows_left: rows_max, bytes_left }
+        Self { answer: SqlResult::default(), rows_left: rows_max, bytes_left }
     }
 
     /// Names and types of the columns.
@@ -109,15 +109,15 @@ impl Room {
         self.bytes_left
     }
 
-    pub fn close(self) -> Answer {
+    pub fn close(self) -> SqlResult {
         self.answer
     }
 }
 
-impl Answer {
-    pub fn content(self, tables: &[String]) -> Content {
+impl SqlResult {
+    pub fn content(self, tables: &[String]) -> AnswerContent {
         let opaque = self.binary.then_some(Opaque::Binary);
-        Content::of(canonical::bytes(&self.json(tables)), opaque)
+        AnswerContent::of(canonical::bytes(&self.json(tables)), opaque)
     }
 
     fn json(self, tables: &[String]) -> Json {
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_said_to_be_there() {
         let row = || vec![Cell::Said(Json::from("x".repeat(100)))];
-        let mut room = Room::new(2, 1_000, &[]);
+        let mut room = ResultSpace::new(2, 1_000, &[]);
         assert!(room.push(row()) && room.push(row()));
         assert!(!room.push(row()));
         let answer = room.close().json(&["public.t".into()]);
@@ -151,7 +151,7 @@ mod tests {
             text.contains(r#""row_count":2,"#) && text.contains(r#""truncated":true"#),
             "{text}"
         );
-        let mut small = Room::new(10, 600, &["public.t".into()]);
+        let mut small = ResultSpace::new(10, 600, &["public.t".into()]);
         while small.push(row()) {}
         let answer = small.close().json(&["public.t".into()]);
         let text = canonical::text(&answer);

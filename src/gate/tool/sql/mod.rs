@@ -20,24 +20,24 @@ use serde::Deserialize;
 use super::net::{self, Resolve};
 use super::shape::{self, Value, lenient};
 use super::{Error, ToolExecutor};
-use crate::catalog::sql::{self, Asks, Engine, Named, Statement, Target};
+use crate::catalog::sql::{self, Engine, Named, SqlTarget, Statement, StatementSource};
 use crate::domain::call::ToolCall;
-use crate::domain::decision::Reason;
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::effect::{Effect, Sql as Facts};
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Unmasked};
-use crate::judge::prepared::{Hold, Prepared};
+use crate::judge::prepared::{Prepared, PreparedResource};
 use crate::ledger::fuse::{Fuse, Late};
 use crate::ledger::permit::Permit;
-use answer::{Answer, Room};
-use postgres::Postgres;
+use answer::{ResultSpace, SqlResult};
+use postgres::PostgresBackend;
 pub use postgres::RoleError;
-use sqlite::Sqlite;
+use sqlite::SqliteBackend;
 
 /// Why a statement gave no answer.
 #[derive(Debug)]
-enum Trouble {
+enum SqlFailure {
     /// It is known what happened: nothing, or nothing that stayed.
     Failed { class: FailureClass, started: bool, message: String },
     /// It may have taken effect.
@@ -46,7 +46,7 @@ enum Trouble {
     Unfit(RoleError),
 }
 
-impl Trouble {
+impl SqlFailure {
     fn failed(class: FailureClass, message: impl Into<String>) -> Self {
         Self::Failed { class, started: true, message: message.into() }
     }
@@ -65,7 +65,7 @@ impl Trouble {
     }
 }
 
-impl From<Late> for Trouble {
+impl From<Late> for SqlFailure {
     fn from(late: Late) -> Self {
         let (class, message) = (FailureClass::NotStarted, late.to_string());
         Self::Failed { class, started: false, message }
@@ -74,7 +74,7 @@ impl From<Late> for Trouble {
 
 /// What one execution needs: the judged statement and its values, `$1` first.
 #[derive(Clone, Debug)]
-struct Ready {
+struct PreparedSql {
     statement: Arc<Statement>,
     values: Vec<Json>,
 }
@@ -85,17 +85,17 @@ pub struct SqlTool {
     engine: Engine,
     server: Option<(String, u16)>,
     database: String,
-    asks: Asks,
+    asks: StatementSource,
     read_only: bool,
     rows_max: u64,
     bytes_max: u64,
-    backend: Backend,
+    backend: SqlBackend,
 }
 
 #[derive(Debug)]
-enum Backend {
-    Postgres(Arc<Postgres>),
-    Sqlite(Sqlite),
+enum SqlBackend {
+    Postgres(Arc<PostgresBackend>),
+    Sqlite(SqliteBackend),
 }
 
 impl SqlTool {
@@ -109,55 +109,60 @@ impl SqlTool {
         resolve: Arc<dyn Resolve>,
     ) -> Result<Self, net::Error> {
         let (engine, server, database) = match &sql.target {
-            Target::Postgres(pg) => {
+            SqlTarget::Postgres(pg) => {
                 let server = (pg.origin.host.to_string(), pg.origin.port);
                 (Engine::Postgres, Some(server), pg.database.clone())
             }
-            Target::Sqlite(path) => {
+            SqlTarget::Sqlite(path) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 (Engine::Sqlite, None, name)
             }
         };
-        let free = matches!(sql.asks, Asks::Free(_));
+        let free = matches!(sql.asks, StatementSource::Free(_));
         let (timeout, most) = (sql.statement_timeout, sql.connections_max);
         let backend = match sql.target {
-            Target::Postgres(pg) => {
+            SqlTarget::Postgres(pg) => {
                 let limits = postgres::Limits { timeout, most, read_only: sql.read_only, free };
-                Backend::Postgres(Arc::new(Postgres::new(*pg, limits, resolve)?))
+                SqlBackend::Postgres(Arc::new(PostgresBackend::new(*pg, limits, resolve)?))
             }
-            Target::Sqlite(path) => {
+            SqlTarget::Sqlite(path) => {
                 let allowed = match &sql.asks {
-                    Asks::Free(allowed) => Some(Arc::new(allowed.clone())),
-                    Asks::Named(_) => None,
+                    StatementSource::Free(allowed) => Some(Arc::new(allowed.clone())),
+                    StatementSource::Named(_) => None,
                 };
-                Backend::Sqlite(Sqlite::new(path, allowed, (timeout, most), sql.read_only))
+                SqlBackend::Sqlite(SqliteBackend::new(
+                    path,
+                    allowed,
+                    (timeout, most),
+                    sql.read_only,
+                ))
             }
         };
         let (asks, read_only, rows_max) = (sql.asks, sql.read_only, sql.rows_max);
         Ok(Self { engine, server, database, asks, read_only, rows_max, bytes_max, backend })
     }
 
-    fn ready(&self, args: &Json) -> Result<(Option<String>, Ready), Reason> {
+    fn ready(&self, args: &Json) -> Result<(Option<String>, PreparedSql), LayerReason> {
         match &self.asks {
-            Asks::Free(allowed) => {
+            StatementSource::Free(allowed) => {
                 let FreeForm { query, params } = shape::read(args).unwrap_or_default();
                 let read = sql::free_form(self.engine, allowed, &query.unwrap_or_default());
                 let statement = read.map_err(|refused| reason(refused.detail, refused.message))?;
                 let values = params.into_iter().flatten().map(|Value(value)| value);
                 let statement = Arc::new(statement);
-                Ok((None, Ready { statement, values: values.collect() }))
+                Ok((None, PreparedSql { statement, values: values.collect() }))
             }
-            Asks::Named(queries) => {
+            StatementSource::Named(queries) => {
                 let (name, query, args) = chosen(queries, args)?;
                 let value = |name: &String| args.get(name).cloned().unwrap_or(Json::Null);
                 let values = query.params.iter().map(value);
                 let statement = Arc::clone(&query.statement);
-                Ok((Some(name.to_owned()), Ready { statement, values: values.collect() }))
+                Ok((Some(name.to_owned()), PreparedSql { statement, values: values.collect() }))
             }
         }
     }
 
-    fn effect(&self, query: Option<String>, ready: &Ready) -> Effect {
+    fn effect(&self, query: Option<String>, ready: &PreparedSql) -> Effect {
         let statement = &ready.statement;
         Effect::Sql(Box::new(Facts {
             engine: self.engine.as_str().into(),
@@ -174,36 +179,36 @@ impl SqlTool {
 
     /// Sends what its `prepare` read. Only `execute` calls this, with a permitted call.
     async fn ask(&self, prepared: &Prepared, fuse: &Fuse) -> Unmasked {
-        let Some(ready) = prepared.hold::<Ready>() else {
+        let Some(ready) = prepared.hold::<PreparedSql>() else {
             return Unmasked::Failed {
                 class: FailureClass::Changed,
                 started: false,
                 message: "the call was prepared by another tool".into(),
             };
         };
-        let room = Room::new(self.rows_max, self.bytes_max, &ready.statement.relations);
+        let room = ResultSpace::new(self.rows_max, self.bytes_max, &ready.statement.relations);
         let asked = match &self.backend {
-            Backend::Postgres(postgres) => postgres.ask(ready, room, fuse).await,
-            Backend::Sqlite(sqlite) => sqlite.ask(ready.clone(), room, fuse).await,
+            SqlBackend::Postgres(postgres) => postgres.ask(ready, room, fuse).await,
+            SqlBackend::Sqlite(sqlite) => sqlite.ask(ready.clone(), room, fuse).await,
         };
         match asked {
             Ok(answer) => Unmasked::Completed {
-                result: Answer::content(answer, &ready.statement.relations),
+                result: SqlResult::content(answer, &ready.statement.relations),
                 status: "ok".into(),
             },
-            Err(Trouble::Failed { class, started, message }) => {
+            Err(SqlFailure::Failed { class, started, message }) => {
                 Unmasked::Failed { class, started, message }
             }
-            Err(Trouble::Unfit(role)) => {
+            Err(SqlFailure::Unfit(role)) => {
                 let (class, message) = (FailureClass::Connect, role.to_string());
                 Unmasked::Failed { class, started: false, message }
             }
-            Err(Trouble::Unknown { cause }) if self.read_only => Unmasked::Failed {
+            Err(SqlFailure::Unknown { cause }) if self.read_only => Unmasked::Failed {
                 class: FailureClass::ToolError,
                 started: true,
                 message: format!("the connection to the database was lost: {cause}"),
             },
-            Err(Trouble::Unknown { cause }) => Unmasked::Unknown { cause: cause.into() },
+            Err(SqlFailure::Unknown { cause }) => Unmasked::Unknown { cause: cause.into() },
         }
     }
 }
@@ -229,7 +234,7 @@ struct OneOfSeveral {
 fn chosen<'a>(
     queries: &'a std::collections::BTreeMap<String, Named>,
     args: &Json,
-) -> Result<(&'a str, &'a Named, Json), Reason> {
+) -> Result<(&'a str, &'a Named, Json), LayerReason> {
     let found = match (queries.len(), queries.first_key_value()) {
         (1, Some((name, query))) => Some((name.as_str(), query, args.clone())),
         _ => {
@@ -244,7 +249,7 @@ fn chosen<'a>(
 
 #[async_trait]
 impl ToolExecutor for SqlTool {
-    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         let (query, ready) = self.ready(call.args()).map_err(|reason| vec![reason])?;
         let (given, used) = (ready.values.len(), ready.statement.params);
         if given != used {
@@ -256,8 +261,8 @@ impl ToolExecutor for SqlTool {
 
     async fn look(&self) -> Result<(), Error> {
         match &self.backend {
-            Backend::Postgres(postgres) => Ok(postgres.look().await?),
-            Backend::Sqlite(_) => Ok(()),
+            SqlBackend::Postgres(postgres) => Ok(postgres.look().await?),
+            SqlBackend::Sqlite(_) => Ok(()),
         }
     }
 
@@ -268,8 +273,8 @@ impl ToolExecutor for SqlTool {
     }
 }
 
-fn reason(detail: &str, message: impl Into<String>) -> Reason {
-    Reason::effect_refused("tool.sql", detail, message)
+fn reason(detail: &str, message: impl Into<String>) -> LayerReason {
+    LayerReason::effect_refused("tool.sql", detail, message)
 }
 
 /// A path as a message may show it: the file name alone.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Backend, SqlTool};
+use super::{SqlBackend, SqlTool};
 use crate::catalog::sql;
 use crate::tool::net::Resolve;
-use crate::tool::probe::{Point, State};
+use crate::tool::probe::{Point, ProbeState};
 
 /// Bytes of an answer nobody reads.
 const BYTES_MAX: u64 = 4096;
@@ -13,10 +13,15 @@ const BYTES_MAX: u64 = 4096;
 /// Looks at one database. Reads no table and writes nothing.
 pub async fn probe(sql: sql::Sql, resolve: Arc<dyn Resolve>) -> Vec<Point> {
     match SqlTool::new(sql, BYTES_MAX, resolve) {
-        Ok(SqlTool { backend: Backend::Postgres(postgres), .. }) => postgres.probe().await,
-        Ok(SqlTool { backend: Backend::Sqlite(sqlite), .. }) => sqlite.probe().await,
+        Ok(SqlTool { backend: SqlBackend::Postgres(postgres), .. }) => postgres.probe().await,
+        Ok(SqlTool { backend: SqlBackend::Sqlite(sqlite), .. }) => sqlite.probe().await,
         Err(why) => {
-            vec![Point::wrong("database", State::Refused, why.to_string(), "correct `ca_file`")]
+            vec![Point::wrong(
+                "database",
+                ProbeState::Refused,
+                why.to_string(),
+                "correct `ca_file`",
+            )]
         }
     }
 }

@@ -15,14 +15,14 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::Semaphore;
 
-use super::answer::{self, Answer, Cell, Room};
-use super::{Ready, Trouble, file_name, linear};
+use super::answer::{self, Cell, ResultSpace, SqlResult};
+use super::{PreparedSql, SqlFailure, file_name, linear};
 use crate::catalog::sql::{Allowed, SQL_BYTES_MAX, SQLITE, SQLITE_OPERATORS, Statement};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::domain::outcome::FailureClass;
 use crate::ledger::fuse::{Fuse, Late};
-use crate::tool::probe::{Point, State};
+use crate::tool::probe::{Point, ProbeState};
 
 /// Steps of SQLite's machine between two looks at whether to stop. Few: a step may be a function's whole work.
 const STEPS: i32 = 20;
@@ -37,7 +37,7 @@ const BUSY: Duration = Duration::from_secs(2);
 
 /// One file.
 #[derive(Debug)]
-pub(super) struct Sqlite {
+pub(super) struct SqliteBackend {
     path: PathBuf,
     allowed: Option<Arc<Allowed>>,
     timeout: Duration,
@@ -46,15 +46,15 @@ pub(super) struct Sqlite {
 }
 
 /// Tells the statement to stop when it is dropped.
-struct Stop(Arc<AtomicBool>);
+struct InterruptOnDrop(Arc<AtomicBool>);
 
-impl Drop for Stop {
+impl Drop for InterruptOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
 }
 
-impl Sqlite {
+impl SqliteBackend {
     /// `allowed`: what an agent's own statements may read; none if all are the operator's.
     pub fn new(
         path: PathBuf,
@@ -65,11 +65,16 @@ impl Sqlite {
         Self { path, allowed, timeout, slots: Arc::new(Semaphore::new(most)), read_only }
     }
 
-    pub async fn ask(&self, ready: Ready, room: Room, fuse: &Fuse) -> Result<Answer, Trouble> {
-        let closed = |_| Trouble::unreached("the database is closed");
+    pub async fn ask(
+        &self,
+        ready: PreparedSql,
+        room: ResultSpace,
+        fuse: &Fuse,
+    ) -> Result<SqlResult, SqlFailure> {
+        let closed = |_| SqlFailure::unreached("the database is closed");
         let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(closed)?;
-        let stop = Stop(Arc::default());
-        let one = One {
+        let stop = InterruptOnDrop(Arc::default());
+        let one = SqliteStatement {
             path: self.path.clone(),
             allowed: self.allowed.clone(),
             read_only: self.read_only,
@@ -89,14 +94,14 @@ impl Sqlite {
                 asking.await
             }
         };
-        ended.unwrap_or(Err(Trouble::Unknown { cause: "panic" }))
+        ended.unwrap_or(Err(SqlFailure::Unknown { cause: "panic" }))
     }
 }
 
-impl Sqlite {
+impl SqliteBackend {
     /// For an operator: whether the file is a database that opens as a call would open it.
     pub async fn probe(&self) -> Vec<Point> {
-        let one = One {
+        let one = SqliteStatement {
             path: self.path.clone(),
             allowed: None,
             read_only: self.read_only,
@@ -106,13 +111,13 @@ impl Sqlite {
         };
         let looking = tokio::task::spawn_blocking(move || one.look());
         vec![looking.await.unwrap_or_else(|lost| {
-            Point::wrong("database", State::Unreached, lost.to_string(), "")
+            Point::wrong("database", ProbeState::Unreached, lost.to_string(), "")
         })]
     }
 }
 
 /// One statement on its way.
-struct One {
+struct SqliteStatement {
     path: PathBuf,
     allowed: Option<Arc<Allowed>>,
     read_only: bool,
@@ -122,11 +127,12 @@ struct One {
     late: Arc<AtomicBool>,
 }
 
-impl One {
-    fn run(self, ready: &Ready, room: Room) -> Result<Answer, Trouble> {
+impl SqliteStatement {
+    fn run(self, ready: &PreparedSql, room: ResultSpace) -> Result<SqlResult, SqlFailure> {
         let name = file_name(&self.path);
-        let unopened =
-            |e: rusqlite::Error| Trouble::unreached(format!("cannot open `{name}`: {}", said(&e)));
+        let unopened = |e: rusqlite::Error| {
+            SqlFailure::unreached(format!("cannot open `{name}`: {}", said(&e)))
+        };
         let connection = self.open().map_err(unopened)?;
         self.guard(&connection, &ready.statement).map_err(unopened)?;
         self.fuse.redeem()?;
@@ -137,14 +143,19 @@ impl One {
         let what = self.path.display().to_string();
         if !self.path.exists() {
             let todo = "make the database, or correct `path`";
-            return Point::wrong(what, State::Missing, "is not there", todo);
+            return Point::wrong(what, ProbeState::Missing, "is not there", todo);
         }
         let held = self.open().and_then(|connection| {
             let attaches = connection.execute_batch("ATTACH ':memory:' AS other").is_ok();
             Ok((connection.is_readonly("main")?, attaches))
         });
         let unfit = |found: String| {
-            Point::wrong(what.clone(), State::Unfit, found, "name a database the gate may open")
+            Point::wrong(
+                what.clone(),
+                ProbeState::Unfit,
+                found,
+                "name a database the gate may open",
+            )
         };
         match held {
             Ok((_, true)) => unfit("another database could be attached".to_owned()),
@@ -231,19 +242,19 @@ impl One {
         }
     }
 
-    fn trouble(&self, error: &rusqlite::Error) -> Trouble {
+    fn trouble(&self, error: &rusqlite::Error) -> SqlFailure {
         if self.late.load(Ordering::Acquire) {
             return Late.into();
         }
         let class = match error.sqlite_error_code() {
             Some(ErrorCode::OperationInterrupted) if self.stop.load(Ordering::Acquire) => {
                 let message = "the statement took longer than it may";
-                return Trouble::failed(FailureClass::Timeout, message);
+                return SqlFailure::failed(FailureClass::Timeout, message);
             }
             Some(ErrorCode::TooBig | ErrorCode::OutOfMemory) => FailureClass::TooLarge,
             _ => FailureClass::ToolError,
         };
-        Trouble::failed(class, format!("the database said: {}", said(error)))
+        SqlFailure::failed(class, format!("the database said: {}", said(error)))
     }
 }
 
@@ -309,7 +320,11 @@ fn is_ordinary(action: &AuthAction<'_>, writes: bool) -> bool {
     matches!(action, AuthAction::Select | AuthAction::Recursive | AuthAction::Read { .. })
 }
 
-fn ask(connection: &Connection, ready: &Ready, mut room: Room) -> rusqlite::Result<Answer> {
+fn ask(
+    connection: &Connection,
+    ready: &PreparedSql,
+    mut room: ResultSpace,
+) -> rusqlite::Result<SqlResult> {
     let mut statement = connection.prepare(&ready.statement.text)?;
     if !ready.statement.writes && !statement.readonly() {
         return Err(rusqlite::Error::InvalidQuery);

@@ -18,7 +18,7 @@ use crate::catalog::web_url;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::code::Code;
-use crate::domain::decision::{Alarm, Reason};
+use crate::domain::decision::{Alarm, LayerReason};
 use crate::domain::effect::{Effect, ToolKind};
 use crate::domain::facts::{Finding, ToolFacts};
 use crate::domain::id::{RunId, ToolName};
@@ -26,7 +26,7 @@ use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::firewall;
 use crate::identity::manifest::Grant;
-use crate::judge::prepared::{Hold, Prepared};
+use crate::judge::prepared::{Prepared, PreparedResource};
 
 /// One binding that cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -59,9 +59,9 @@ pub struct Tool {
 impl Tool {
     /// What of this grant the tool does not satisfy: the definition, or the lock's signer it asks for.
     #[must_use]
-    pub fn refusals(&self, grant: &Grant) -> Vec<Reason> {
+    pub fn refusals(&self, grant: &Grant) -> Vec<LayerReason> {
         let name = &self.facts.name;
-        let refuse = |detail: &str, message: String| Reason {
+        let refuse = |detail: &str, message: String| LayerReason {
             code: Code::ToolNotGranted,
             detail: detail.into(),
             message,
@@ -243,7 +243,7 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
     let granted = grant.filter(|grant| &grant.name == call.tool());
     let (Some(grant), Some(tool)) = (granted, toolbox.get(call.tool())) else {
         // The same words whether nobody bound it or nobody granted it: names are not to be probed.
-        let reason = Reason {
+        let reason = LayerReason {
             code: Code::ToolNotGranted,
             detail: String::new(),
             message: format!("tool `{}` is not granted to this agent", call.tool()),
@@ -263,10 +263,10 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
     // A panic is a refusal too, and goes on the books as one.
     let opened = catch_unwind(AssertUnwindSafe(|| resolved(tool, facts.tier, &call)));
     match opened.unwrap_or_else(|_| Err(vec![panicked()])) {
-        Ok(Opened { effect, .. }) if toolbox.scrub.finds(&decoded(&effect, &facts.kind)) => {
+        Ok(OpenedCall { effect, .. }) if toolbox.scrub.finds(&decoded(&effect, &facts.kind)) => {
             Prepared::refused(call, Some(facts), Vec::new()).alarming(Alarm::Credential)
         }
-        Ok(Opened { effect, hold, kept }) => {
+        Ok(OpenedCall { effect, hold, kept }) => {
             let findings = findings(call.args(), &effect, &facts.kind);
             Prepared::ready(call, facts, effect, findings, hold).keeping(kept)
         }
@@ -275,21 +275,21 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
 }
 
 /// What the executor opened, and what it takes to undo the call.
-struct Opened {
+struct OpenedCall {
     effect: Effect,
-    hold: Hold,
+    hold: PreparedResource,
     /// Canonical; none where nothing can be undone.
     kept: Option<Vec<u8>>,
 }
 
 /// Only a call that is said to be reversible keeps what undoes it.
-fn resolved(tool: &Tool, tier: Tier, call: &ToolCall) -> Result<Opened, Vec<Reason>> {
+fn resolved(tool: &Tool, tier: Tier, call: &ToolCall) -> Result<OpenedCall, Vec<LayerReason>> {
     let (effect, hold) = tool.executor.prepare(call)?;
     let kept = match tier {
         Tier::T1 => tool.executor.pre_image(&*hold).map_err(|reason| vec![reason])?,
         Tier::T0 | Tier::T2 | Tier::T3 => None,
     };
-    Ok(Opened { effect, hold, kept: kept.map(|kept| canonical::bytes(&kept)) })
+    Ok(OpenedCall { effect, hold, kept: kept.map(|kept| canonical::bytes(&kept)) })
 }
 
 /// What the firewall sees in the arguments, and in what the URL among them decodes to: whoever is sent it
@@ -314,8 +314,8 @@ fn decoded(effect: &Effect, kind: &str) -> Json {
     pairs.chain([web_url::unescaped(path)]).map(Json::from).collect::<Vec<_>>().into()
 }
 
-fn panicked() -> Reason {
-    Reason::effect_refused("tool.prepare", "prepare.panic", "the tool could not be prepared")
+fn panicked() -> LayerReason {
+    LayerReason::effect_refused("tool.prepare", "prepare.panic", "the tool could not be prepared")
 }
 
 /// The executor of this tool.

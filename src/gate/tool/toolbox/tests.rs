@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::*;
 use crate::catalog::{Config, Surroundings};
-use crate::domain::call::{Asking, Auth};
+use crate::domain::call::{CallOrigin, CallerAuth};
 use crate::domain::decision::Alarm;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
@@ -26,12 +26,12 @@ fn toolbox(dir: &Path) -> Toolbox {
 }
 
 fn call(tool: &str, args: &str) -> ToolCall {
-    let asking = Asking {
+    let asking = CallOrigin {
         run: RunId::from_random([7; 16]),
         id: CallId::parse("c1").unwrap(),
         after: 0,
         agent: "agent".into(),
-        auth: Auth::default(),
+        auth: CallerAuth::default(),
         traceparent: None,
     };
     ToolCall::parse(asking, tool, args.as_bytes()).unwrap()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::proofs::{paths, span};
-use super::{Chain, Head, Outcome, Recorded};
+use super::{AnchoredChain, Outcome, Recorded, VouchedHead};
 use crate::bundle::{FLEET_CHECKPOINT, FLEET_ENTRIES, FLEET_INCLUSION, FLEET_RANGE, Files};
 use crate::check::range::beginning;
 use crate::crypto::consistency::verifies_consistency;
@@ -11,7 +11,7 @@ use crate::crypto::merkle::verifies_inclusion;
 use crate::crypto::note::{Checkpoint, Held};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::record::chain::ChainGenesis;
 use crate::record::fleet::{ChainCheckpoint, ChainEnrolled, ChainRetired, KeyRevoked, KeyUse};
 use crate::record::{Base64, Kind};
@@ -27,9 +27,9 @@ const CONSISTENCY: &str = "wicketgate/consistency/1";
 /// The fleet log of a bundle, as far as it is there; what is there holds.
 pub(super) struct Fleet {
     /// Its entries, ascending.
-    lines: Vec<Line>,
+    lines: Vec<EntryLine>,
     /// The head they are in first, then older and newer ones of the same log.
-    pub(super) heads: Vec<Head>,
+    pub(super) heads: Vec<VouchedHead>,
     /// `anchors/<n>.txt` that cannot be tied to the head, and why.
     pub(super) untied: Vec<(String, String)>,
 }
@@ -50,7 +50,7 @@ impl Fleet {
         pinned(files, (&lines, &checkpoint), trust)?;
         let mut fleet = Self {
             lines,
-            heads: vec![Head { file: NOTE.into(), checkpoint, note }],
+            heads: vec![VouchedHead { file: NOTE.into(), checkpoint, note }],
             untied: Vec::new(),
         };
         for name in files.0.keys() {
@@ -87,7 +87,7 @@ impl Fleet {
                 return Ok(());
             }
         }
-        self.heads.push(Head { file: name.to_owned(), checkpoint, note });
+        self.heads.push(VouchedHead { file: name.to_owned(), checkpoint, note });
         Ok(())
     }
 
@@ -100,7 +100,11 @@ impl Fleet {
     }
 
     /// The heads of a chain that the fleet log has, each tied to the bundle's own checkpoint of it.
-    pub(super) fn recorded(&self, files: &Files, chain: &Chain<'_>) -> Result<Recorded, Outcome> {
+    pub(super) fn recorded(
+        &self,
+        files: &Files,
+        chain: &AnchoredChain<'_>,
+    ) -> Result<Recorded, Outcome> {
         let head = chain.checkpoint;
         let log = &head.origin;
         let first = chain.lines.first().ok_or_else(|| bad("a chain without entries"))?;
@@ -139,7 +143,7 @@ impl Fleet {
     }
 
     /// Whether the chain is enrolled as what it is, and no other chain under its name.
-    fn enrolled(&self, chain: &Chain<'_>, id: &str) -> Result<(), Outcome> {
+    fn enrolled(&self, chain: &AnchoredChain<'_>, id: &str) -> Result<(), Outcome> {
         let log = &chain.checkpoint.origin;
         let genesis = chain.lines.first().and_then(|line| line.get::<ChainGenesis>());
         let key = genesis.map(|genesis| genesis.enrolment_key);
@@ -164,8 +168,8 @@ impl Fleet {
         }
     }
 
-    fn of_chain<'a>(&'a self, kind: Kind, id: &'a str) -> impl Iterator<Item = &'a Line> {
-        let of_chain = move |line: &&Line| {
+    fn of_chain<'a>(&'a self, kind: Kind, id: &'a str) -> impl Iterator<Item = &'a EntryLine> {
+        let of_chain = move |line: &&EntryLine| {
             let enrolled = line.get::<ChainEnrolled>().map(|enrolled| enrolled.chain);
             let head = || line.get::<ChainCheckpoint>().map(|head| head.chain);
             let retired = || line.get::<ChainRetired>().map(|retired| retired.chain);
@@ -177,7 +181,12 @@ impl Fleet {
 
     /// Whether the first `size` entries of the fleet log enrol every chain here and have a head of it beyond
     /// its entries.
-    pub(super) fn has(&self, size: Seq, chains: &[Chain<'_>], recorded: &[Recorded]) -> bool {
+    pub(super) fn has(
+        &self,
+        size: Seq,
+        chains: &[AnchoredChain<'_>],
+        recorded: &[Recorded],
+    ) -> bool {
         chains.iter().zip(recorded).all(|(chain, recorded)| {
             let Some((first, last)) = chain.lines.first().zip(chain.lines.last()) else {
                 return false;
@@ -208,7 +217,7 @@ impl Fleet {
     }
 
     /// F1 itself: whether every chain's entries are below a head the fleet log has.
-    pub(super) fn covers(&self, chains: &[Chain<'_>], recorded: &[Recorded]) -> Outcome {
+    pub(super) fn covers(&self, chains: &[AnchoredChain<'_>], recorded: &[Recorded]) -> Outcome {
         let Some(newest) = self.heads.first().map(|head| &head.checkpoint) else {
             return Outcome::Unverifiable("no fleet head".into());
         };
@@ -257,7 +266,7 @@ fn open(files: &Files, name: &str, trust: &Trust) -> Result<(Checkpoint, String)
 
 /// A fleet key that the fleet log itself revokes may not have signed the head beyond that.
 fn revoked_within(
-    lines: &[Line],
+    lines: &[EntryLine],
     checkpoint: &Checkpoint,
     note: &str,
     trust: &Trust,
@@ -280,7 +289,7 @@ fn revoked_within(
 /// Heads of the fleet log that the auditor noted before. Its lines are in it, each by a proof.
 fn pinned(
     files: &Files,
-    (lines, checkpoint): (&[Line], &Checkpoint),
+    (lines, checkpoint): (&[EntryLine], &Checkpoint),
     trust: &Trust,
 ) -> Result<(), Outcome> {
     let name = format!("{FOLDER}/consistency.json");
@@ -325,13 +334,13 @@ fn extends(
 }
 
 /// The entries: strict, of one chain of this name, in order, linked, and in the tree.
-pub(super) fn entries(files: &Files, checkpoint: &Checkpoint) -> Result<Vec<Line>, Outcome> {
+pub(super) fn entries(files: &Files, checkpoint: &Checkpoint) -> Result<Vec<EntryLine>, Outcome> {
     let text = files.get(FLEET_ENTRIES).ok_or_else(|| bad(format!("no `{FLEET_ENTRIES}`")))?;
     let body = text.strip_suffix(b"\n").ok_or_else(|| bad("no final newline"))?;
     let mut lines = Vec::new();
     for (at, bytes) in body.split(|b| *b == b'\n').enumerate() {
         let number = at.saturating_add(1);
-        let read = Line::read(bytes);
+        let read = EntryLine::read(bytes);
         lines.push(read.map_err(|d| bad(format!("`{FLEET_ENTRIES}` line {number}: {}", d.why)))?);
     }
     let first = lines.first().ok_or_else(|| bad("no fleet entries"))?;
@@ -353,7 +362,7 @@ pub(super) fn entries(files: &Files, checkpoint: &Checkpoint) -> Result<Vec<Line
     let all = span(files, FLEET_RANGE, &lines, checkpoint).map_err(Outcome::invalid)?;
     let proofs = paths(files, FLEET_INCLUSION, "wicketgate/inclusion/1", "seq");
     let proofs = proofs.map_err(Outcome::invalid)?;
-    let proven = |line: &&Line| {
+    let proven = |line: &&EntryLine| {
         let (seq, size, root) = (line.entry.seq, checkpoint.size, &checkpoint.root);
         let path = proofs.get(&seq);
         all.is_some_and(|(from, to)| (from..to).contains(&seq))

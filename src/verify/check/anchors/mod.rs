@@ -14,27 +14,27 @@ use super::report::{Outcome, Report};
 use crate::bundle::Files;
 use crate::crypto::note::{self, Checkpoint, VerifierKey};
 use crate::domain::id::Seq;
-use crate::entries::Line;
-use crate::scope::Strand;
+use crate::entries::EntryLine;
+use crate::scope::ChainSlice;
 use crate::trust::{Trust, Use};
 
 use fleet::Fleet;
 
 /// One chain of a bundle, whose own checks were made before.
 #[derive(Clone, Copy, Debug)]
-pub struct Chain<'a> {
+pub struct AnchoredChain<'a> {
     /// Where its files are: `ledger`, or `chains/<k>`.
     pub folder: &'a str,
     /// Its entries in the bundle, ascending.
-    pub lines: &'a [Line],
+    pub lines: &'a [EntryLine],
     /// Its checkpoint.
     pub checkpoint: &'a Checkpoint,
 }
 
-impl<'a> Chain<'a> {
+impl<'a> AnchoredChain<'a> {
     /// What was read of a chain, if its checkpoint holds.
     #[must_use]
-    pub fn of(strand: &'a Strand) -> Option<Self> {
+    pub fn of(strand: &'a ChainSlice) -> Option<Self> {
         let (folder, lines) = (strand.folder.as_str(), strand.lines.as_slice());
         strand.checkpoint.as_ref().map(|checkpoint| Self { folder, lines, checkpoint })
     }
@@ -45,7 +45,7 @@ type Recorded = Vec<(Seq, Seq)>;
 
 /// A fleet head that holds, and who vouches for it when.
 #[derive(Clone, Debug)]
-struct Head {
+struct VouchedHead {
     /// `fleet/checkpoint.txt`, or `anchors/<n>.txt`.
     file: String,
     checkpoint: Checkpoint,
@@ -74,7 +74,7 @@ pub(super) fn whole(files: &Files) -> Result<(), Outcome> {
 /// F1, W1, W2, and the sides of C1 that others vouch for.
 ///
 /// What the trust file does not ask for is not checked, and said to be not proven.
-pub fn check(files: &Files, trust: &Trust, chains: &[Chain<'_>], report: &mut Report) {
+pub fn check(files: &Files, trust: &Trust, chains: &[AnchoredChain<'_>], report: &mut Report) {
     let asked: Vec<&'static str> = [
         ("F1", !trust.fleet.is_empty()),
         ("W1", !trust.witnesses.is_empty()),
@@ -144,7 +144,7 @@ pub fn check(files: &Files, trust: &Trust, chains: &[Chain<'_>], report: &mut Re
 fn witnessed(
     fleet: &Fleet,
     trust: &Trust,
-    (chains, recorded): (&[Chain<'_>], &[Recorded]),
+    (chains, recorded): (&[AnchoredChain<'_>], &[Recorded]),
 ) -> Option<(Outcome, Vec<Vouched>)> {
     if trust.witnesses.is_empty() {
         return None;
@@ -213,7 +213,7 @@ impl Cosigned {
 }
 
 /// The cosignatures of trusted witnesses on a head.
-fn cosigned(head: &Head, fleet: &Fleet, trust: &Trust) -> Result<Cosigned, note::Error> {
+fn cosigned(head: &VouchedHead, fleet: &Fleet, trust: &Trust) -> Result<Cosigned, note::Error> {
     let (text, lines) = note::split(&head.note)?;
     let held = match note::verify(text, &lines, &trust.witnesses) {
         Ok(held) => held,

@@ -8,7 +8,7 @@ use crate::crypto::note::Checkpoint;
 use crate::crypto::range::{RangeProof, verifies_range};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::scope::Span;
 
 /// Reads a file of paths; none if there is no such file. Strict, no number twice.
@@ -25,7 +25,7 @@ pub(super) fn paths(
 pub(super) fn span(
     files: &Files,
     name: &str,
-    lines: &[Line],
+    lines: &[EntryLine],
     checkpoint: &Checkpoint,
 ) -> Result<Option<(Seq, Seq)>, ProofError> {
     let Some(read) = range::read(files, name) else { return Ok(None) };

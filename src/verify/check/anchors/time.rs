@@ -1,14 +1,14 @@
 //! W2 and C1: stamps of authorities, and between which times each entry lies.
 
 use super::fleet::Fleet;
-use super::{Chain, Head, Recorded, Vouched, cosigned};
+use super::{AnchoredChain, Recorded, Vouched, VouchedHead, cosigned};
 use crate::bundle::Files;
 use crate::check::report::{Outcome, Report};
-use crate::crypto::tsp::{self, Asked, Fault, Stamp};
+use crate::crypto::tsp::{self, ExpectedResponse, Fault, Stamp};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
-use crate::entries::Line;
+use crate::entries::EntryLine;
 use crate::record::chain::AnchorObserved;
 use crate::trust::Trust;
 
@@ -64,9 +64,10 @@ pub(super) fn stamps(files: &Files, fleet: &Fleet, trust: &Trust) -> Stamps {
 }
 
 /// A stamp over a head; its time lies after what the head includes, and not in the future.
-fn stamp(bytes: &[u8], head: &Head, fleet: &Fleet, trust: &Trust) -> Result<Stamp, Fault> {
+fn stamp(bytes: &[u8], head: &VouchedHead, fleet: &Fleet, trust: &Trust) -> Result<Stamp, Fault> {
     let imprint = Digest::of(&[head.checkpoint.body().as_bytes()]);
-    let stamp = tsp::verify(bytes, Asked { imprint: &imprint, nonce: None }, &trust.tsa)?;
+    let stamp =
+        tsp::verify(bytes, ExpectedResponse { imprint: &imprint, nonce: None }, &trust.tsa)?;
     let (from, to) = fleet.bounds(head.checkpoint.size, trust);
     let (earliest, latest) = (
         stamp.millis.saturating_sub(stamp.accuracy_millis),
@@ -83,7 +84,7 @@ fn stamp(bytes: &[u8], head: &Head, fleet: &Fleet, trust: &Trust) -> Result<Stam
 
 impl Stamps {
     /// W2.
-    pub(super) fn outcome(&self, chains: &[Chain<'_>], recorded: &[Recorded]) -> Outcome {
+    pub(super) fn outcome(&self, chains: &[AnchoredChain<'_>], recorded: &[Recorded]) -> Outcome {
         if let Some(why) = &self.wrong {
             return Outcome::Invalid(why.clone());
         }
@@ -120,12 +121,12 @@ pub(super) fn between(
     files: &Files,
     fleet: &Fleet,
     trust: &Trust,
-    (chains, recorded): (&[Chain<'_>], &[Recorded]),
+    (chains, recorded): (&[AnchoredChain<'_>], &[Recorded]),
     vouched: &[Vouched],
     report: &mut Report,
 ) {
     let Some(Outcome::Valid(before)) = report.outcome("C1").cloned() else { return };
-    let mut seen = Seen::default();
+    let mut seen = TimeBounds::default();
     for (chain, recorded) in chains.iter().zip(recorded) {
         let mut after = None;
         for line in chain.lines {
@@ -155,7 +156,7 @@ pub(super) fn between(
 
 /// Between which times entries lie.
 #[derive(Default)]
-struct Seen {
+struct TimeBounds {
     by: usize,
     both: usize,
     all: usize,
@@ -164,7 +165,7 @@ struct Seen {
     widest: i64,
 }
 
-impl Seen {
+impl TimeBounds {
     fn add(&mut self, after: Option<i64>, by: Option<i64>) {
         self.all = self.all.saturating_add(1);
         if let Some(by) = by {
@@ -194,7 +195,7 @@ impl Seen {
 
 /// The time of the token that an `anchor.observed` names, if it is in the bundle and holds: whatever
 /// follows in the chain was written after it.
-fn token(files: &Files, fleet: &Fleet, trust: &Trust, line: &Line) -> Option<i64> {
+fn token(files: &Files, fleet: &Fleet, trust: &Trust, line: &EntryLine) -> Option<i64> {
     let said = line.get::<AnchorObserved>()?;
     let wanted = said.token.0;
     let (name, bytes) = files.0.iter().find(|(name, bytes)| {

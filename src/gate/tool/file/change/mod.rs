@@ -13,13 +13,13 @@ use std::sync::OnceLock;
 use rustix::fs::{AtFlags, Dir, Gid, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::write::{Before, MODE_NEW, Plan, contents, touched};
-use super::{Beneath, DIRECTORY, RESOLVE, Seen, failed, is_regular, walk};
+use super::write::{MODE_NEW, PreImage, WritePlan, contents, touched};
+use super::{DIRECTORY, FileIdentity, RESOLVE, RootDirectory, failed, is_regular, walk};
 use crate::clock::{SystemEntropy, random16};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
-use crate::domain::outcome::{Content, FailureClass, Unmasked};
+use crate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
 use crate::ledger::fuse::{Fuse, Late};
 
 const STAGED_PREFIX: &str = ".wicketgate-";
@@ -28,17 +28,17 @@ const STAGED_SUFFIX: &str = ".tmp";
 const MODE_FOLDER: u32 = 0o755;
 
 /// Does what was judged, if everything still is as it was.
-pub(super) fn apply(plan: &Plan, fuse: &Fuse) -> Unmasked {
+pub(super) fn apply(plan: &WritePlan, fuse: &Fuse) -> Unmasked {
     match attempt(plan, fuse) {
         Ok(result) => {
-            let result = Content::Text(canonical::bytes(&result));
+            let result = AnswerContent::Text(canonical::bytes(&result));
             Unmasked::Completed { result, status: "ok".into() }
         }
         Err(outcome) => outcome,
     }
 }
 
-fn attempt(plan: &Plan, fuse: &Fuse) -> Result<Json, Unmasked> {
+fn attempt(plan: &WritePlan, fuse: &Fuse) -> Result<Json, Unmasked> {
     fuse.redeem().map_err(Late::outcome)?;
     let mut made = Vec::new();
     let done = folders(plan, &mut made).and_then(|parent| match &plan.content {
@@ -65,8 +65,9 @@ fn attempt(plan: &Plan, fuse: &Fuse) -> Result<Json, Unmasked> {
 }
 
 /// The directory to write in, which still has to be where it was judged; missing ones are made.
-fn folders(plan: &Plan, made: &mut Vec<(OwnedFd, String)>) -> Result<OwnedFd, Unmasked> {
-    let identity = |dir: &OwnedFd| rustix::fs::fstat(dir).map(|stat| Seen::from(&stat).identity());
+fn folders(plan: &WritePlan, made: &mut Vec<(OwnedFd, String)>) -> Result<OwnedFd, Unmasked> {
+    let identity =
+        |dir: &OwnedFd| rustix::fs::fstat(dir).map(|stat| FileIdentity::from(&stat).identity());
     let there = plan.beneath.walk(&plan.folder, DIRECTORY).map_err(|_| changed())?;
     match (identity(&there), identity(&plan.parent)) {
         (Ok(now), Ok(judged)) if now == judged => {}
@@ -90,7 +91,11 @@ fn folders(plan: &Plan, made: &mut Vec<(OwnedFd, String)>) -> Result<OwnedFd, Un
 }
 
 /// Creates or replaces.
-fn put(plan: &Plan, parent: &OwnedFd, (content, fuse): (&[u8], &Fuse)) -> Result<(), Unmasked> {
+fn put(
+    plan: &WritePlan,
+    parent: &OwnedFd,
+    (content, fuse): (&[u8], &Fuse),
+) -> Result<(), Unmasked> {
     let root = &plan.beneath.root;
     let mut staged = Staged::write(root, content, plan.before.as_ref()).map_err(unwritten)?;
     match &plan.before {
@@ -121,7 +126,7 @@ fn put(plan: &Plan, parent: &OwnedFd, (content, fuse): (&[u8], &Fuse)) -> Result
     rustix::fs::fsync(parent).map_err(|_| lost("sync"))
 }
 
-fn delete(plan: &Plan, parent: &OwnedFd, fuse: &Fuse) -> Result<(), Unmasked> {
+fn delete(plan: &WritePlan, parent: &OwnedFd, fuse: &Fuse) -> Result<(), Unmasked> {
     let Some(before) = &plan.before else { return Err(changed()) };
     let (root, name) = (&plan.beneath.root, staged_name());
     still(parent, &plan.name, before)?;
@@ -145,10 +150,10 @@ fn rename(
 }
 
 /// What is there has to be what was judged.
-fn still(parent: &OwnedFd, name: &str, before: &Before) -> Result<(), Unmasked> {
+fn still(parent: &OwnedFd, name: &str, before: &PreImage) -> Result<(), Unmasked> {
     let stat = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
     let stat = stat.map_err(|_| changed())?;
-    if (Seen::from(&stat), touched(&stat)) == (before.seen, before.touched) {
+    if (FileIdentity::from(&stat), touched(&stat)) == (before.seen, before.touched) {
         Ok(())
     } else {
         Err(changed())
@@ -156,9 +161,9 @@ fn still(parent: &OwnedFd, name: &str, before: &Before) -> Result<(), Unmasked> 
 }
 
 /// Whether what was moved out of the way is what was judged, to the last byte.
-fn came_out(root: &OwnedFd, name: &str, before: &Before) -> bool {
+fn came_out(root: &OwnedFd, name: &str, before: &PreImage) -> bool {
     let stat = rustix::fs::statat(root, name, AtFlags::SYMLINK_NOFOLLOW);
-    stat.is_ok_and(|stat| Seen::from(&stat) == before.seen && stat.st_nlink == 1)
+    stat.is_ok_and(|stat| FileIdentity::from(&stat) == before.seen && stat.st_nlink == 1)
         && contents(&before.file).is_ok_and(|bytes| Digest::of(&[&bytes]) == before.digest)
 }
 
@@ -170,7 +175,7 @@ struct Staged<'a> {
 }
 
 impl<'a> Staged<'a> {
-    fn write(root: &'a OwnedFd, content: &[u8], before: Option<&Before>) -> Result<Self, Errno> {
+    fn write(root: &'a OwnedFd, content: &[u8], before: Option<&PreImage>) -> Result<Self, Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let (name, private) = (staged_name(), Mode::RUSR | Mode::WUSR);
         let file =
@@ -221,7 +226,7 @@ fn is_staged(name: &str) -> bool {
 }
 
 /// Takes away what writes of a killed process left: plain files of ours, by their names.
-pub(super) fn sweep(beneath: &Beneath) {
+pub(super) fn sweep(beneath: &RootDirectory) {
     let Ok(dir) = beneath.walk(".", DIRECTORY).and_then(Dir::new) else { return };
     for entry in dir.flatten() {
         let Ok(name) = entry.file_name().to_str() else { continue };

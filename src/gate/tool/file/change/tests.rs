@@ -28,7 +28,7 @@ impl Place {
         FileWrite::new(&Writing { root, create_parents: true }).unwrap()
     }
 
-    fn plan(&self, path: &str, mode: &str) -> Plan {
+    fn plan(&self, path: &str, mode: &str) -> WritePlan {
         let mut args = vec![("path", Json::from(path)), ("mode", Json::from(mode))];
         if mode != "delete" {
             args.push(("content", Json::from("new")));

@@ -17,14 +17,14 @@ use tokio::time::Instant;
 use tokio_util::either::Either;
 use tokio_util::task::TaskTracker;
 
-use super::answer::{Answer, Room};
-use super::{Ready, Trouble};
+use super::answer::{ResultSpace, SqlResult};
+use super::{PreparedSql, SqlFailure};
 use crate::catalog::secret::Secret;
 use crate::catalog::sql;
 use crate::ledger::fuse::Fuse;
-use crate::tool::net::{self, Connector, Refused, Resolve, Secure};
+use crate::tool::net::{self, ConnectError, Connector, Resolve, Secure};
 pub use role::RoleError;
-use session::{Opening, Session};
+use session::{Session, SessionOpening};
 use wire::Stream;
 
 /// How long a session is used: after that the role is looked at again.
@@ -52,18 +52,18 @@ pub(super) struct Limits {
 enum NoStream {
     /// The connector says so.
     #[error(transparent)]
-    Refused(Refused),
+    Refused(ConnectError),
     /// TLS is demanded, and the server has none.
     #[error(transparent)]
     Plain(wire::WireError),
     /// The server cannot show that it is who it should be.
     #[error("the database shows no certificate that is trusted: {0}")]
-    Untrusted(Refused),
+    Untrusted(ConnectError),
 }
 
 /// One server and the role we are there.
 #[derive(Debug)]
-pub(super) struct Postgres {
+pub(super) struct PostgresBackend {
     target: sql::Postgres,
     limits: Limits,
     connector: Connector,
@@ -73,7 +73,7 @@ pub(super) struct Postgres {
     tasks: TaskTracker,
 }
 
-impl Postgres {
+impl PostgresBackend {
     /// Connects to nothing.
     ///
     /// # Errors
@@ -101,13 +101,13 @@ impl Postgres {
     /// Runs one statement.
     pub async fn ask(
         self: &Arc<Self>,
-        ready: &Ready,
-        room: Room,
+        ready: &PreparedSql,
+        room: ResultSpace,
         fuse: &Fuse,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<SqlResult, SqlFailure> {
         let mut lease = self.lease().await?;
         let session = lease.session.as_mut();
-        let session = session.ok_or_else(|| Trouble::unreached("there is no session"))?;
+        let session = session.ok_or_else(|| SqlFailure::unreached("there is no session"))?;
         let (came, clean) = session.ask(ready, room, (self.limits, fuse)).await?;
         if clean {
             lease.give_back();
@@ -122,14 +122,14 @@ impl Postgres {
                 self.idle.lock().push(session);
                 Ok(())
             }
-            Ok(Err(Trouble::Unfit(why))) => Err(why),
-            Ok(Err(Trouble::Failed { .. } | Trouble::Unknown { .. })) | Err(_) => Ok(()),
+            Ok(Err(SqlFailure::Unfit(why))) => Err(why),
+            Ok(Err(SqlFailure::Failed { .. } | SqlFailure::Unknown { .. })) | Err(_) => Ok(()),
         }
     }
 
-    async fn lease(self: &Arc<Self>) -> Result<Lease, Trouble> {
+    async fn lease(self: &Arc<Self>) -> Result<Lease, SqlFailure> {
         let slot = Arc::clone(&self.slots).acquire_owned().await;
-        let slot = slot.map_err(|_| Trouble::unreached("the database is closed"))?;
+        let slot = slot.map_err(|_| SqlFailure::unreached("the database is closed"))?;
         let mut old = Vec::new();
         let found = loop {
             let Some(session) = self.idle.lock().pop() else { break None };
@@ -148,8 +148,8 @@ impl Postgres {
         Ok(Lease { postgres: Arc::clone(self), session: Some(session), _slot: slot })
     }
 
-    async fn connect(&self) -> Result<Stream, Trouble> {
-        self.stream().await.map_err(|none| Trouble::unreached(none.to_string()))
+    async fn connect(&self) -> Result<Stream, SqlFailure> {
+        self.stream().await.map_err(|none| SqlFailure::unreached(none.to_string()))
     }
 
     /// A connection to a checked address, over TLS where the binding says so.
@@ -161,13 +161,13 @@ impl Postgres {
         Ok(Either::Right(Box::new(secured)))
     }
 
-    async fn open(&self) -> Result<Session, Trouble> {
+    async fn open(&self) -> Result<Session, SqlFailure> {
         let stream = self.connect().await?;
         self.begin(stream).await
     }
 
     /// Says who we are, and looks at what the role may.
-    async fn begin(&self, stream: Stream) -> Result<Session, Trouble> {
+    async fn begin(&self, stream: Stream) -> Result<Session, SqlFailure> {
         let millis = |duration: Duration| duration.as_millis().to_string();
         let timeout = millis(self.limits.timeout);
         let idle = millis(self.limits.timeout.saturating_add(CANCEL));
@@ -194,7 +194,7 @@ impl Postgres {
             ("default_transaction_read_only", if self.limits.read_only { "on" } else { "off" }),
         ];
         let password = self.target.password.as_ref().map(Secret::latest);
-        let opening = Opening {
+        let opening = SessionOpening {
             settings: &settings,
             user: &self.target.user,
             password: password.as_deref(),
@@ -218,7 +218,7 @@ impl Postgres {
 /// stop: it is closed, and the server is told.
 #[derive(Debug)]
 struct Lease {
-    postgres: Arc<Postgres>,
+    postgres: Arc<PostgresBackend>,
     session: Option<Session>,
     _slot: OwnedSemaphorePermit,
 }

@@ -94,11 +94,11 @@ pub(super) enum Mismatch {
 
 /// What the server was asked about a statement before it, and the answers so far.
 #[derive(Debug)]
-pub(super) struct Look<'a> {
+pub(super) struct PlanLookup<'a> {
     statement: &'a Statement,
 }
 
-impl<'a> Look<'a> {
+impl<'a> PlanLookup<'a> {
     pub const fn of(statement: &'a Statement) -> Self {
         Self { statement }
     }
@@ -252,7 +252,7 @@ mod tests {
         let statement = read("SELECT lower(t.a) FROM t").unwrap();
         let facts = [None, Some("public.t".to_owned()), None];
         let plan = |node: &str| format!("[{{\"Plan\": {{\"Plans\": [{node}]}}}}]");
-        let judge = |node: &str| Look::of(&statement).judge(&facts, &plan(node));
+        let judge = |node: &str| PlanLookup::of(&statement).judge(&facts, &plan(node));
         let scan = |table: &str, call: &str| {
             format!(
                 r#"{{"Node Type": "Seq Scan", "Schema": "public", "Relation Name": "{table}", "Output": ["{call}"]}}"#
@@ -267,8 +267,8 @@ mod tests {
         // One that calls what the operator listed is judged no less.
         let listed = Statement { functions: vec!["public.f".into()], ..statement.clone() };
         let both = plan(&scan("t", "(ts_stat(a), public.f(1))"));
-        assert_eq!(Look::of(&listed).judge(&facts, &both), called("ts_stat"));
-        assert!(Look::of(&statement).judge(&facts, "no plan").is_err());
-        assert!(Look::of(&statement).judge(&[], &plan("{}")).is_err());
+        assert_eq!(PlanLookup::of(&listed).judge(&facts, &both), called("ts_stat"));
+        assert!(PlanLookup::of(&statement).judge(&facts, "no plan").is_err());
+        assert!(PlanLookup::of(&statement).judge(&[], &plan("{}")).is_err());
     }
 }

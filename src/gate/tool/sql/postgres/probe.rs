@@ -6,19 +6,19 @@ use std::sync::Arc;
 use tokio_util::either::Either;
 
 use super::wire::{Stream, socket};
-use super::{Limits, NoStream, Postgres, Room, Secure, Session, Trouble};
+use super::{Limits, NoStream, PostgresBackend, ResultSpace, Secure, Session, SqlFailure};
 use crate::catalog::sql::Statement;
 use crate::ledger::fuse::Fuse;
 use crate::tool::net::Reached;
-use crate::tool::probe::{Point, State, connection};
-use crate::tool::sql::Ready;
+use crate::tool::probe::{Point, ProbeState, connection};
+use crate::tool::sql::PreparedSql;
 
 /// What a statement that wants to write would try first. It is rolled back, whatever comes of it.
 const BREAK_OUT: &str = "SELECT pg_catalog.set_config('transaction_read_only', 'off', true)";
 /// The code of "it is too late to make this transaction another one".
 const TOO_LATE: &str = "(25001)";
 
-impl Postgres {
+impl PostgresBackend {
     /// Connects, opens a session, and tries to write where nothing may be written.
     pub async fn probe(&self) -> Vec<Point> {
         let origin = &self.target.origin;
@@ -39,13 +39,13 @@ impl Postgres {
                     points.push(stays_read_only(session, self.limits).await);
                 }
             }
-            Err(Trouble::Unfit(why)) => {
+            Err(SqlFailure::Unfit(why)) => {
                 let todo = "give it a role of its own that may do less: examples/sql";
-                points.push(Point::wrong(who, State::Unfit, why.to_string(), todo));
+                points.push(Point::wrong(who, ProbeState::Unfit, why.to_string(), todo));
             }
-            Err(trouble @ (Trouble::Failed { .. } | Trouble::Unknown { .. })) => {
+            Err(trouble @ (SqlFailure::Failed { .. } | SqlFailure::Unknown { .. })) => {
                 let todo = "correct the role, its password or the database in `url_file`";
-                points.push(Point::wrong(who, State::Unreached, trouble.said(), todo));
+                points.push(Point::wrong(who, ProbeState::Unreached, trouble.said(), todo));
             }
         }
         points
@@ -67,7 +67,7 @@ fn connected(place: String, stream: &Stream) -> Point {
         Either::Right(tls) => Some(Secure::version(tls)),
     };
     let came = peer.map(|peer| Reached { peer, tls });
-    connection(place, came.map_err(|_lost| crate::tool::net::Refused::Unreachable))
+    connection(place, came.map_err(|_lost| crate::tool::net::ConnectError::Unreachable))
 }
 
 fn unconnected(place: String, none: NoStream) -> Point {
@@ -77,7 +77,7 @@ fn unconnected(place: String, none: NoStream) -> Point {
         }
         NoStream::Plain(error) => {
             let todo = "switch TLS on at the server (`ssl = on`)";
-            Point::wrong(place, State::Untrusted, error.to_string(), todo)
+            Point::wrong(place, ProbeState::Untrusted, error.to_string(), todo)
         }
     }
 }
@@ -89,11 +89,11 @@ async fn calls(session: &mut Session) -> Point {
         Ok(None) => Point::ready(what, "none that runs a text as SQL, locks, waits or reaches out"),
         Ok(Some(names)) => {
             let todo = "run examples/sql/revoke.sql in this database as a superuser";
-            Point::wrong(what, State::Unfit, format!("it may call {names}"), todo)
+            Point::wrong(what, ProbeState::Unfit, format!("it may call {names}"), todo)
         }
         Err(trouble) => {
             let found = format!("could not be asked for: {}", trouble.said());
-            Point::wrong(what, State::Unreached, found, "")
+            Point::wrong(what, ProbeState::Unreached, found, "")
         }
     }
 }
@@ -111,22 +111,27 @@ async fn stays_read_only(mut session: Session, limits: Limits) -> Point {
         params: 0,
         fields: Vec::new(),
     };
-    let ready = Ready { statement: Arc::new(statement), values: Vec::new() };
+    let ready = PreparedSql { statement: Arc::new(statement), values: Vec::new() };
     // It is our own statement: nobody judged it.
     let limits = Limits { free: false, ..limits };
-    let tried = session.ask(&ready, Room::new(1, 4096, &[]), (limits, &Fuse::never())).await;
+    let tried = session.ask(&ready, ResultSpace::new(1, 4096, &[]), (limits, &Fuse::never())).await;
     session.close().await;
     match tried {
-        Ok((Err(Trouble::Failed { message, .. }), _)) if message.contains(TOO_LATE) => {
+        Ok((Err(SqlFailure::Failed { message, .. }), _)) if message.contains(TOO_LATE) => {
             Point::ready(what, "a statement tried to leave one and could not")
         }
         Ok((Ok(_), _)) => {
             let found = "a statement made its own transaction writable";
-            Point::wrong(what, State::Unfit, found, "do not use this server for what only reads")
+            Point::wrong(
+                what,
+                ProbeState::Unfit,
+                found,
+                "do not use this server for what only reads",
+            )
         }
         Ok((Err(trouble), _)) | Err(trouble) => {
             let found = format!("could not be tried: {}", trouble.said());
-            Point::wrong(what, State::Unreached, found, "")
+            Point::wrong(what, ProbeState::Unreached, found, "")
         }
     }
 }

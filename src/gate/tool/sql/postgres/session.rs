@@ -8,15 +8,15 @@ use postgres_protocol::message::backend::{
 use tokio::time::Instant;
 
 use super::Limits;
-use super::plan::{self, Look};
+use super::plan::{self, PlanLookup};
 use super::role::{CALLS, OF_US, READER, ROLE, RoleError};
 use super::value;
-use super::wire::{Stream, Wire, WireError};
+use super::wire::{PostgresWire, Stream, WireError};
 use crate::domain::json::Json;
 use crate::domain::outcome::FailureClass;
 use crate::ledger::fuse::Fuse;
-use crate::tool::sql::answer::{Answer, Cell, Room};
-use crate::tool::sql::{Ready, Trouble};
+use crate::tool::sql::answer::{Cell, ResultSpace, SqlResult};
+use crate::tool::sql::{PreparedSql, SqlFailure};
 
 /// Bytes of one value over what fits: bytes come as hexadecimal digits.
 const ROW_SLACK: usize = 64 * 1024;
@@ -25,7 +25,7 @@ const NOTICES_SINCE: u32 = 14;
 
 /// How a session is opened.
 #[derive(Debug)]
-pub(super) struct Opening<'a> {
+pub(super) struct SessionOpening<'a> {
     pub settings: &'a [(&'a str, &'a str)],
     pub user: &'a str,
     pub password: Option<&'a str>,
@@ -36,7 +36,7 @@ pub(super) struct Opening<'a> {
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Session {
-    wire: Wire,
+    wire: PostgresWire,
     key: (i32, i32),
     version: u32,
     born: Instant,
@@ -44,12 +44,12 @@ pub(super) struct Session {
 
 /// What the server says is wrong.
 #[derive(Default)]
-struct Said {
+struct ServerNotice {
     code: String,
     message: String,
 }
 
-impl Said {
+impl ServerNotice {
     fn read(body: &ErrorResponseBody) -> Result<Self, WireError> {
         let mut said = Self::default();
         let mut fields = body.fields();
@@ -64,16 +64,16 @@ impl Said {
         Ok(said)
     }
 
-    fn trouble(self) -> Trouble {
+    fn trouble(self) -> SqlFailure {
         let class = match self.code.as_str() {
             "57014" | "55P03" | "25P03" => FailureClass::Timeout,
             _ => FailureClass::ToolError,
         };
-        Trouble::failed(class, format!("the database said: {} ({})", self.message, self.code))
+        SqlFailure::failed(class, format!("the database said: {} ({})", self.message, self.code))
     }
 }
 
-impl From<WireError> for Trouble {
+impl From<WireError> for SqlFailure {
     fn from(error: WireError) -> Self {
         let class = match error {
             WireError::Lost(_) | WireError::Unwritable => FailureClass::ToolError,
@@ -86,22 +86,22 @@ impl From<WireError> for Trouble {
 
 /// What one request was answered with, up to its `Z`.
 #[derive(Default)]
-struct Answered {
-    error: Option<Said>,
+struct SessionReply {
+    error: Option<ServerNotice>,
     tag: String,
     status: u8,
 }
 
-type Described = (Vec<(String, u32)>, Vec<Vec<Option<String>>>, Answered);
+type StatementDescription = (Vec<(String, u32)>, Vec<Vec<Option<String>>>, SessionReply);
 
 impl Session {
     /// Says who we are, and looks at what the role may.
-    pub async fn open(stream: Stream, opening: &Opening<'_>) -> Result<Self, Trouble> {
+    pub async fn open(stream: Stream, opening: &SessionOpening<'_>) -> Result<Self, SqlFailure> {
         Self::opened(stream, opening).await.map_err(unopened)
     }
 
-    async fn opened(stream: Stream, opening: &Opening<'_>) -> Result<Self, Trouble> {
-        let wire = Wire::new(stream);
+    async fn opened(stream: Stream, opening: &SessionOpening<'_>) -> Result<Self, SqlFailure> {
+        let wire = PostgresWire::new(stream);
         let mut session = Self { wire, key: (0, 0), version: 0, born: Instant::now() };
         session.wire.startup(opening.settings)?;
         session.greet(opening).await?;
@@ -115,15 +115,15 @@ impl Session {
             return Err(said.trouble());
         }
         let faults =
-            faults.ok_or_else(|| Trouble::unreached("the role has no entry of its own"))?;
+            faults.ok_or_else(|| SqlFailure::unreached("the role has no entry of its own"))?;
         let rights: Vec<String> = faults.into_iter().flatten().filter(|f| !f.is_empty()).collect();
         if !rights.is_empty() {
-            return Err(Trouble::Unfit(RoleError { user: opening.user.to_owned(), rights }));
+            return Err(SqlFailure::Unfit(RoleError { user: opening.user.to_owned(), rights }));
         }
         Ok(session)
     }
 
-    async fn greet(&mut self, opening: &Opening<'_>) -> Result<(), Trouble> {
+    async fn greet(&mut self, opening: &SessionOpening<'_>) -> Result<(), SqlFailure> {
         let mut scram: Option<ScramSha256> = None;
         let mut proven = true;
         self.wire.flush().await?;
@@ -134,10 +134,10 @@ impl Session {
                 Message::AuthenticationOk if proven => {}
                 Message::AuthenticationSasl(body) => {
                     proven = false;
-                    let asks = || Trouble::unreached("the database asks for a password");
+                    let asks = || SqlFailure::unreached("the database asks for a password");
                     let password = opening.password.ok_or_else(asks)?;
                     if !body.mechanisms().any(|one| Ok(one == SCRAM_SHA_256)).unwrap_or(false) {
-                        return Err(Trouble::unreached(METHOD));
+                        return Err(SqlFailure::unreached(METHOD));
                     }
                     let first =
                         ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
@@ -146,9 +146,9 @@ impl Session {
                     scram = Some(first);
                 }
                 Message::AuthenticationSaslContinue(body) => {
-                    let scram = scram.as_mut().ok_or_else(|| Trouble::unreached(METHOD))?;
+                    let scram = scram.as_mut().ok_or_else(|| SqlFailure::unreached(METHOD))?;
                     // The library refuses a server that asks for more than 100,000 rounds.
-                    scram.update(body.data()).map_err(|_error| Trouble::unreached(UNPROVEN))?;
+                    scram.update(body.data()).map_err(|_error| SqlFailure::unreached(UNPROVEN))?;
                     self.wire.sasl_next(scram.message())?;
                     self.wire.flush().await?;
                 }
@@ -156,7 +156,7 @@ impl Session {
                     proven =
                         scram.take().is_some_and(|mut scram| scram.finish(body.data()).is_ok());
                     if !proven {
-                        return Err(Trouble::unreached(UNPROVEN));
+                        return Err(SqlFailure::unreached(UNPROVEN));
                     }
                 }
                 Message::ParameterStatus(body) => {
@@ -168,8 +168,8 @@ impl Session {
                 }
                 Message::BackendKeyData(body) => self.key = (body.process_id(), body.secret_key()),
                 Message::ReadyForQuery(_) if proven => return Ok(()),
-                Message::ErrorResponse(body) => return Err(Said::read(&body)?.trouble()),
-                _ => return Err(Trouble::unreached(METHOD)),
+                Message::ErrorResponse(body) => return Err(ServerNotice::read(&body)?.trouble()),
+                _ => return Err(SqlFailure::unreached(METHOD)),
             }
         }
     }
@@ -178,7 +178,7 @@ impl Session {
     ///
     /// # Errors
     /// The server does not answer, or says why not.
-    pub async fn dangerous(&mut self) -> Result<Option<String>, Trouble> {
+    pub async fn dangerous(&mut self) -> Result<Option<String>, SqlFailure> {
         self.wire.run(CALLS, &[])?;
         self.wire.sync();
         self.wire.flush().await?;
@@ -215,10 +215,10 @@ impl Session {
     /// The session is of no use any more.
     pub async fn ask(
         &mut self,
-        ready: &Ready,
-        room: Room,
+        ready: &PreparedSql,
+        room: ResultSpace,
         (limits, fuse): (Limits, &Fuse),
-    ) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
+    ) -> Result<(Result<SqlResult, SqlFailure>, bool), SqlFailure> {
         let read_only = limits.read_only;
         let values: Vec<Option<String>> = ready.values.iter().map(value::parameter).collect();
         self.wire.run(if read_only { "BEGIN READ ONLY" } else { "BEGIN READ WRITE" }, &[])?;
@@ -231,7 +231,7 @@ impl Session {
             },
             &[],
         )?;
-        let look = limits.free.then(|| Look::of(&ready.statement));
+        let look = limits.free.then(|| PlanLookup::of(&ready.statement));
         if let Some(look) = &look {
             let (facts, about) = look.facts();
             self.wire.run(facts, &about)?;
@@ -255,7 +255,7 @@ impl Session {
             if let Err(why) = judged {
                 let class = FailureClass::Changed;
                 let message = why.to_string();
-                let why = Trouble::Failed { class, started: false, message };
+                let why = SqlFailure::Failed { class, started: false, message };
                 return self.taken_back(why).await;
             }
         }
@@ -278,13 +278,13 @@ impl Session {
     async fn read(
         &mut self,
         columns: &[(String, u32)],
-        mut room: Room,
-    ) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
+        mut room: ResultSpace,
+    ) -> Result<(Result<SqlResult, SqlFailure>, bool), SqlFailure> {
         self.end("ROLLBACK")?;
         self.wire.flush().await?;
         let cap = cap(&room);
         room.columns(named(columns));
-        let mut answered = Answered::default();
+        let mut answered = SessionReply::default();
         loop {
             let message = match self.wire.message(cap).await {
                 Ok(message) => message,
@@ -317,8 +317,8 @@ impl Session {
     /// Nothing of the transaction stays; this is why.
     async fn taken_back(
         &mut self,
-        why: Trouble,
-    ) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
+        why: SqlFailure,
+    ) -> Result<(Result<SqlResult, SqlFailure>, bool), SqlFailure> {
         self.end("ROLLBACK")?;
         self.wire.flush().await?;
         Ok((Err(why), self.cleared().await?))
@@ -326,15 +326,15 @@ impl Session {
 
     async fn write(
         &mut self,
-        ready: &Ready,
+        ready: &PreparedSql,
         columns: &[(String, u32)],
-        mut room: Room,
+        mut room: ResultSpace,
         fuse: &Fuse,
-    ) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
+    ) -> Result<(Result<SqlResult, SqlFailure>, bool), SqlFailure> {
         self.wire.flush().await?;
         let cap = cap(&room);
         room.columns(named(columns));
-        let mut answered = Answered::default();
+        let mut answered = SessionReply::default();
         let mut full = false;
         loop {
             let message = self.wire.message(cap).await?;
@@ -356,14 +356,14 @@ impl Session {
             return self.taken_back(late.into()).await;
         }
         self.end("COMMIT")?;
-        let unknown = |_: WireError| Trouble::Unknown { cause: "connection_lost" };
+        let unknown = |_: WireError| SqlFailure::Unknown { cause: "connection_lost" };
         self.wire.flush().await.map_err(unknown)?;
         let ended = self.answered(drop).await.map_err(unknown)?;
         if let Some(said) = ended.error {
             return Err(said.trouble());
         }
         if ended.tag != "COMMIT" {
-            return Err(Trouble::failed(FailureClass::ToolError, "the database took it back"));
+            return Err(SqlFailure::failed(FailureClass::ToolError, "the database took it back"));
         }
         // It is done, whatever becomes of the connection now.
         let clean = self.answered(drop).await.is_ok_and(|c| c.error.is_none() && c.status == b'I');
@@ -380,8 +380,9 @@ impl Session {
     }
 
     /// The columns of the last statement, and the rows of those before it, as text.
-    async fn described(&mut self) -> Result<Described, WireError> {
-        let (mut columns, mut rows, mut answered) = (Vec::new(), Vec::new(), Answered::default());
+    async fn described(&mut self) -> Result<StatementDescription, WireError> {
+        let (mut columns, mut rows, mut answered) =
+            (Vec::new(), Vec::new(), SessionReply::default());
         loop {
             let message = self.wire.message(plan::BYTES_MAX).await?;
             if let Message::RowDescription(body) = message {
@@ -398,8 +399,8 @@ impl Session {
     async fn answered(
         &mut self,
         mut rows: impl FnMut(Vec<Option<String>>),
-    ) -> Result<Answered, WireError> {
-        let mut answered = Answered::default();
+    ) -> Result<SessionReply, WireError> {
+        let mut answered = SessionReply::default();
         loop {
             let message = self.wire.message(ROW_SLACK).await?;
             if let Message::DataRow(body) = message {
@@ -416,24 +417,24 @@ const METHOD: &str =
 const UNPROVEN: &str = "the database is not who it should be";
 
 /// Nothing of the call was sent yet.
-fn unopened(trouble: Trouble) -> Trouble {
+fn unopened(trouble: SqlFailure) -> SqlFailure {
     match trouble {
-        Trouble::Failed { message, .. } => Trouble::unreached(message),
-        Trouble::Unknown { cause } => Trouble::unreached(cause),
-        unfit @ Trouble::Unfit(_) => unfit,
+        SqlFailure::Failed { message, .. } => SqlFailure::unreached(message),
+        SqlFailure::Unknown { cause } => SqlFailure::unreached(cause),
+        unfit @ SqlFailure::Unfit(_) => unfit,
     }
 }
 
 /// Bytes of a row that could still fit.
-fn cap(room: &Room) -> usize {
+fn cap(room: &ResultSpace) -> usize {
     room.bytes_left().saturating_mul(2).saturating_add(ROW_SLACK)
 }
 
 /// Takes what is not a row; `true`: the answer is over.
-fn take(answered: &mut Answered, message: Message) -> Result<bool, WireError> {
+fn take(answered: &mut SessionReply, message: Message) -> Result<bool, WireError> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "every other message is refused")]
     match message {
-        Message::ErrorResponse(body) => answered.error = Some(Said::read(&body)?),
+        Message::ErrorResponse(body) => answered.error = Some(ServerNotice::read(&body)?),
         Message::CommandComplete(body) => {
             answered.tag = body.tag().map_err(WireError::unreadable)?.to_owned();
         }

@@ -90,13 +90,13 @@ pub(super) async fn ask_cancel(stream: &mut Stream, key: (i32, i32)) -> Result<(
 
 /// A connection with what was read and not yet looked at, and what is to be sent.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct PostgresWire {
     stream: Stream,
     inbox: BytesMut,
     outbox: BytesMut,
 }
 
-impl Wire {
+impl PostgresWire {
     pub fn new(stream: Stream) -> Self {
         Self { stream, inbox: BytesMut::new(), outbox: BytesMut::new() }
     }
@@ -207,7 +207,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     /// A connection to a server that says these bytes and closes.
-    async fn saying(bytes: Vec<u8>) -> Wire {
+    async fn saying(bytes: Vec<u8>) -> PostgresWire {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let client = std::net::TcpStream::connect(address).unwrap();
@@ -215,7 +215,7 @@ mod tests {
         let (mut server, _) = listener.accept().await.unwrap();
         server.write_all(&bytes).await.unwrap();
         drop(server);
-        Wire::new(Either::Left(TcpStream::from_std(client).unwrap()))
+        PostgresWire::new(Either::Left(TcpStream::from_std(client).unwrap()))
     }
 
     #[tokio::test]
