@@ -1,7 +1,6 @@
 //! Spans and populations of real gates, in SQLite and in PostgreSQL.
 
 use serde_json::{Value, json};
-use wicketgate::ledger::postgres::{Login, migrate};
 
 use crate::auditor::{desk, export, manifest, recorded, verify};
 use crate::desk::{anchor, fleet, sqlite};
@@ -87,11 +86,8 @@ async fn spans_and_populations_of_a_sqlite_ledger_are_exported_recorded_and_hold
 
 /// A database whose writer may read, too.
 pub async fn database() -> TestDb {
-    let db = tokio::task::spawn_blocking(Pg::cluster).await.unwrap().database().await;
-    let reader =
-        Login::Reader { name: "wg_writer".into(), password: None, tenant: Some("default".into()) };
-    migrate(&db.admin_url, &[reader]).await.unwrap();
-    db
+    let pg = tokio::task::spawn_blocking(Pg::cluster).await.unwrap();
+    pg.database_of_a_reading_writer().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

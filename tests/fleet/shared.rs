@@ -2,7 +2,6 @@
 
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
-use wicketgate::ledger::postgres::{Login, migrate};
 
 use crate::desk::{FLEET, anchor, calls_through, fleet, run, some_calls};
 use crate::sidecar::Estate;
@@ -11,11 +10,8 @@ use wicketgate_support::pg::{Pg, TestDb};
 
 /// A database whose writer may read, too: that of the anchoring job.
 async fn database() -> TestDb {
-    let db = tokio::task::spawn_blocking(Pg::cluster).await.unwrap().database().await;
-    let reader =
-        Login::Reader { name: "wg_writer".into(), password: None, tenant: Some("default".into()) };
-    migrate(&db.admin_url, &[reader]).await.unwrap();
-    db
+    let pg = tokio::task::spawn_blocking(Pg::cluster).await.unwrap();
+    pg.database_of_a_reading_writer().await
 }
 
 fn gate(tool: &Tool, db: &TestDb) -> Estate {

@@ -120,6 +120,20 @@ impl Pg {
         db
     }
 
+    /// As [`Self::database`], with a writer who may read, too. Roles belong to the server, which other tests share: it is
+    /// another role than theirs.
+    pub async fn database_of_a_reading_writer(&self) -> TestDb {
+        let mut db = self.database().await;
+        let (name, tenant) = ("wg_reading_writer".to_owned(), "default".to_owned());
+        let logins = [
+            Login::Writer { name: name.clone(), password: None, tenant: tenant.clone() },
+            Login::Reader { name, password: None, tenant: Some(tenant) },
+        ];
+        migrate(&db.admin_url, &logins).await.expect("migrate");
+        db.writer_url = db.writer_url.replace("wg_writer@", "wg_reading_writer@");
+        db
+    }
+
     /// A new database without roles and schema.
     pub async fn empty_database(&self) -> TestDb {
         // Other programs of the run make theirs on the same server.
