@@ -63,11 +63,10 @@ fn system(why: impl Into<Cause>) -> Failure {
 }
 
 fn failed(error: Error) -> Failure {
-    match error {
-        Error::Store(StoreError::Conflict(why)) => Failure::fenced(why),
-        Error::Store(error) => system(error),
-        other => system(other),
+    if let Error::Store(StoreError::Conflict(why)) = error {
+        return Failure::fenced(why);
     }
+    system(error)
 }
 
 /// What this machine lacks to go on.

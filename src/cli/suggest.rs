@@ -282,7 +282,7 @@ fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
         let tier =
             |r: &LayerReason| r.rule == "wicketgate.decision" && r.detail.starts_with("tier3");
         if answer.verdict != Verdict::Allow && !answer.reasons.iter().all(tier) {
-            let reason = answer.reasons.first().map(|r| r.message.to_string()).unwrap_or_default();
+            let reason = answer.reasons.first().map(|r| r.message.clone()).unwrap_or_default();
             return Err(Failure::invalid(Error::NotAllowed { call: call.clone(), reason }));
         }
     }

@@ -160,17 +160,7 @@ pub(crate) fn unnamed(kind: ToolKind, name: &str) -> Effect {
             sandbox: text("S1"),
             workspace: text("per_call"),
         },
-        ToolKind::Sql => Effect::Sql(Box::new(Sql {
-            engine: text("postgres"),
-            server: Some((text("zz-lint-probe.invalid"), 5432)),
-            database: text(name),
-            statement: text("delete"),
-            named_query: Some(text(name)),
-            relations: vec![text(name)],
-            functions: Vec::new(),
-            params: 0,
-            sql_sha256: text(name),
-        })),
+        ToolKind::Sql => Effect::Sql(Box::new(unnamed_sql(name))),
         ToolKind::Grpc => Effect::Grpc(Grpc {
             scheme: text("https"),
             host: text("zz-lint-probe.invalid"),
@@ -179,6 +169,21 @@ pub(crate) fn unnamed(kind: ToolKind, name: &str) -> Effect {
             method: text(name),
             request_bytes: 0,
         }),
+    }
+}
+
+fn unnamed_sql(name: &str) -> Sql {
+    let text = str::to_owned;
+    Sql {
+        engine: text("postgres"),
+        server: Some((text("zz-lint-probe.invalid"), 5432)),
+        database: text(name),
+        statement: text("delete"),
+        named_query: Some(text(name)),
+        relations: vec![text(name)],
+        functions: Vec::new(),
+        params: 0,
+        sql_sha256: text(name),
     }
 }
 

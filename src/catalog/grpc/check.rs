@@ -56,10 +56,10 @@ fn service(
         let at = format!("{at}.credentials[{i}]");
         match &credential.place {
             CredentialTarget::Query(_) => {
-                problems.add(at, "is given in metadata: name it under `header`")
+                problems.add(at, "is given in metadata: name it under `header`");
             }
             CredentialTarget::Header(name) => {
-                reserved(name.as_str(), &format!("{at}.header"), problems)
+                reserved(name.as_str(), &format!("{at}.header"), problems);
             }
         }
     }

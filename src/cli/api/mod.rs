@@ -144,18 +144,27 @@ pub enum Error {
 impl Error {
     /// Prints it, and returns how the command ends.
     pub fn print(self) -> Exit {
-        match self {
-            Self::Refused(refusal) => fail_as(&refusal.code(), refusal),
-            other => fail(Exit::Unverifiable, other),
+        if let Self::Refused(refusal) = self {
+            return fail_as(&refusal.code(), refusal);
         }
+        fail(Exit::Unverifiable, self)
     }
+}
+
+/// A request before it is sent.
+struct Prepared {
+    remote: Remote,
+    request: http::request::Builder,
+    path: String,
+    body: Vec<u8>,
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        match error {
-            Error::Refused(_) => Self::invalid(error),
-            other => Self::unverifiable(other),
+        if matches!(error, Error::Refused(_)) {
+            Self::invalid(error)
+        } else {
+            Self::unverifiable(error)
         }
     }
 }
@@ -211,7 +220,8 @@ impl Api {
         path: &R::Path,
         request: &R::Request,
     ) -> Result<Answer<R::Reply>, Error> {
-        let (remote, asked, path, bytes) = self.request::<R>(path, request)?;
+        let Prepared { remote, request: asked, path, body: bytes } =
+            self.request::<R>(path, request)?;
         let answer = remote.send(asked, &path, bytes, ANSWER_MAX).await;
         let answer = answer.map_err(|cause| self.silent(cause))?;
         self.read(answer.status, &answer.body)
@@ -227,7 +237,8 @@ impl Api {
         request: &R::Request,
         begins_within: Duration,
     ) -> Result<http::Response<Incoming>, Error> {
-        let (remote, asked, path, bytes) = self.request::<R>(path, request)?;
+        let Prepared { remote, request: asked, path, body: bytes } =
+            self.request::<R>(path, request)?;
         let answer = remote.open(asked, &path, bytes, begins_within).await;
         answer.map_err(|cause| self.silent(cause))
     }
@@ -262,11 +273,7 @@ impl Api {
     }
 
     /// Makes every request: the server, the credential for it, path and body.
-    fn request<R: Route>(
-        &self,
-        path: &R::Path,
-        request: &R::Request,
-    ) -> Result<(Remote, http::request::Builder, String, Vec<u8>), Error> {
+    fn request<R: Route>(&self, path: &R::Path, request: &R::Request) -> Result<Prepared, Error> {
         let remote = self.remote()?;
         let mut asked = http::Request::builder().method(R::ROW.method);
         if let Some(file) = &self.token_file {
@@ -276,6 +283,7 @@ impl Api {
         if body.is_some() {
             asked = asked.header(http::header::CONTENT_TYPE, "application/json");
         }
-        Ok((remote, asked, path, body.unwrap_or_default().into_bytes()))
+        let body = body.unwrap_or_default().into_bytes();
+        Ok(Prepared { remote, request: asked, path, body })
     }
 }

@@ -126,10 +126,8 @@ pub enum Error {
 impl Error {
     /// What is printed: problems of a file name their place and stand alone.
     pub fn lines(&self) -> Vec<String> {
-        match self {
-            Self::Source(_) | Self::NothingWritten(_) => vec![self.to_string()],
-            error => vec![format!("error: {error}")],
-        }
+        let alone = matches!(self, Self::Source(_) | Self::NothingWritten(_));
+        vec![if alone { self.to_string() } else { format!("error: {self}") }]
     }
 
     /// The socket of a gate in this directory, if it can be bound.

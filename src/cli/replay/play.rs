@@ -95,7 +95,7 @@ enum Error {
     },
     /// The command has nowhere to print to.
     #[error("standard error: {0}")]
-    StandardError(#[source] rustix::io::Errno),
+    Stderr(#[source] rustix::io::Errno),
 }
 
 /// Replays.
@@ -237,7 +237,7 @@ async fn command(
         command.env("WICKETGATE_MCP_URL", format!("http://{tcp}/mcp"));
     }
     if args.json {
-        let error = rustix::io::dup(std::io::stderr()).map_err(Error::StandardError)?;
+        let error = rustix::io::dup(std::io::stderr()).map_err(Error::Stderr)?;
         command.stdout(Stdio::from(error));
     }
     let status = command.spawn().map_err(failed)?.wait().await.map_err(failed)?;

@@ -147,7 +147,7 @@ impl ReplayDirectory {
                 below.push(ChildAgent { name, manifest, token });
             }
         }
-        Ok(Self { dir: dir.clone(), token, below })
+        Ok(Self { dir, token, below })
     }
 
     /// What the agents of child runs find in the environment: where each connects, and what it shows there.

@@ -247,12 +247,12 @@ impl State {
 }
 
 impl PreImage {
-    /// The root, the path, the call as a step, and the member of a write that puts back what was there.
-    fn step(self, sure: bool) -> Result<(String, String, Step, Option<Content>), ImageError> {
+    /// The call as a step, and the member of a write that puts back what was there.
+    fn step(&self, sure: bool) -> Result<(Step, Option<Content>), ImageError> {
         let step = Step { before: self.before.digest()?, after: self.after.digest()?, sure };
-        let text = self.before.text.map(|text| ("content", text));
-        let content = text.or(self.before.base64.map(|text| ("content_base64", text)));
-        Ok((self.root, self.path, step, content))
+        let text = self.before.text.clone().map(|text| ("content", text));
+        let base64 = || self.before.base64.clone().map(|text| ("content_base64", text));
+        Ok((step, text.or_else(base64)))
     }
 }
 
@@ -268,7 +268,8 @@ fn add(undo: &mut Vec<Undo>, entry: &Entry, sure: bool, image: Result<PreImage, 
         steps: Vec::new(),
         content: None,
     };
-    let (root, path, step, content) = match image.and_then(|image| image.step(sure)) {
+    let step = image.and_then(|image| Ok((image.step(sure)?, image)));
+    let ((step, content), PreImage { root, path, .. }) = match step {
         Ok(step) => step,
         Err(why) => return undo.push(lost(why)),
     };

@@ -104,7 +104,7 @@ impl Services {
             }
             Ok((HeldCallPath { run, call }, SignedStatement { statement, signature }))
         });
-        decided.await.map(ordered)
+        decided.await.map(|reply| ordered(&reply))
     }
 }
 
@@ -130,8 +130,8 @@ fn count(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-fn ordered(reply: OrderReply) -> Response<pb::OrderResponse> {
-    Response::new(report(&reply.outcome, bytes(&reply)))
+fn ordered(reply: &OrderReply) -> Response<pb::OrderResponse> {
+    Response::new(report(&reply.outcome, bytes(reply)))
 }
 
 fn report(outcome: &Outcome, report: Vec<u8>) -> pb::OrderResponse {
@@ -221,7 +221,7 @@ impl Approvals for Services {
             let modification = Modification { arguments, reason, statement, signature };
             Ok((HeldCallPath { run, call }, modification))
         });
-        sent.await.map(ordered)
+        sent.await.map(|reply| ordered(&reply))
     }
 }
 
@@ -256,7 +256,7 @@ impl Control for Services {
             let body = Json::object(given.map(|(name, text)| (name, Json::from(text))));
             Ok(((), input(&body).map_err(|problem| office.refuse(problem))?))
         });
-        sent.await.map(ordered)
+        sent.await.map(|reply| ordered(&reply))
     }
 
     async fn head(
@@ -276,7 +276,7 @@ impl Control for Services {
             let pb::ReinstateRequest { statement, signature } = sent;
             Ok(((), SignedStatement { statement, signature }))
         });
-        sent.await.map(ordered)
+        sent.await.map(|reply| ordered(&reply))
     }
 
     async fn get(

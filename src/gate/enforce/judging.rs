@@ -48,10 +48,9 @@ impl Road {
                 engine = cue.engine.or(engine);
             }
         }
-        let refusals = against;
-        let hold = self.settings.hold;
-        let apart = self.settings.judge_apart && prepared.is_ready();
-        let (most, all) = (self.settings.pending_max, self.settings.pending_all_max);
+        let (refusals, settings) = (against, &self.settings);
+        let (hold, apart) = (settings.hold, settings.judge_apart && prepared.is_ready());
+        let (most, all) = (settings.pending_max, settings.pending_all_max);
         let road = Arc::clone(self);
         let judging = move || {
             let id = prepared.call().id().clone();

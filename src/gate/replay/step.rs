@@ -195,6 +195,7 @@ impl RecordedCall {
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {
         let End { class, started, message, status, cause, reason, .. } = self.ended.clone();
+        #[expect(clippy::wildcard_enum_match_arm, reason = "no other kind ends a call that ran")]
         match Kind::parse(&self.ended.kind)? {
             Kind::CallCompleted => {
                 Some(Outcome::Completed { result: self.result.clone()?.into_bytes(), status })

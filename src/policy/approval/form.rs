@@ -76,10 +76,12 @@ impl MalformedStatement {
 
 impl From<Mismatch> for MalformedStatement {
     fn from(mismatch: Mismatch) -> Self {
-        match mismatch {
-            Mismatch::Unknown(name) => Self::unknown(&name),
-            whole if whole.member().is_empty() => Self::Object,
-            member => Self::Shape(member),
+        match &mismatch {
+            Mismatch::Unknown(name) => Self::unknown(name),
+            Mismatch::Missing(_) | Mismatch::Value { .. } if mismatch.member().is_empty() => {
+                Self::Object
+            }
+            Mismatch::Missing(_) | Mismatch::Value { .. } => Self::Shape(mismatch),
         }
     }
 }

@@ -100,6 +100,10 @@ impl serde::de::Error for Wrong {
     }
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enum of serde, whose other values no JSON has"
+)]
 const fn kind(found: &Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "a truth value",
@@ -167,10 +171,10 @@ impl<'de> Deserializer<'de> for &'de Json {
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Wrong> {
-        match self {
-            Json::Array(_) => Err(Wrong::invalid_type(Unexpected::Seq, &visitor)),
-            _ => self.deserialize_any(visitor),
+        if matches!(self, Json::Array(_)) {
+            return Err(Wrong::invalid_type(Unexpected::Seq, &visitor));
         }
+        self.deserialize_any(visitor)
     }
 
     /// Words and nothing else: no enum of ours has values in it.
@@ -180,10 +184,8 @@ impl<'de> Deserializer<'de> for &'de Json {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Wrong> {
-        match self {
-            Json::String(text) => visitor.visit_enum(BorrowedStrDeserializer::new(text)),
-            _ => Err(Wrong::custom("expected a string")),
-        }
+        let Json::String(text) = self else { return Err(Wrong::custom("expected a string")) };
+        visitor.visit_enum(BorrowedStrDeserializer::new(text))
     }
 
     forward_to_deserialize_any! {

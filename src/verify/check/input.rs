@@ -90,11 +90,13 @@ pub(super) struct Time {
 impl Input {
     /// Reads the document.
     pub fn of(json: &Json) -> Result<Self, Error> {
-        json.read().map_err(|mismatch| match mismatch {
+        json.read().map_err(|mismatch| match &mismatch {
             Mismatch::Unknown(name) | Mismatch::Missing(name) if !name.contains('.') => {
                 Error::Members
             }
-            other => Error::Shape(other),
+            Mismatch::Unknown(_) | Mismatch::Missing(_) | Mismatch::Value { .. } => {
+                Error::Shape(mismatch)
+            }
         })
     }
 

@@ -129,7 +129,7 @@ pub async fn migrate(admin_url: &str, logins: &[Login]) -> Result<Migrated, Stor
         match done.await {
             Ok(done) => return Ok(done),
             Err(MigrationRefusal::Server(error)) if attempt < ATTEMPTS && collided(&error) => {
-                attempt += 1
+                attempt += 1;
             }
             Err(MigrationRefusal::Server(error)) => return Err(nothing_written(&error).told()),
             Err(MigrationRefusal::Failure(failure)) => return Err(failure.told()),
