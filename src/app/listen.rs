@@ -77,8 +77,8 @@ pub(super) async fn listen(
     ready: watch::Receiver<Readiness>,
 ) -> Result<(Listeners, Served), Error> {
     let config = &checked.config;
-    let sockets = config.sockets().into_iter().map(grpc::Endpoint::Socket);
-    let all = sockets.chain(config.listen.tcp.map(grpc::Endpoint::Tcp)).collect();
+    let sockets = config.sockets().into_iter().map(grpc::AgentEndpoint::Socket);
+    let all = sockets.chain(config.listen.tcp.map(grpc::AgentEndpoint::Tcp)).collect();
     let drain = Duration::from_secs(config.limits.drain_seconds);
     let wrong = |wrong: Wrong| Error::wrong(format!("listen.tls.{}: {wrong}", wrong.field));
     let tls = config.listen.tls.as_ref().map(Tls::demand).transpose().map_err(wrong)?;

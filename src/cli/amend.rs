@@ -10,7 +10,7 @@ use super::argument::{digest, word};
 use super::error::Occupied;
 use super::report::{self, ReportedAction, joined};
 use super::{BundleError, Cause, Exit, FileError, block_on, fail, say};
-use crate::approval::Verdict;
+use crate::approval::ApproverVerdict;
 use crate::approval::amendment::{AmendmentStatement, NAMESPACE};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
@@ -77,7 +77,7 @@ struct ShowAmendment {
     /// Print only the bytes to sign for `approve` or `refuse`; sign them with `ssh-keygen -Y sign -n
     /// wicketgate-amendment`
     #[arg(long, value_name = "WORD", value_parser = word, conflicts_with = "json")]
-    statement: Option<Verdict>,
+    statement: Option<ApproverVerdict>,
     #[command(flatten)]
     api: Api,
 }
@@ -162,7 +162,7 @@ pub fn amendments(args: &ListAmendments) -> Exit {
 }
 
 /// Approves or refuses.
-pub fn give(word: Verdict, args: &SignAmendment) -> Exit {
+pub fn give(word: ApproverVerdict, args: &SignAmendment) -> Exit {
     ended(async {
         let (Answer { reply, .. }, _) = fetched(&args.api, &args.bundle).await?;
         let statement = statement(&reply, &args.bundle, word)?;
@@ -210,7 +210,7 @@ async fn fetched(
 fn statement(
     AmendmentDetail { amendment, statement, .. }: &AmendmentDetail,
     bundle: &Digest,
-    verdict: Verdict,
+    verdict: ApproverVerdict,
 ) -> Result<AmendmentStatement, Exit> {
     let made = AmendmentStatement::parse(statement.as_bytes()).map_err(failed)?;
     let Amendment { base, author, expires, .. } = amendment;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::approval::Verdict;
+use crate::approval::ApproverVerdict;
 use crate::catalog::host;
 use crate::crypto::note::is_name;
 use crate::domain::digest::Digest;
@@ -147,8 +147,8 @@ pub fn commitment(text: &str) -> Result<Digest, ArgumentError> {
 }
 
 /// `approve` or `refuse`.
-pub fn word(text: &str) -> Result<Verdict, ArgumentError> {
-    Verdict::parse(text).ok_or(ArgumentError::Word)
+pub fn word(text: &str) -> Result<ApproverVerdict, ArgumentError> {
+    ApproverVerdict::parse(text).ok_or(ArgumentError::Word)
 }
 
 /// A number of days, as `400d`.

@@ -2,7 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 use wicketgate::approval::approvers::Approvers;
-use wicketgate::approval::{NAMESPACE, Verdict, check};
+use wicketgate::approval::{ApproverVerdict, NAMESPACE, check};
 use wicketgate::crypto::ssh::{HARDWARE, SshKey, put};
 use wicketgate::crypto::sshsig::{SshHash, SshSig, covered};
 
@@ -37,7 +37,7 @@ pub fn listed(n: u8) -> String {
 
 #[test]
 fn a_touched_key_counts_and_an_untouched_one_does_not() {
-    let said = statement(Verdict::Approve);
+    let said = statement(ApproverVerdict::Approve);
     let list = Approvers::parse(listed(ALICE).as_bytes()).unwrap();
     let word =
         |signature: &SshSig| check(&hold(), &list, &said.bytes(), &signature.armored(), now());
@@ -57,7 +57,7 @@ fn a_touched_key_counts_and_an_untouched_one_does_not() {
 
 #[test]
 fn flags_counter_and_application_are_signed_too() {
-    let said = statement(Verdict::Approve);
+    let said = statement(ApproverVerdict::Approve);
     let covered = covered(NAMESPACE, SshHash::Sha512, &said.bytes());
     let read = |key: SshKey, answer: &[u8]| {
         let made = SshSig::answered(key, NAMESPACE, SshHash::Sha512, answer).unwrap();

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use wicketgate::approval::approvers::Approvers;
 use wicketgate::approval::sign::{Key, sign};
-use wicketgate::approval::{ApprovalStatement, Hold, NAMESPACE, Verdict, check};
+use wicketgate::approval::{ApprovalStatement, ApproverVerdict, Hold, NAMESPACE, check};
 use wicketgate::clock::Entropy;
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::crypto::ssh::SshKey;
@@ -70,7 +70,7 @@ pub fn hold() -> Hold {
     }
 }
 
-pub fn statement(word: Verdict) -> ApprovalStatement {
+pub fn statement(word: ApproverVerdict) -> ApprovalStatement {
     let hold = hold();
     ApprovalStatement {
         call_digest: hold.call_digest,
@@ -100,7 +100,7 @@ pub fn code(
 
 #[test]
 fn an_approvers_word_counts_for_the_hold_it_is_about() {
-    for word in [Verdict::Approve, Verdict::Refuse] {
+    for word in [ApproverVerdict::Approve, ApproverVerdict::Refuse] {
         let said = statement(word);
         let (approval, found) =
             check(&hold(), &approvers(), &said.bytes(), &signed(ALICE, &said), now()).unwrap();
@@ -124,7 +124,7 @@ fn a_word_about_anything_else_counts_for_nothing() {
         ("approval.expires", |s| s.expires = at("2028-01-15T12:15:00.000Z")),
     ];
     for (expected, change) in table {
-        let mut said = statement(Verdict::Approve);
+        let mut said = statement(ApproverVerdict::Approve);
         change(&mut said);
         assert_eq!(code(&hold(), &approvers(), &said, &signed(ALICE, &said)), expected);
     }
@@ -132,8 +132,8 @@ fn a_word_about_anything_else_counts_for_nothing() {
 
 #[test]
 fn a_signature_over_other_bytes_is_none() {
-    let said = statement(Verdict::Approve);
-    let refused = statement(Verdict::Refuse);
+    let said = statement(ApproverVerdict::Approve);
+    let refused = statement(ApproverVerdict::Refuse);
     // Signed as a refusal, handed in as an approval.
     assert_eq!(code(&hold(), &approvers(), &said, &signed(ALICE, &refused)), "approval.signature");
     let signature = signed(ALICE, &said);
@@ -155,7 +155,7 @@ fn a_signature_over_other_bytes_is_none() {
 
 #[test]
 fn somebody_who_is_not_listed_or_no_more_or_not_yet_counts_for_nothing() {
-    let said = statement(Verdict::Approve);
+    let said = statement(ApproverVerdict::Approve);
     assert_eq!(code(&hold(), &approvers(), &said, &signed(MALLORY, &said)), "approval.signer");
     let revoked = approvers().without([SshKey::Plain(key(ALICE).public()).fingerprint()]);
     assert_eq!(code(&hold(), &revoked, &said, &signed(ALICE, &said)), "approval.revoked");
@@ -177,14 +177,14 @@ fn somebody_who_is_not_listed_or_no_more_or_not_yet_counts_for_nothing() {
 
 #[test]
 fn nobody_approves_their_own_run_and_nobody_counts_twice() {
-    let said = statement(Verdict::Approve);
+    let said = statement(ApproverVerdict::Approve);
     let own = Hold { barred: vec!["Alice".into()], ..hold() };
     assert_eq!(code(&own, &approvers(), &said, &signed(ALICE, &said)), "approval.self");
     let again = Hold { given: vec!["alice".into()], ..hold() };
     assert_eq!(code(&again, &approvers(), &said, &signed(ALICE, &said)), "approval.again");
     check(&again, &approvers(), &said.bytes(), &signed(BOB, &said), now()).unwrap();
     // They may say no, whoever they are and whatever they said before.
-    let refused = statement(Verdict::Refuse);
+    let refused = statement(ApproverVerdict::Refuse);
     for hold in [own, again] {
         check(&hold, &approvers(), &refused.bytes(), &signed(ALICE, &refused), now()).unwrap();
     }
@@ -192,7 +192,7 @@ fn nobody_approves_their_own_run_and_nobody_counts_twice() {
 
 #[test]
 fn a_late_word_is_late_to_the_millisecond() {
-    let said = statement(Verdict::Approve);
+    let said = statement(ApproverVerdict::Approve);
     let word =
         |text: &str| check(&hold(), &approvers(), &said.bytes(), &signed(ALICE, &said), at(text));
     word("2027-01-15T12:14:59.999Z").unwrap();

@@ -1,6 +1,6 @@
 //! A statement has one form.
 
-use wicketgate::approval::{ApprovalStatement, SignedApproval, Verdict, check};
+use wicketgate::approval::{ApprovalStatement, ApproverVerdict, SignedApproval, check};
 
 use crate::holds::{ALICE, approvers, hold, now, signed, statement};
 
@@ -10,7 +10,7 @@ fn why(bytes: &[u8]) -> String {
 
 #[test]
 fn a_statement_reads_back_as_it_was_written() {
-    let mut said = statement(Verdict::Approve);
+    let mut said = statement(ApproverVerdict::Approve);
     assert_eq!(ApprovalStatement::parse(&said.bytes()).unwrap(), said);
     said.definition = None;
     said.layers.clear();
@@ -19,7 +19,7 @@ fn a_statement_reads_back_as_it_was_written() {
 
 #[test]
 fn any_other_spelling_is_refused() {
-    let text = String::from_utf8(statement(Verdict::Approve).bytes()).unwrap();
+    let text = String::from_utf8(statement(ApproverVerdict::Approve).bytes()).unwrap();
     let table = [
         (text.replace("\",\"", "\", \""), "canonical"),
         (format!("{text}\n"), "canonical"),
@@ -50,7 +50,7 @@ fn any_other_spelling_is_refused() {
 fn a_signature_over_a_pretty_printed_or_cut_statement_counts_for_nothing() {
     use wicketgate::crypto::ssh::{PLAIN, SshKey, put};
     use wicketgate::crypto::sshsig::{SshHash, SshSig, covered};
-    let said = statement(Verdict::Approve);
+    let said = statement(ApproverVerdict::Approve);
     let text = String::from_utf8(said.bytes()).unwrap();
     for other in [text.replace(':', ": "), text[..text.len() - 30].to_owned()] {
         let key = crate::holds::key(ALICE);
@@ -68,7 +68,7 @@ fn a_signature_over_a_pretty_printed_or_cut_statement_counts_for_nothing() {
 
 #[test]
 fn the_payload_of_an_entry_has_one_form_too() {
-    let said = statement(Verdict::Approve);
+    let said = statement(ApproverVerdict::Approve);
     let statement = String::from_utf8(said.bytes()).unwrap();
     let signed = SignedApproval { statement, signature: signed(ALICE, &said) };
     assert_eq!(SignedApproval::parse(&signed.bytes()).unwrap(), signed);

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 use wicketgate::approval::approvers::Approvers;
 use wicketgate::approval::sign::{Error, Key, sign};
-use wicketgate::approval::{NAMESPACE, Verdict, check};
+use wicketgate::approval::{ApproverVerdict, NAMESPACE, check};
 use wicketgate::crypto::ssh::SshKey;
 use wicketgate::crypto::sshsig::SshHash;
 use zeroize::Zeroizing;
@@ -76,7 +76,7 @@ fn open(path: &Path) -> Result<Key, Error> {
 fn a_signature_of_ssh_keygen_counts_here() {
     let dir = tempfile::tempdir().unwrap();
     let key = keygen(&dir, "id", "ed25519", "");
-    let said = statement(Verdict::Approve);
+    let said = statement(ApproverVerdict::Approve);
     let file = dir.path().join("statement.json");
     std::fs::write(&file, said.bytes()).unwrap();
     let signed = |namespace: &str, hash: &str| {
@@ -107,7 +107,7 @@ fn a_signature_of_ssh_keygen_counts_here() {
 #[test]
 fn keys_of_other_types_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
-    let said = statement(Verdict::Approve);
+    let said = statement(ApproverVerdict::Approve);
     let file = dir.path().join("statement.json");
     std::fs::write(&file, said.bytes()).unwrap();
     for (kind, name) in [("rsa", "ssh-rsa"), ("ecdsa", "ecdsa-sha2-nistp256")] {
@@ -132,7 +132,7 @@ fn keys_of_other_types_are_refused_by_name() {
 #[test]
 fn ssh_keygen_accepts_what_is_signed_here_and_the_list_it_is_held_against() {
     let dir = tempfile::tempdir().unwrap();
-    let said = statement(Verdict::Approve);
+    let said = statement(ApproverVerdict::Approve);
     let plain = keygen(&dir, "plain", "ed25519", "");
     let locked = keygen(&dir, "locked", "ed25519", "a long phrase");
     let asking = |_: &Path| Some(Zeroizing::new("a long phrase".to_owned()));
@@ -147,7 +147,7 @@ fn ssh_keygen_accepts_what_is_signed_here_and_the_list_it_is_held_against() {
         };
         assert!(stock(NAMESPACE, &list, &said.bytes()));
         assert!(!stock("git", &list, &said.bytes()));
-        assert!(!stock(NAMESPACE, &list, &statement(Verdict::Refuse).bytes()));
+        assert!(!stock(NAMESPACE, &list, &statement(ApproverVerdict::Refuse).bytes()));
         assert!(!stock(NAMESPACE, &list.replace("20270101", "20270116"), &said.bytes()));
         assert!(!stock(
             NAMESPACE,
@@ -160,7 +160,7 @@ fn ssh_keygen_accepts_what_is_signed_here_and_the_list_it_is_held_against() {
 #[test]
 fn ssh_keygen_and_we_agree_about_a_hardware_key() {
     let dir = tempfile::tempdir().unwrap();
-    let said = statement(Verdict::Approve);
+    let said = statement(ApproverVerdict::Approve);
     let list = hardware::listed(ALICE);
     for hash in [SshHash::Sha256, SshHash::Sha512] {
         let signature = hardware::signature(ALICE, 1, hash, &said.bytes()).armored();
@@ -226,13 +226,13 @@ fn an_agent_signs_with_the_key_it_holds_and_with_no_other() {
             PathBuf::from(format!("ssh-agent:{}", path.with_extension("pub").display()));
         Key::open(&reference, &env, &nobody).unwrap()
     };
-    let said = statement(Verdict::Refuse);
+    let said = statement(ApproverVerdict::Refuse);
     let signature = sign(&open(&key), &said).unwrap();
     let list = listed(&public(&key));
     assert!(verified(&dir, &list, NAMESPACE, &signature, &said.bytes()));
     let list = Approvers::parse(list.as_bytes()).unwrap();
     let (_, word) = check(&hold(), &list, &said.bytes(), &signature, now()).unwrap();
-    assert_eq!(word, Verdict::Refuse);
+    assert_eq!(word, ApproverVerdict::Refuse);
     let why = sign(&open(&other), &said).unwrap_err().to_string();
     assert!(why.contains("refused to sign"), "{why}");
 }

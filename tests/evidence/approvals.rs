@@ -1,7 +1,7 @@
 //! Approvals in a bundle: what was signed, by whom, about what, and everything that has to be noticed about it (P4).
 
 use wicketgate::approval::sign::{Key, sign};
-use wicketgate::approval::{ApprovalStatement, Verdict};
+use wicketgate::approval::{ApprovalStatement, ApproverVerdict};
 use wicketgate::crypto::ssh::{PLAIN, SshKey, put};
 use wicketgate::crypto::sshsig::{SshHash, SshSig, covered};
 use wicketgate::domain::decision::Verdict;
@@ -75,7 +75,7 @@ fn a_refusal_and_a_hold_that_ran_out_are_proven_too() {
     let report = judged(|s| {
         s.words.truncate(1);
         s.words[0].kind = Kind::ApprovalRefused;
-        s.words[0].statement.verdict = Verdict::Refuse;
+        s.words[0].statement.verdict = ApproverVerdict::Refuse;
         s.released = None;
     });
     holds(&report);
@@ -83,7 +83,7 @@ fn a_refusal_and_a_hold_that_ran_out_are_proven_too() {
     // Approved, and the policy says no all the same: an approval overrides nothing.
     holds(&judged(|s| {
         let denied = s.released.as_mut().unwrap();
-        (denied.kind, denied.verdict) = (Kind::CallDenied, Some(Verdict::Deny));
+        (denied.kind, denied.verdict) = (Kind::CallDenied, Some(ApproverVerdict::Deny));
         unset(denied, "approvals");
     }));
     // One of two, and then the time was over.
@@ -98,7 +98,7 @@ fn a_refusal_and_a_hold_that_ran_out_are_proven_too() {
 fn a_refusal_is_the_last_word_whoever_approves_after_it() {
     let report = judged(|s| {
         s.words[0].kind = Kind::ApprovalRefused;
-        s.words[0].statement.verdict = Verdict::Refuse;
+        s.words[0].statement.verdict = ApproverVerdict::Refuse;
         let released = s.released.as_mut().unwrap();
         set(released, "approvals", json(&format!(r#"["{NONCE}"]"#)));
         s.told = vec![("bob", BOB)];
@@ -110,7 +110,7 @@ fn a_refusal_is_the_last_word_whoever_approves_after_it() {
     let report = judged(|s| {
         s.words.truncate(1);
         s.words[0].kind = Kind::ApprovalRefused;
-        s.words[0].statement.verdict = Verdict::Refuse;
+        s.words[0].statement.verdict = ApproverVerdict::Refuse;
     });
     caught(&report, "S5");
 }
@@ -151,7 +151,7 @@ fn what_was_signed_about_anything_else_releases_nothing() {
 fn a_statement_edited_after_it_was_signed_is_noticed() {
     noticed("approval.signature", |s| {
         let mut other = s.words[0].statement.clone();
-        other.verdict = Verdict::Refuse;
+        other.verdict = ApproverVerdict::Refuse;
         s.words[0].signature = Some(sign(&Key::File(key(ALICE)), &other).unwrap());
     });
     noticed("approval.statement", |s| {
@@ -159,7 +159,7 @@ fn a_statement_edited_after_it_was_signed_is_noticed() {
         s.words[0].text = Some(text.replacen(':', ": ", 1));
     });
     // Signed as a refusal and recorded as an approval.
-    noticed("`refuse` was signed", |s| s.words[0].statement.verdict = Verdict::Refuse);
+    noticed("`refuse` was signed", |s| s.words[0].statement.verdict = ApproverVerdict::Refuse);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn the_policy_is_told_of_those_who_approved_and_of_nobody_else() {
 fn approvals_of_a_call_that_was_never_held_are_noticed() {
     let mut books = Books::new(1, key(ENROLMENT));
     books.open(run_id(1));
-    let mut draft = books.decided(run_id(1), "c1", Kind::CallAuthorized, Verdict::Allow);
+    let mut draft = books.decided(run_id(1), "c1", Kind::CallAuthorized, ApproverVerdict::Allow);
     set(&mut draft, "approvals", json(&format!(r#"["{NONCE}"]"#)));
     books.add(draft);
     books.complete(run_id(1), "c1");

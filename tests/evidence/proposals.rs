@@ -1,6 +1,6 @@
 //! Calls whose arguments an approver wrote, in a bundle: whose proposal it was, and that it never counted (P4).
 
-use wicketgate::approval::Verdict;
+use wicketgate::approval::ApproverVerdict;
 use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::Digest;
 use wicketgate::record::Kind;
@@ -109,9 +109,9 @@ fn a_refused_proposal_is_proven_too() {
     holds(&judged(|s| {
         modified(s);
         s.words[0].kind = Kind::ApprovalRefused;
-        s.words[0].statement.verdict = Verdict::Refuse;
+        s.words[0].statement.verdict = ApproverVerdict::Refuse;
         let denied = s.released.as_mut().unwrap();
-        (denied.kind, denied.verdict) = (Kind::CallDenied, Some(Verdict::Deny));
+        (denied.kind, denied.verdict) = (Kind::CallDenied, Some(ApproverVerdict::Deny));
         unset(denied, "approvals");
         s.told.clear();
     }));

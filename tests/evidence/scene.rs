@@ -4,7 +4,7 @@ use crate::books::Draft;
 use wicketgate::approval::approvers::PAYLOAD_TYPE;
 use wicketgate::approval::proposal::Proposal;
 use wicketgate::approval::sign::{Key, sign, sign_bytes};
-use wicketgate::approval::{ApprovalStatement, NAMESPACE, SignedApproval, Verdict};
+use wicketgate::approval::{ApprovalStatement, ApproverVerdict, NAMESPACE, SignedApproval};
 use wicketgate::crypto::dsse;
 use wicketgate::crypto::ssh::SshKey;
 use wicketgate::domain::decision::Verdict;
@@ -90,7 +90,7 @@ pub struct Scene {
 pub fn scene(books: &mut Books) -> Scene {
     let run = run_id(1);
     books.open(run);
-    let mut held = books.decided(run, "c1", Kind::CallHeld, Verdict::RequireApproval);
+    let mut held = books.decided(run, "c1", Kind::CallHeld, ApproverVerdict::RequireApproval);
     let layer = Digest::of(&[b"layer"]);
     set(
         &mut held,
@@ -111,7 +111,7 @@ pub fn scene(books: &mut Books) -> Scene {
         run,
         expires,
         nonce: NONCE.into(),
-        verdict: Verdict::Approve,
+        verdict: ApproverVerdict::Approve,
     };
     let spoken = |by, subject| Spoken {
         kind: Kind::ApprovalGranted,
@@ -123,7 +123,7 @@ pub fn scene(books: &mut Books) -> Scene {
         after_ms: 1000,
     };
     let mut released =
-        Draft { kind: Kind::CallAuthorized, verdict: Some(Verdict::Allow), ..held.clone() };
+        Draft { kind: Kind::CallAuthorized, verdict: Some(ApproverVerdict::Allow), ..held.clone() };
     unset(&mut released, "nonce");
     unset(&mut released, "expires");
     set(&mut released, "approvals", json(&format!(r#"["{NONCE}","{NONCE}"]"#)));
@@ -144,7 +144,7 @@ fn propose(books: &mut Books, scene: &mut Scene, proposed: &Proposed) {
     let run = run_id(1);
     let args = scene.held.commit[0].c;
     let own = books.payloads.get(&args).unwrap().body.clone();
-    let mut old = books.decided(run, "c0", Kind::CallHeld, Verdict::RequireApproval);
+    let mut old = books.decided(run, "c0", Kind::CallHeld, ApproverVerdict::RequireApproval);
     for name in ["layers", "effect", "definition", "expires"] {
         set(&mut old, name, scene.held.data.get(name).unwrap().clone());
     }
@@ -154,7 +154,7 @@ fn propose(books: &mut Books, scene: &mut Scene, proposed: &Proposed) {
     let about = ApprovalStatement {
         call_digest: Digest::parse(call_digest).unwrap(),
         nonce: proposed.nonce.into(),
-        verdict: Verdict::Refuse,
+        verdict: ApproverVerdict::Refuse,
         ..scene.statement.clone()
     };
     let named = if proposed.arguments.is_empty() { &own } else { &proposed.arguments };

@@ -1,7 +1,7 @@
 //! What is shown of held calls, and which words are passed on.
 
 use serde_json::{Value, json};
-use wicketgate::approval::Verdict;
+use wicketgate::approval::ApproverVerdict;
 use wicketgate::control::Order;
 use wicketgate::operator::view::Facts;
 use wicketgate::record::Kind;
@@ -60,7 +60,7 @@ async fn the_facts_make_the_digest_again_and_the_view_says_what_runs() {
     let path = format!("/v1/approvals/{run}/c1");
     let (facts, body) = facts(&hall, &path).await;
     assert_eq!(facts.arguments, args);
-    let (_, statement) = facts.check(Verdict::Approve).unwrap();
+    let (_, statement) = facts.check(ApproverVerdict::Approve).unwrap();
     assert_eq!(statement.call_digest, digest);
     assert_eq!(body["statement"].as_str().unwrap().as_bytes(), statement.bytes());
     assert!(body["refusal"].as_str().unwrap().contains(r#""verdict":"refuse""#));

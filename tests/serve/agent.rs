@@ -13,7 +13,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_types::StatusExt as _;
 use wicketgate::identity::Peer;
-use wicketgate::serve::grpc::{self, AgentSettings, Endpoint};
+use wicketgate::serve::grpc::{self, AgentEndpoint, AgentSettings};
 use wicketgate::serve::pb::gate_client::GateClient;
 use wicketgate::serve::{Error, Readiness, pb};
 use wicketgate::telemetry::metrics::Metrics;

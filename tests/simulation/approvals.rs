@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use wicketgate::approval::proposal::Proposer;
-use wicketgate::approval::{Approval, SignedApproval, Verdict};
+use wicketgate::approval::{Approval, ApproverVerdict, SignedApproval};
 use wicketgate::domain::id::{CallId, RunId};
 use wicketgate::enforce::{
     ApprovalRefusal, ApproverStatement, Bounds, CallParties, CallRequest, Checker, CountedApproval,
@@ -44,7 +44,7 @@ impl Checker for Words {
         }
         let (word, name) =
             said.statement.split_once(' ').ok_or_else(|| refused("approval.statement"))?;
-        let word = Verdict::parse(word).ok_or_else(|| refused("approval.statement"))?;
+        let word = ApproverVerdict::parse(word).ok_or_else(|| refused("approval.statement"))?;
         let key = "SHA256:sim".into();
         let approval = Approval { subject: name.into(), roles: Vec::new(), key };
         Ok(CountedApproval { approval, word, signers: None, signature: "-".into() })

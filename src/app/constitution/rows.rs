@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Constitution, ListProgress, OpenProposal};
 use crate::app::policy::examine;
-use crate::approval::{Approval, Verdict, amendment};
+use crate::approval::{Approval, ApproverVerdict, amendment};
 use crate::control::amendments::{AUTHOR, PUBLISHER, Proposal, text};
 use crate::control::{Order, Row};
 use crate::crypto::sshsig::SshSig;
@@ -63,7 +63,7 @@ pub(super) fn recall(inner: &mut ListProgress, row: &Row, done: &Json) {
     let open = bundle.and_then(|bundle| inner.open.get_mut(bundle));
     let Some(open) = open.filter(|open| open.proposal.spoken_of(row)) else { return };
     let said = |name| text(done, name).unwrap_or_default().to_owned();
-    if text(done, "verdict") == Some(Verdict::Approve.as_str()) {
+    if text(done, "verdict") == Some(ApproverVerdict::Approve.as_str()) {
         let (subject, key) = (said("subject"), said("key"));
         open.granted.push(Approval { subject, roles: Vec::new(), key });
     } else {
@@ -201,8 +201,8 @@ impl Constitution {
             ("key", Json::from(approval.key.as_str())),
         ];
         match word {
-            Verdict::Approve => open.granted.push(approval),
-            Verdict::Refuse => open.refused = Some(approval.subject),
+            ApproverVerdict::Approve => open.granted.push(approval),
+            ApproverVerdict::Refuse => open.refused = Some(approval.subject),
         }
         done.push(("approvals", count(open.granted.len())));
         done.push(("needed", Json::from(self.checked.config.policy.approvals)));

@@ -4,7 +4,7 @@ use super::Constitution;
 use super::effect::Effect;
 use super::rows::{AmendmentRefusal, refuse};
 use crate::approval::amendment::Pending;
-use crate::approval::{Approval, Verdict};
+use crate::approval::{Approval, ApproverVerdict};
 use crate::control::Order;
 use crate::control::Row;
 use crate::control::amendments::Proposal;
@@ -83,13 +83,13 @@ impl Constitution {
     pub(super) async fn record_word(
         &self,
         pending: &Pending,
-        (approval, word): (&Approval, Verdict),
+        (approval, word): (&Approval, ApproverVerdict),
         by: (&Digest, &str),
     ) -> Result<(), AmendmentRefusal> {
         let said = approved(pending, approval, by);
         match word {
-            Verdict::Approve => self.record(said).await,
-            Verdict::Refuse => self.record(refused(said)).await,
+            ApproverVerdict::Approve => self.record(said).await,
+            ApproverVerdict::Refuse => self.record(refused(said)).await,
         }
     }
 

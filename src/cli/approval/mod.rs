@@ -11,7 +11,7 @@ use super::api::{Answer, Api};
 use super::argument::{call_id, word};
 use super::report::shown;
 use super::{Exit, FileError, block_on, fail, many, say};
-use crate::approval::{NAMESPACE, Verdict};
+use crate::approval::{ApproverVerdict, NAMESPACE};
 use crate::domain::canonical;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{self, Json, Limits};
@@ -93,7 +93,7 @@ struct ShowApproval {
     /// Print only the bytes to sign for `approve` or `refuse`; sign them with `ssh-keygen -Y sign -n
     /// wicketgate-approval`
     #[arg(long, value_name = "WORD", value_parser = word, conflicts_with = "json")]
-    statement: Option<Verdict>,
+    statement: Option<ApproverVerdict>,
 }
 
 /// An approval or a refusal of one held call.
@@ -184,8 +184,8 @@ pub fn run(args: &Args) -> Exit {
         match &args.command {
             Command::List(args) => held(args).await,
             Command::Show(args) => show(args).await,
-            Command::Approve(args) => give(Verdict::Approve, args).await,
-            Command::Refuse(args) => give(Verdict::Refuse, args).await,
+            Command::Approve(args) => give(ApproverVerdict::Approve, args).await,
+            Command::Refuse(args) => give(ApproverVerdict::Refuse, args).await,
             Command::Modify(args) => modify(args).await,
             Command::SignApprovers(args) => Ok(signers::run(args)),
         }
@@ -255,14 +255,14 @@ async fn show(args: &ShowApproval) -> Result<Exit, Exit> {
     Ok(Exit::Ok)
 }
 
-async fn give(word: Verdict, args: &SignApproval) -> Result<Exit, Exit> {
+async fn give(word: ApproverVerdict, args: &SignApproval) -> Result<Exit, Exit> {
     let (facts, _) = facts(&args.api, &args.call).await?;
     let shown = facts.render().map_err(unviewable)?;
     let (_, statement) = facts.check(word).map_err(unviewable)?;
     if !args.api.json {
         say(shown);
     }
-    if word == Verdict::Approve && !args.yes {
+    if word == ApproverVerdict::Approve && !args.yes {
         confirmed(&facts, "approve")?;
     }
     let with = (args.key.as_deref(), args.signature.as_deref());

@@ -22,7 +22,7 @@ pub mod mutate;
 pub mod schema;
 pub mod test;
 
-use crate::approval::Verdict;
+use crate::approval::ApproverVerdict;
 use crate::clock::{Clock as _, SystemClock};
 use crate::crypto::keys::SecretKey;
 use crate::domain::canonical;
@@ -159,8 +159,8 @@ pub fn run(args: &PolicyArgs) -> Exit {
         Command::Diff(args) => diff::run(args),
         Command::Propose(args) => amend::propose(args),
         Command::Amendments(args) => amend::amendments(args),
-        Command::Approve(args) => amend::give(Verdict::Approve, args),
-        Command::Refuse(args) => amend::give(Verdict::Refuse, args),
+        Command::Approve(args) => amend::give(ApproverVerdict::Approve, args),
+        Command::Refuse(args) => amend::give(ApproverVerdict::Refuse, args),
         Command::Activate(args) => amend::activate(args),
         Command::SelfTest { bundle } => self_test(bundle),
     }

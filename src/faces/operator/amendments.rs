@@ -7,7 +7,7 @@ use super::api::replies::{
 };
 use super::api::{OperatorRequest, requests, route};
 use super::{AMENDED_WITHIN, OperatorApi, REPORTS_WITHIN, unavailable};
-use crate::approval::Verdict;
+use crate::approval::ApproverVerdict;
 use crate::approval::amendment::Pending;
 use crate::clock::random16;
 use crate::control::amendments::{Proposal, obeyed, text};
@@ -39,10 +39,10 @@ struct ProposalHistory {
 impl ProposalHistory {
     /// Subjects whose approval some gate counts.
     fn approved(&self) -> Vec<String> {
-        self.counted(Verdict::Approve)
+        self.counted(ApproverVerdict::Approve)
     }
 
-    fn counted(&self, word: Verdict) -> Vec<String> {
+    fn counted(&self, word: ApproverVerdict) -> Vec<String> {
         let reports = self.words.iter().flat_map(|(_, reports)| reports);
         let said = reports.filter(|r| obeyed(r) && text(&r.done, "verdict") == Some(word.as_str()));
         let mut all: Vec<String> =
@@ -54,7 +54,7 @@ impl ProposalHistory {
 
     fn standing(&self) -> &'static str {
         let active = self.activation.iter().flat_map(|(_, reports)| reports).any(obeyed);
-        let refused = !self.counted(Verdict::Refuse).is_empty();
+        let refused = !self.counted(ApproverVerdict::Refuse).is_empty();
         match () {
             () if active => "activated",
             () if refused || !self.reports.iter().any(obeyed) => "refused",
@@ -85,7 +85,7 @@ impl ProposalHistory {
             expires: p.expires.to_string(),
             standing: self.standing().to_owned(),
             approved_by: self.approved(),
-            refused_by: self.counted(Verdict::Refuse),
+            refused_by: self.counted(ApproverVerdict::Refuse),
             gates: gates(&self.reports),
             activation,
         }
@@ -257,8 +257,8 @@ impl OperatorApi {
         Ok(AmendmentDetail {
             amendment: told.shown(),
             files: serde_json::from_str(&told.proposal.files).unwrap_or_default(),
-            statement: statement(Verdict::Approve),
-            refusal: statement(Verdict::Refuse),
+            statement: statement(ApproverVerdict::Approve),
+            refusal: statement(ApproverVerdict::Refuse),
         })
     }
 
@@ -274,7 +274,7 @@ impl OperatorApi {
         let requests::SignedStatement { statement, signature } = request;
         let told = self.proposed(&path.bundle).await?;
         let pending = told.pending();
-        let ours = [Verdict::Approve, Verdict::Refuse]
+        let ours = [ApproverVerdict::Approve, ApproverVerdict::Refuse]
             .into_iter()
             .any(|word| pending.statement(word).bytes() == statement.as_bytes());
         if !ours {

@@ -10,7 +10,7 @@ use super::desk::{self, Hold, OpenRuns, Run};
 use super::staff::Operator;
 use super::view::{Approved, Claim, Facts, Layer, REVIEW_MAX, Reason, Unviewable, words};
 use super::{OperatorApi, unavailable};
-use crate::approval::Verdict;
+use crate::approval::ApproverVerdict;
 use crate::control::Order;
 use crate::domain::canonical;
 use crate::domain::code::Code;
@@ -95,8 +95,8 @@ impl OperatorApi {
             let (_, statement) = facts.check(word)?;
             Ok(String::from_utf8_lossy(&statement.bytes()).into_owned())
         };
-        let approval = statement(Verdict::Approve).map_err(unviewable)?;
-        let refusal = statement(Verdict::Refuse).map_err(unviewable)?;
+        let approval = statement(ApproverVerdict::Approve).map_err(unviewable)?;
+        let refusal = statement(ApproverVerdict::Refuse).map_err(unviewable)?;
         Ok(HeldCallDetail { facts, statement: approval, refusal, view })
     }
 
@@ -164,7 +164,7 @@ impl OperatorApi {
         let OperatorRequest { who, path, request: SignedStatement { statement, signature } } =
             asked;
         let facts = self.facts(&path).await?;
-        let ours = [Verdict::Approve, Verdict::Refuse].into_iter().any(|word| {
+        let ours = [ApproverVerdict::Approve, ApproverVerdict::Refuse].into_iter().any(|word| {
             facts.check(word).is_ok_and(|(_, ours)| ours.bytes() == statement.as_bytes())
         });
         if !ours {

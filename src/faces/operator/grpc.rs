@@ -22,7 +22,7 @@ use super::api::requests::{
 use super::api::{OperatorRequest, Serve, route};
 use super::credential::ShownCredential;
 use super::http::{input, malformed};
-use crate::approval::{ApprovalStatement, Verdict};
+use crate::approval::{ApprovalStatement, ApproverVerdict};
 use crate::domain::code::Code;
 use crate::domain::json::Json;
 use crate::serve::body::Timely;
@@ -90,7 +90,7 @@ impl Services {
 
     async fn decide(
         &self,
-        verdict: Verdict,
+        verdict: ApproverVerdict,
         request: Request<pb::SignedWord>,
     ) -> Result<Response<pb::OrderResponse>, Status> {
         let decided = self.answer::<route::HeldCallDecision, _>(request, |office, sent| {
@@ -200,14 +200,14 @@ impl Approvals for Services {
         &self,
         request: Request<pb::SignedWord>,
     ) -> Result<Response<pb::OrderResponse>, Status> {
-        self.decide(Verdict::Approve, request).await
+        self.decide(ApproverVerdict::Approve, request).await
     }
 
     async fn refuse(
         &self,
         request: Request<pb::SignedWord>,
     ) -> Result<Response<pb::OrderResponse>, Status> {
-        self.decide(Verdict::Refuse, request).await
+        self.decide(ApproverVerdict::Refuse, request).await
     }
 
     async fn modify(

@@ -34,7 +34,7 @@ pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 #[derive(Clone, Debug)]
 pub struct AgentSettings {
     /// The Unix sockets and addresses to listen on; each is bound before any is served.
-    pub places: Vec<Endpoint>,
+    pub places: Vec<AgentEndpoint>,
     /// Connections of agents at the same time, on each listener. Whoever has shown no credential that is known
     /// has places of its own; one peer has three quarters of the places at most.
     pub connections_max: usize,
@@ -64,7 +64,7 @@ impl Default for AgentSettings {
 
 /// One place agents can connect to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Endpoint {
+pub enum AgentEndpoint {
     /// A Unix socket in the file system.
     Socket(std::path::PathBuf),
     /// A loopback address, or any over TLS; port 0 lets the system choose.
@@ -86,11 +86,11 @@ pub async fn bind(settings: AgentSettings) -> Result<Bound, Error> {
     let mut listeners = Vec::new();
     for place in &settings.places {
         listeners.push(match place {
-            Endpoint::Socket(path) => listener::socket(path).await?,
-            Endpoint::Tcp(addr) if addr.ip().is_loopback() || settings.tls.is_some() => {
+            AgentEndpoint::Socket(path) => listener::socket(path).await?,
+            AgentEndpoint::Tcp(addr) if addr.ip().is_loopback() || settings.tls.is_some() => {
                 listener::tcp(*addr).await?
             }
-            Endpoint::Tcp(addr) => return Err(Error::NotLoopback(*addr)),
+            AgentEndpoint::Tcp(addr) => return Err(Error::NotLoopback(*addr)),
         });
     }
     Ok(Bound { listeners, settings })

@@ -14,7 +14,7 @@ use super::run::{CallStage, New, Run};
 use super::undecided::Undecided;
 use super::{AdmittedCall, ResumedHold, Road, Trip, call_span};
 use crate::approval::proposal::Proposer;
-use crate::approval::{Approval, SignedApproval, Verdict};
+use crate::approval::{Approval, ApproverVerdict, SignedApproval};
 use crate::domain::call::{CallOrigin, ToolCall};
 use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
@@ -103,7 +103,7 @@ pub struct CountedApproval {
     /// Whose.
     pub approval: Approval,
     /// Which.
-    pub word: Verdict,
+    pub word: ApproverVerdict,
     /// SHA-256 of the list of approvers that says so.
     pub signers: Option<Digest>,
     /// The signature in its one spelling, as it goes on the books.
@@ -177,7 +177,7 @@ impl Road {
         let counts = checker.check(&hold, &parties(run), said).map_err(CallParties::Refused)?;
         let CountedApproval { approval, word, signers, signature } = counts;
         let again = hold.granted.iter().any(|granted| granted.subject == approval.subject);
-        if again && word == Verdict::Approve {
+        if again && word == ApproverVerdict::Approve {
             let message = format!("`{}` has approved this call already", approval.subject);
             return Err(CallParties::Refused(ApprovalRefusal {
                 detail: "approval.repeated".into(),
@@ -186,7 +186,7 @@ impl Road {
         }
         // WHY: here, for whatever checks signatures: who wrote the arguments is never the second person.
         let own = hold.asked_by.as_ref().is_some_and(|by| by.is(&approval.subject));
-        if own && word == Verdict::Approve {
+        if own && word == ApproverVerdict::Approve {
             let message = format!("`{}` changed the arguments of this call", approval.subject);
             return Err(CallParties::Refused(ApprovalRefusal {
                 detail: "approval.self".into(),

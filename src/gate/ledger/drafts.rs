@@ -7,7 +7,7 @@ use super::permit::Finished;
 use super::store::PayloadRow;
 use crate::approval::break_glass::Open;
 use crate::approval::proposal::Proposer;
-use crate::approval::{Approval, SignedApproval, Verdict};
+use crate::approval::{Approval, ApproverVerdict, SignedApproval};
 use crate::clock::{Entropy, random16, random32};
 use crate::domain::commitment::commit;
 use crate::domain::decision::{Course, LayerReason};
@@ -310,7 +310,7 @@ fn used(usage: &Usage) -> record::call::Usage {
 pub fn word(
     entropy: &dyn Entropy,
     hold: &HeldCall,
-    (approval, word, signers): (&Approval, Verdict, Option<Digest>),
+    (approval, word, signers): (&Approval, ApproverVerdict, Option<Digest>),
     signed: &SignedApproval,
 ) -> DraftWithPayloads {
     let call_digest = HexDigest(hold.call_digest);
@@ -319,12 +319,12 @@ pub fn word(
     let (reason, signers) = (None, signers.map(TaggedDigest));
     let subject = Text::clip(&approval.subject, 256);
     let body: Body = match word {
-        Verdict::Approve => {
+        ApproverVerdict::Approve => {
             let expires = hold.expires;
             ApprovalGranted { call_digest, expires, key, nonce, reason, roles, signers, subject }
                 .into()
         }
-        Verdict::Refuse => {
+        ApproverVerdict::Refuse => {
             ApprovalRefused { call_digest, key, nonce, reason, roles, signers, subject }.into()
         }
     };

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::approvers::Purpose;
 use super::check::{ApprovalRefusal, refuse, signer};
-use super::{Approval, Approvers, MalformedStatement, Verdict, is_nonce};
+use super::{Approval, ApproverVerdict, Approvers, MalformedStatement, is_nonce};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
@@ -38,7 +38,7 @@ pub struct AmendmentStatement {
     /// 16 random bytes in hex, drawn with the proposal: a statement is good for that proposal only.
     pub nonce: String,
     /// What the publisher says.
-    pub verdict: Verdict,
+    pub verdict: ApproverVerdict,
 }
 
 impl AmendmentStatement {
@@ -95,7 +95,7 @@ pub struct Pending {
 impl Pending {
     /// What a publisher signs to say this word about it.
     #[must_use]
-    pub fn statement(&self, verdict: Verdict) -> AmendmentStatement {
+    pub fn statement(&self, verdict: ApproverVerdict) -> AmendmentStatement {
         AmendmentStatement {
             bundle: self.bundle,
             base: self.base,
@@ -118,7 +118,7 @@ pub fn check(
     publishers: &Approvers,
     (statement, signature): (&[u8], &str),
     now: Timestamp,
-) -> Result<(Approval, Verdict), ApprovalRefusal> {
+) -> Result<(Approval, ApproverVerdict), ApprovalRefusal> {
     let said = AmendmentStatement::parse(statement)
         .or_else(|why| refuse("approval.statement", format!("the statement: {why}")))?;
     let approval = signer(publishers, statement, signature, now, Purpose::Amendment)?;
@@ -129,11 +129,11 @@ pub fn check(
         return refuse("amendment.expired", format!("the proposal ended at {}", pending.expires));
     }
     let is = |other: &str| other.eq_ignore_ascii_case(&approval.subject);
-    if said.verdict == Verdict::Approve && is(&pending.author) {
+    if said.verdict == ApproverVerdict::Approve && is(&pending.author) {
         let why = format!("`{}` proposed it: another approver has to approve", approval.subject);
         return refuse("amendment.self", why);
     }
-    if said.verdict == Verdict::Approve && pending.given.iter().any(|given| is(given)) {
+    if said.verdict == ApproverVerdict::Approve && pending.given.iter().any(|given| is(given)) {
         return refuse("amendment.again", format!("`{}` has approved it before", approval.subject));
     }
     Ok((approval, said.verdict))
@@ -150,7 +150,7 @@ mod tests {
             author: "ada".into(),
             expires: Timestamp::from_millis(1_000_000),
             nonce: "0".repeat(32),
-            verdict: Verdict::Approve,
+            verdict: ApproverVerdict::Approve,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What one signature is worth for one hold: a pure function, the same at the gate and in an audit.
 
 use super::approvers::Purpose;
-use super::{Approval, ApprovalStatement, Approvers, Verdict};
+use super::{Approval, ApprovalStatement, ApproverVerdict, Approvers};
 use crate::crypto::sshsig::{self, SshSig};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
@@ -66,7 +66,7 @@ pub fn check(
     statement: &[u8],
     signature: &str,
     now: Timestamp,
-) -> Result<(Approval, Verdict), ApprovalRefusal> {
+) -> Result<(Approval, ApproverVerdict), ApprovalRefusal> {
     let said = ApprovalStatement::parse(statement)
         .or_else(|why| refuse("approval.statement", format!("the statement: {why}")))?;
     let approval = signer(approvers, statement, signature, now, Purpose::Approval)?;
@@ -74,7 +74,7 @@ pub fn check(
     if now >= hold.expires {
         return refuse("approval.expired", format!("the hold ended at {}", hold.expires));
     }
-    if said.verdict == Verdict::Approve {
+    if said.verdict == ApproverVerdict::Approve {
         may(hold, &approval)?;
     }
     Ok((approval, said.verdict))

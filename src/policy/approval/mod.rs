@@ -44,14 +44,14 @@ const LAYERS_MAX: usize = 256;
 /// What an approver says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum ApproverVerdict {
     /// It may run.
     Approve,
     /// It may not.
     Refuse,
 }
 
-impl Verdict {
+impl ApproverVerdict {
     /// `approve` or `refuse`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -88,7 +88,7 @@ pub struct ApprovalStatement {
     /// 16 random bytes in hex, drawn when the call was held: a statement is good for that hold only.
     pub nonce: String,
     /// What the approver says.
-    pub verdict: Verdict,
+    pub verdict: ApproverVerdict,
 }
 
 impl ApprovalStatement {

@@ -6,8 +6,8 @@
 use super::approvers::Purpose;
 use super::check::{about, barred, refuse, signer};
 use super::{
-    Approval, ApprovalRefusal, ApprovalStatement, Approvers, Hold, MalformedStatement,
-    SignedApproval, Verdict,
+    Approval, ApprovalRefusal, ApprovalStatement, ApproverVerdict, Approvers, Hold,
+    MalformedStatement, SignedApproval,
 };
 use crate::domain::canonical;
 use crate::domain::commitment::derived;
@@ -38,7 +38,7 @@ impl Proposal {
     /// The proposal of these arguments (canonical) for the held call that `about` speaks of.
     #[must_use]
     pub fn new(about: ApprovalStatement, salt: &Salt, arguments: &[u8]) -> Self {
-        let of = ApprovalStatement { verdict: Verdict::Refuse, ..about };
+        let of = ApprovalStatement { verdict: ApproverVerdict::Refuse, ..about };
         Self { of, arguments: named(salt, arguments) }
     }
 
@@ -55,7 +55,7 @@ impl Proposal {
         }
         let arguments = taken(members.remove("arguments"));
         let arguments = arguments.ok_or(MalformedStatement::Member("arguments"))?;
-        members.insert("verdict".into(), Json::from(Verdict::Refuse.as_str()));
+        members.insert("verdict".into(), Json::from(ApproverVerdict::Refuse.as_str()));
         let of = ApprovalStatement::parse(&canonical::bytes(&Json::Object(members)))?;
         let proposal = Self { of, arguments };
         if proposal.bytes() == bytes { Ok(proposal) } else { Err(MalformedStatement::Canonical) }

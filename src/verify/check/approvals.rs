@@ -11,7 +11,7 @@ use super::orders::{self, Orders};
 use super::report::{Outcome, Report};
 use super::{glass, lists, proposals};
 use crate::approval::approvers::Purpose;
-use crate::approval::{Approval, Approvers, Hold, SignedApproval, Verdict, check as worth};
+use crate::approval::{Approval, ApproverVerdict, Approvers, Hold, SignedApproval, check as worth};
 use crate::approvals::{committed, glass_lists, is_word, list, list_of, order_lists, words};
 use crate::bundle::{APPROVERS, APPROVERS_SIG, approvers_files};
 use crate::crypto::dsse;
@@ -210,14 +210,14 @@ impl CountedWord {
         Ok(())
     }
 
-    fn count(&mut self, open: &mut OpenCall<'_>, approval: Approval, said: Verdict) {
+    fn count(&mut self, open: &mut OpenCall<'_>, approval: Approval, said: ApproverVerdict) {
         self.people.insert(approval.subject.clone());
         match said {
-            Verdict::Approve => {
+            ApproverVerdict::Approve => {
                 self.granted = self.granted.saturating_add(1);
                 open.given.push(approval);
             }
-            Verdict::Refuse => self.refused = self.refused.saturating_add(1),
+            ApproverVerdict::Refuse => self.refused = self.refused.saturating_add(1),
         }
     }
 }
@@ -228,7 +228,7 @@ fn word(
     material: &BundleMaterial<'_>,
     (open, manifest): (&OpenCall<'_>, Option<Digest>),
     line: &EntryLine,
-) -> Result<(Approval, Verdict), Bad> {
+) -> Result<(Approval, ApproverVerdict), Bad> {
     let payload = committed(line, material.payloads);
     let payload = payload.ok_or(SignatureFlaw::NoPayload("statement"))?;
     let Payload::Opened { body, .. } = payload else {
@@ -244,7 +244,11 @@ fn word(
     let at = at(line, hold.expires);
     let (approval, said) =
         worth(&hold, &approvers, signed.statement.as_bytes(), &signed.signature, at)?;
-    let expected = if line.is(Kind::ApprovalGranted) { Verdict::Approve } else { Verdict::Refuse };
+    let expected = if line.is(Kind::ApprovalGranted) {
+        ApproverVerdict::Approve
+    } else {
+        ApproverVerdict::Refuse
+    };
     if said != expected {
         return Err(SignatureFlaw::Verdict(line.kind().to_owned(), said.as_str()).into());
     }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::read::{Damage, EntryLine};
-use crate::approval::Verdict;
+use crate::approval::ApproverVerdict;
 use crate::approval::amendment::{NAMESPACE, Pending};
 use crate::crypto::sshsig::SshSig;
 use crate::domain::digest::Digest;
@@ -110,7 +110,7 @@ impl Amendments {
         if said.key.as_str() != signature.key.fingerprint() {
             return Err(bad("it names another key than the one that signed"));
         }
-        let signed = pending.statement(Verdict::Approve).bytes();
+        let signed = pending.statement(ApproverVerdict::Approve).bytes();
         let holds = signature.verify(NAMESPACE, &signed);
         holds.map_err(|e| bad(format!("the publisher's signature: {e}")))?;
         found.approved.insert(subject);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::escape::{hidden_in, quoted, visible};
 use crate::approval::proposal::Proposal;
-use crate::approval::{ApprovalStatement, Verdict};
+use crate::approval::{ApprovalStatement, ApproverVerdict};
 use crate::domain::canonical;
 use crate::domain::commitment::{commit, derived};
 use crate::domain::digest::{Digest, Salt, call_digest};
@@ -153,7 +153,7 @@ impl Facts {
     ///
     /// # Errors
     /// Something is not what it says, or too long to be read.
-    pub fn check(&self, verdict: Verdict) -> Result<(Json, ApprovalStatement), Unviewable> {
+    pub fn check(&self, verdict: ApproverVerdict) -> Result<(Json, ApprovalStatement), Unviewable> {
         if self.arguments.len() > REVIEW_MAX {
             return Err(Unviewable::too_large(
                 u64::try_from(self.arguments.len()).unwrap_or(u64::MAX),
@@ -206,7 +206,7 @@ impl Facts {
     /// # Errors
     /// As [`Self::check`].
     pub fn proposal(&self, arguments: &[u8]) -> Result<Proposal, Unviewable> {
-        let (_, about) = self.check(Verdict::Refuse)?;
+        let (_, about) = self.check(ApproverVerdict::Refuse)?;
         let mut salt: Salt = [0; 32];
         hex::decode_to_slice(&self.salt, &mut salt).map_err(|_| changed("`salt` is malformed"))?;
         Ok(Proposal::new(about, &salt, arguments))
@@ -217,7 +217,7 @@ impl Facts {
     /// # Errors
     /// As [`Self::check`].
     pub fn render(&self) -> Result<String, Unviewable> {
-        let (arguments, statement) = self.check(Verdict::Approve)?;
+        let (arguments, statement) = self.check(ApproverVerdict::Approve)?;
         let effect = Json::parse(self.effect.as_bytes(), &Limits::ARGUMENTS)
             .map_err(|_| changed("`effect` is malformed"))?;
         let mut page = Page::default();

@@ -101,7 +101,7 @@ fn what_is_longer_than_the_review_limit_is_not_shown_at_all() {
 #[test]
 fn facts_that_are_not_those_of_the_digest_are_neither_shown_nor_signed() {
     let good = facts(r#"{"amount":1}"#);
-    good.check(Verdict::Approve).unwrap();
+    good.check(ApproverVerdict::Approve).unwrap();
     let mut wrong = vec![good; 8];
     wrong[0].arguments = r#"{"amount":9}"#.into();
     wrong[1].tool = "payments.delete".into();
@@ -112,7 +112,7 @@ fn facts_that_are_not_those_of_the_digest_are_neither_shown_nor_signed() {
     wrong[6].call_digest = Digest::of(&[b"x"]).hex();
     wrong[7].nonce = String::new();
     for (i, facts) in wrong.iter().enumerate() {
-        assert!(facts.check(Verdict::Approve).is_err(), "{i}");
+        assert!(facts.check(ApproverVerdict::Approve).is_err(), "{i}");
         assert!(facts.render().is_err(), "{i}");
     }
 }
