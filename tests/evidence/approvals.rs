@@ -83,7 +83,7 @@ fn a_refusal_and_a_hold_that_ran_out_are_proven_too() {
     // Approved, and the policy says no all the same: an approval overrides nothing.
     holds(&judged(|s| {
         let denied = s.released.as_mut().unwrap();
-        (denied.kind, denied.verdict) = (Kind::CallDenied, Some(ApproverVerdict::Deny));
+        (denied.kind, denied.verdict) = (Kind::CallDenied, Some(Verdict::Deny));
         unset(denied, "approvals");
     }));
     // One of two, and then the time was over.
@@ -232,7 +232,7 @@ fn the_policy_is_told_of_those_who_approved_and_of_nobody_else() {
 fn approvals_of_a_call_that_was_never_held_are_noticed() {
     let mut books = Books::new(1, key(ENROLMENT));
     books.open(run_id(1));
-    let mut draft = books.decided(run_id(1), "c1", Kind::CallAuthorized, ApproverVerdict::Allow);
+    let mut draft = books.decided(run_id(1), "c1", Kind::CallAuthorized, Verdict::Allow);
     set(&mut draft, "approvals", json(&format!(r#"["{NONCE}"]"#)));
     books.add(draft);
     books.complete(run_id(1), "c1");

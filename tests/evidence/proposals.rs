@@ -111,7 +111,7 @@ fn a_refused_proposal_is_proven_too() {
         s.words[0].kind = Kind::ApprovalRefused;
         s.words[0].statement.verdict = ApproverVerdict::Refuse;
         let denied = s.released.as_mut().unwrap();
-        (denied.kind, denied.verdict) = (Kind::CallDenied, Some(ApproverVerdict::Deny));
+        (denied.kind, denied.verdict) = (Kind::CallDenied, Some(Verdict::Deny));
         unset(denied, "approvals");
         s.told.clear();
     }));

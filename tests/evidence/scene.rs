@@ -90,7 +90,7 @@ pub struct Scene {
 pub fn scene(books: &mut Books) -> Scene {
     let run = run_id(1);
     books.open(run);
-    let mut held = books.decided(run, "c1", Kind::CallHeld, ApproverVerdict::RequireApproval);
+    let mut held = books.decided(run, "c1", Kind::CallHeld, Verdict::RequireApproval);
     let layer = Digest::of(&[b"layer"]);
     set(
         &mut held,
@@ -123,7 +123,7 @@ pub fn scene(books: &mut Books) -> Scene {
         after_ms: 1000,
     };
     let mut released =
-        Draft { kind: Kind::CallAuthorized, verdict: Some(ApproverVerdict::Allow), ..held.clone() };
+        Draft { kind: Kind::CallAuthorized, verdict: Some(Verdict::Allow), ..held.clone() };
     unset(&mut released, "nonce");
     unset(&mut released, "expires");
     set(&mut released, "approvals", json(&format!(r#"["{NONCE}","{NONCE}"]"#)));
@@ -144,7 +144,7 @@ fn propose(books: &mut Books, scene: &mut Scene, proposed: &Proposed) {
     let run = run_id(1);
     let args = scene.held.commit[0].c;
     let own = books.payloads.get(&args).unwrap().body.clone();
-    let mut old = books.decided(run, "c0", Kind::CallHeld, ApproverVerdict::RequireApproval);
+    let mut old = books.decided(run, "c0", Kind::CallHeld, Verdict::RequireApproval);
     for name in ["layers", "effect", "definition", "expires"] {
         set(&mut old, name, scene.held.data.get(name).unwrap().clone());
     }

@@ -33,8 +33,8 @@ struct Served {
 async fn serve() -> Served {
     let folder = tempfile::tempdir().unwrap();
     let places = vec![
-        Endpoint::Socket(folder.path().join("agent.sock")),
-        Endpoint::Tcp(([127, 0, 0, 1], 0).into()),
+        AgentEndpoint::Socket(folder.path().join("agent.sock")),
+        AgentEndpoint::Tcp(([127, 0, 0, 1], 0).into()),
     ];
     let bound = grpc::bind(AgentSettings { places, ..AgentSettings::default() }).await.unwrap();
     let tcp = bound.addresses()[0];
@@ -245,7 +245,7 @@ async fn shutdown_ends_idle_connections_and_removes_the_socket() {
 
 #[tokio::test]
 async fn agents_tcp_stays_on_this_machine() {
-    let places = vec![Endpoint::Tcp(([0, 0, 0, 0], 0).into())];
+    let places = vec![AgentEndpoint::Tcp(([0, 0, 0, 0], 0).into())];
     let refused = grpc::bind(AgentSettings { places, ..AgentSettings::default() }).await;
     assert!(matches!(refused, Err(Error::NotLoopback(_))));
 }
