@@ -8,10 +8,10 @@ MUTANTS = [
     ("permit_before_durable", "src/gate/ledger/sequencer.rs",
      "        let mut batch = Arc::new(batch);\n        let mut pause",
      "        let mut batch = Arc::new(batch);\n        self.answer(waiting);\n"
-     "        let waiting = Vec::<(Done, Placed)>::new();\n        let mut pause"),
+     "        let waiting = Vec::<(Completion, Placed)>::new();\n        let mut pause"),
     ("other_bytes_on_retry", "src/gate/ledger/sequencer.rs",
-     "            self.status.send_replace(Status::Failing(why));\n",
-     "            self.status.send_replace(Status::Failing(why));\n"
+     "            self.status.send_replace(LedgerStatus::Failing(why));\n",
+     "            self.status.send_replace(LedgerStatus::Failing(why));\n"
      "            let mut other = (*batch).clone();\n"
      "            other.payloads.clear();\n"
      "            batch = Arc::new(other);\n"),
@@ -60,15 +60,15 @@ MUTANTS = [
      "        verdict: Verdict::Allow,\n"
      "        reasons: { let _ = (&failure, error); Vec::new() },\n"),
     ("outcome_dropped", "src/gate/ledger/owed.rs",
-     "        let done = Done::Finished { finished: Box::new(finished), reply };\n",
-     "        if *self.status.borrow() != super::Status::Ready {\n            return Err(Error::Unknown);\n        }\n"
-     "        let done = Done::Finished { finished: Box::new(finished), reply };\n"),
+     "        let done = Completion::Finished { finished: Box::new(finished), reply };\n",
+     "        if *self.status.borrow() != super::LedgerStatus::Ready {\n            return Err(Error::Unknown);\n        }\n"
+     "        let done = Completion::Finished { finished: Box::new(finished), reply };\n"),
     ("other_result_released", "src/gate/enforce/answer.rs",
      "        Outcome::Completed { result, status } => {\n",
      "        Outcome::Completed { mut result, status } => {\n            result.push(b' ');\n"),
     ("approved_by_one_twice", "src/gate/enforce/approve.rs",
-     "        if again && word == Word::Approve {\n",
-     "        if again && word == Word::Approve && hold.granted.is_empty() {\n"),
+     "        if again && word == ApproverVerdict::Approve {\n",
+     "        if again && word == ApproverVerdict::Approve && hold.granted.is_empty() {\n"),
     ("approval_never_void", "src/gate/judge/resumed.rs",
      "        let changed = checks.into_iter().filter(|(_, _, same)| !same);\n",
      "        let changed = checks.into_iter().filter(|(_, _, same)| !same).take(0);\n"),
@@ -79,9 +79,9 @@ MUTANTS = [
      "        let refusals = hold.refused.iter().map(refused_by).collect();\n",
      "        let refusals = Vec::new();\n        hold.refused.iter().map(refused_by).for_each(drop);\n"),
     ("idempotency_forgotten", "src/gate/enforce/run.rs",
-     "            Some(Place::Held | Place::Booked | Place::Doubted) => {\n"
+     "            Some(CallStage::Held | CallStage::Booked | CallStage::Doubted) => {\n"
      "                return Ok(Admitted::Recall(known));\n            }\n",
-     "            Some(Place::Held | Place::Booked | Place::Doubted) => drop(Admitted::Recall(known)),\n"),
+     "            Some(CallStage::Held | CallStage::Booked | CallStage::Doubted) => drop(Admitted::Recall(known)),\n"),
     ("other_bytes_joined", "src/gate/ledger/recall.rs",
      "            Some(false) => Likeness::Other,\n",
      "            Some(false) => Likeness::Same,\n"),
