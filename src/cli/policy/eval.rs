@@ -17,7 +17,7 @@ use crate::policy::{Answer, PolicyEngine as _};
 /// `policy eval`.
 #[derive(clap::Args, Debug)]
 // A ledger may be named here, and need not be.
-#[command(mut_group("Source", |group| group.required(false)))]
+#[command(mut_group("LedgerSource", |group| group.required(false)))]
 pub struct Args {
     /// The bundle's directory
     dir: PathBuf,

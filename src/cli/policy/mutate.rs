@@ -16,7 +16,7 @@ use crate::policy::testing;
 /// `policy mutate`.
 #[derive(clap::Args, Debug)]
 // A ledger may be named here, and need not be.
-#[command(mut_group("Source", |group| group.required(false)))]
+#[command(mut_group("LedgerSource", |group| group.required(false)))]
 pub struct Args {
     /// The bundle's directory
     dir: PathBuf,
