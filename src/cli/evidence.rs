@@ -49,7 +49,7 @@ enum Command {
 /// `evidence export`.
 #[derive(Debug, clap::Args)]
 #[command(
-    mut_group("Source", |group| group.required(false)),
+    mut_group("LedgerSource", |group| group.required(false)),
     group = clap::ArgGroup::new("from")
         .required(true)
         .args(["config", "sqlite", "postgres_url_file", "hub"]),

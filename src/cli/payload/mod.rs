@@ -79,7 +79,7 @@ struct Access {
 /// `payload erase`.
 #[derive(Debug, clap::Args)]
 #[command(
-    mut_group("Source", |group| group.required(false)),
+    mut_group("LedgerSource", |group| group.required(false)),
     group = clap::ArgGroup::new("what").required(true).args(["run", "commitment", "resume", "order"]),
     group = clap::ArgGroup::new("from")
         .required(true)
@@ -191,7 +191,7 @@ struct HoldSubject {
 /// `payload hold`.
 #[derive(Debug, clap::Args)]
 #[command(
-    mut_group("Source", |group| group.required(false)),
+    mut_group("LedgerSource", |group| group.required(false)),
     group = clap::ArgGroup::new("held").required(true).args(["run", "log"]),
     group = clap::ArgGroup::new("from")
         .required(true)
@@ -215,7 +215,7 @@ struct Hold {
 /// `payload release`.
 #[derive(Debug, clap::Args)]
 #[command(
-    mut_group("Source", |group| group.required(false)),
+    mut_group("LedgerSource", |group| group.required(false)),
     group = clap::ArgGroup::new("held").required(true).args(["run", "log", "order"]),
     group = clap::ArgGroup::new("from")
         .required(true)
