@@ -34,7 +34,7 @@ pub struct Verify {
     source: LedgerSource,
     /// Verify archives from their files alone: in this directory, or below this URL of an object store
     /// (`s3://bucket/prefix`)
-    #[arg(long, value_name = "DIR|URL", group = "Source")]
+    #[arg(long, value_name = "DIR|URL", group = "LedgerSource")]
     tiles: Option<PathBuf>,
     #[command(flatten)]
     bucket: BucketArgs,
