@@ -140,7 +140,7 @@ pub struct Document {
     /// What the call would touch.
     pub effect: Option<Json>,
     /// What the sidecar vouched for.
-    pub context: Context,
+    pub context: AttestedFacts,
     /// When it was asked.
     pub time: Time,
     /// What the firewall saw.
@@ -192,7 +192,7 @@ pub struct Tool {
 /// `input.context` of a recorded document.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Context {
+pub struct AttestedFacts {
     /// Facts the sidecar vouches for.
     pub attested: BTreeMap<String, String>,
 }

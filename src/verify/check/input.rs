@@ -18,7 +18,7 @@ pub(super) struct Input {
     pub args: Json,
     pub break_glass: Json,
     pub call: Call,
-    pub context: Context,
+    pub context: ClaimedFacts,
     pub effect: Json,
     pub findings: Json,
     pub history: Counters,
@@ -51,7 +51,7 @@ pub(super) struct Call {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Context {
+pub(super) struct ClaimedFacts {
     pub claimed: Json,
 }
 
