@@ -8,11 +8,10 @@ use crate::source::{Source, quotes};
 const PRIVATE: &str = r"(?i)\b(?:books|office|desk|door|staff|whoever|somebody|nobody|anybody|everybody|told|heard|rehearse\w*|prologue|curtain|words? counts?)\b";
 
 /// Texts with a blank between quotes: names of members and codes have none.
-fn texts(source: &Source) -> impl Iterator<Item = (usize, String)> {
-    let placeholder = Regex::new(r"\{[^{} ]*\}").unwrap();
+fn texts<'a>(source: &Source, value: &'a Regex) -> impl Iterator<Item = (usize, String)> + use<'a> {
     let texts = quotes(source.without_tests()).into_iter();
     texts
-        .map(move |(line, text)| (line, placeholder.replace_all(&text, "").into_owned()))
+        .map(move |(line, text)| (line, value.replace_all(&text, "").into_owned()))
         .filter(|(_, text)| text.contains(' '))
 }
 

@@ -15,6 +15,7 @@
 mod dependencies;
 mod glossary;
 mod layers;
+mod names;
 mod shape;
 mod source;
 mod words;
@@ -24,7 +25,7 @@ use source::Source;
 /// A rule: what is wrong with these files, one sentence each.
 type Rule = fn(&[Source]) -> Vec<String>;
 
-const RULES: [(&str, Rule); 15] = [
+const RULES: [(&str, Rule); 16] = [
     ("glossary", glossary::private_words),
     ("layers", layers::order),
     ("faces without stores", layers::stores),
@@ -33,6 +34,7 @@ const RULES: [(&str, Rule); 15] = [
     ("sleeping tests", words::sleeps),
     ("machine names", words::machine_names),
     ("type names", shape::type_names),
+    ("one definition", names::defined_once),
     ("file names", shape::file_names),
     ("file length", shape::length),
     ("reachable files", shape::reachable),
