@@ -149,7 +149,8 @@ impl McpUpstream {
     }
 }
 
-/// Parses an object of a server into a type; refuses a duplicate name at any depth.
+/// Parses an object of a server into a type; refuses a duplicate name, even of a member that the
+/// type ignores.
 fn strict<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, serde_json::Error> {
     Members::parse(text.as_bytes())?;
     serde_json::from_str(text)
