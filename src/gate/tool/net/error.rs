@@ -8,7 +8,7 @@ pub enum Error {
     /// A certificate file is not PEM.
     #[error("not a PEM certificate: {0}")]
     Pem(#[source] pem::Error),
-    /// A certificate file is empty.
+    /// A certificate file contains no certificate.
     #[error("no certificate in it")]
     NoCertificate,
     /// A certificate cannot serve as an authority.

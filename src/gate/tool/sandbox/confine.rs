@@ -23,7 +23,7 @@ const DESCRIPTORS_SERVING: u64 = 1024;
 /// Address space of a server beyond its memory limit: reserved memory that is never written costs
 /// nothing, and some runtimes reserve large amounts.
 const RESERVED: u64 = 64 << 30;
-/// The limit used if the kernel has none.
+/// The hard limit that is assumed if the process has none.
 const RLIM_ANY: u64 = 1 << 20;
 /// Bytes of the largest file that it may write.
 const FILE_BYTES: u64 = 64 << 20;

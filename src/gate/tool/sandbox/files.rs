@@ -17,8 +17,8 @@ use crate::catalog::command::Level;
 const LEAST: ABI = ABI::V3;
 /// Paths of libraries, locales and program data.
 pub(super) const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
-/// Files that the loader and the C library also read; and OpenSSL, whose absence ends some
-/// programs.
+/// Files that the loader and the C library also read, and OpenSSL's configuration: some programs
+/// end if OpenSSL may not read it.
 pub(super) const SYSTEM_FILES: [&str; 5] = [
     "/etc/alternatives",
     "/etc/ld.so.cache",
@@ -43,8 +43,8 @@ pub fn is_system(path: &Path) -> bool {
     all.filter_map(|dir| Path::new(dir).canonicalize().ok()).any(|dir| path.starts_with(dir))
 }
 
-/// Whether a process in a sandbox of this gate could change this path; under a root gate those run
-/// as `nobody`.
+/// Whether a process in a sandbox of this gate could change this path. Under a root gate that holds
+/// for a path that every user may write, or that belongs to uid 65534.
 #[must_use]
 pub fn is_nobodys(path: &Path) -> bool {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
