@@ -1,5 +1,5 @@
-//! The isolation of agents: what they reach when they try to bypass the gate (`wicketgate config
-//! doctor`, run as the agent).
+//! The isolation of agents: what they reach when they try to bypass the gate. An agent tests this
+//! with `wicketgate config doctor`.
 //!
 //! A report is a claim of its caller. The gate believes a reported opening: until the same caller
 //! reports none, every call is denied where `isolation: enforced`. The absence of openings is only

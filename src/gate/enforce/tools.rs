@@ -21,7 +21,7 @@ use crate::tool::toolbox::{Tool, Toolbox};
 pub struct ToolView {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// The description that the agent receives.
     pub description: String,
     /// JSON Schema (2020-12) of its arguments, canonical.
     pub input_schema: Vec<u8>,

@@ -170,7 +170,7 @@ pub fn init(log: &str, json: bool, otlp: Option<&Otlp>) -> Result<TraceGuard, Er
         (false, false) => layer.with_ansi(false).boxed(),
     };
     let exporter = otlp.map(Exporter::new).transpose()?;
-    // WHY: only our own spans; the exporter's connection must not trace itself.
+    // WHY: only the gate's own spans; the exporter's connection must not trace itself.
     let traces = exporter.as_ref().map(|exporter| {
         tracing_opentelemetry::layer::<Layered>()
             .with_tracer(exporter.provider.tracer("wicketgate"))

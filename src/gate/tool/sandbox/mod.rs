@@ -1,5 +1,5 @@
-//! Isolation of child processes: a small program of our own that locks itself in and then becomes the
-//! command.
+//! Isolation of child processes: a small program of the gate's own that confines itself and then
+//! becomes the command.
 //!
 //! ```text
 //! sidecar ─spawn→ supervisor ─spawn→ confined ─execveat→ the command
