@@ -1,7 +1,8 @@
-//! Amendments of the policy as the list tells them: what is proposed, what was said about it, what came of it.
+//! Amendments of the policy, as read from the list of orders: proposals, approvals of publishers,
+//! and results.
 //!
-//! The list carries; it decides nothing. Every gate checks each of these rows for itself, and what it made of a
-//! row is its report.
+//! The list transports these rows and decides nothing. Every gate checks each row itself and
+//! reports the result.
 
 use super::{Order, OrderReport, Row};
 use crate::approval::amendment::{AmendmentStatement, Pending};
@@ -9,38 +10,38 @@ use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 
-/// The role of who may propose.
+/// The role that may propose a bundle.
 pub const AUTHOR: &str = "policy_author";
-/// The role of who may have an approved bundle put in force.
+/// The role that may approve a bundle and put it in force.
 pub const PUBLISHER: &str = crate::approval::amendment::ROLE;
 
-/// One proposal, as its row says.
+/// One proposal, read from its row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Proposal {
-    /// The row.
+    /// The number of the row.
     pub seq: u64,
-    /// When it was made.
+    /// When the row was listed.
     pub at: Timestamp,
-    /// The bundle.
+    /// The digest of the proposed bundle.
     pub bundle: Digest,
-    /// What it replaces.
+    /// The digest of the bundle that it replaces.
     pub base: Digest,
-    /// Its version, as the proposal says.
+    /// The version that the proposal claims.
     pub version: String,
-    /// Who proposed it.
+    /// The operator who proposed it.
     pub author: String,
-    /// Why; may be empty.
+    /// The reason given; may be empty.
     pub reason: String,
-    /// When it ends.
+    /// When the proposal expires.
     pub expires: Timestamp,
-    /// What ties words to it.
+    /// Ties publishers' approvals to this proposal.
     pub nonce: String,
-    /// Its files, as JSON text.
+    /// The files of the bundle, as JSON text.
     pub files: String,
 }
 
 impl Proposal {
-    /// The proposal in a row. None if there is none in it, or it never ends.
+    /// The proposal of a row. `None` if the row has none, or if it has no expiry.
     #[must_use]
     pub fn of(row: &Row) -> Option<Self> {
         let Some(Order::Propose { bundle, base, version, nonce, files }) = &row.order else {
@@ -60,7 +61,7 @@ impl Proposal {
         })
     }
 
-    /// What a publisher's word about it has to say.
+    /// The statement that a publisher's approval of it must match.
     #[must_use]
     pub fn pending(&self, given: Vec<String>) -> Pending {
         Pending {
@@ -73,7 +74,7 @@ impl Proposal {
         }
     }
 
-    /// Whether a row is a word about this very proposal.
+    /// Whether the row is a publisher's approval of this very proposal.
     #[must_use]
     pub fn spoken_of(&self, row: &Row) -> bool {
         let Some(Order::Publish { bundle, statement, .. }) = &row.order else { return false };
@@ -82,13 +83,13 @@ impl Proposal {
     }
 }
 
-/// Whether a gate obeyed what it reports about.
+/// Whether the gate obeyed the order that it reports about.
 #[must_use]
 pub fn obeyed(report: &OrderReport) -> bool {
     report.done.get("error").is_none()
 }
 
-/// A text out of what a gate did.
+/// A text member of a gate's report.
 #[must_use]
 pub fn text<'a>(done: &'a Json, name: &str) -> Option<&'a str> {
     done.get(name).and_then(Json::as_str)

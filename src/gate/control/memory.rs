@@ -10,7 +10,7 @@ use super::{Order, OrderOrigin, OrderReport, Orders, Presence, Row};
 use crate::domain::time::Timestamp;
 use crate::ledger::store::StoreError;
 
-/// A list that ends with the process.
+/// A list that is lost when the process ends.
 #[derive(Debug, Default)]
 pub struct MemoryControl {
     inner: Mutex<Inner>,

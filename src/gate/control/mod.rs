@@ -1,9 +1,9 @@
-//! What operators tell the gates: one numbered list of orders, and what each gate did about them.
+//! The operators' channel to the gates: one numbered list of orders, and each gate's reports.
 //!
-//! An operator's order is one row. Rows are numbered without gaps in the order in which they become
-//! visible, so that a gate which has read up to a number has missed nothing below it. Every gate reads
-//! the list (250 ms at most between two looks), obeys, and reports. On one machine the list is in the
-//! SQLite ledger's file, else in Postgres beside the ledger.
+//! An order is one row. Rows are numbered without gaps in the order in which they become visible,
+//! so a gate that has read up to a number has missed nothing below it. Every gate reads the list at
+//! least every 250 ms, obeys and reports. The list is in the SQLite ledger's file on a single
+//! machine, otherwise in Postgres beside the ledger.
 
 use async_trait::async_trait;
 
@@ -26,7 +26,7 @@ mod wire;
 
 pub use stopped::stopped_keys;
 
-/// What an order is about.
+/// The target of an order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Target {
     /// Everything of the tenant.
@@ -35,7 +35,7 @@ pub enum Target {
     Agent(String),
     /// One run, and the runs it delegated to.
     Run(RunId),
-    /// One tool, whoever calls it.
+    /// One tool, for all callers.
     Tool(ToolName),
     /// One version of a manifest.
     Manifest(Digest),
@@ -57,7 +57,7 @@ impl Target {
         }
     }
 
-    /// Its kind as entries have it.
+    /// The kind as entries record it.
     #[must_use]
     pub const fn recorded(&self) -> TargetKind {
         match self {
@@ -70,7 +70,7 @@ impl Target {
         }
     }
 
-    /// Its name; empty for everything.
+    /// The name of the target; empty for `All`.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -109,16 +109,16 @@ impl From<Action> for record::control::Action {
     }
 }
 
-/// What an operator wants done with a target.
+/// The action that an order applies to its target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// No new calls until it is reinstated; what is at its tool may end.
+    /// Takes no new calls until reinstated; running calls may end.
     Suspend,
-    /// No calls any more; what is in flight is stopped. Only `Reinstate` undoes it.
+    /// Takes no calls at all and stops those in flight. Only `Reinstate` undoes it.
     Revoke,
-    /// Takes back `Suspend` and `Revoke`. As an order it is one only when it is signed: [`Order::Loosen`].
+    /// Takes back `Suspend` and `Revoke`. Valid as an order only when signed: [`Order::Loosen`].
     Reinstate,
-    /// What is in flight is stopped and the runs are sealed; new runs may be opened.
+    /// Stops calls in flight and seals the runs; new runs may be opened.
     Kill,
 }
 
@@ -134,7 +134,7 @@ impl Action {
         }
     }
 
-    /// Reads the word.
+    /// Reads an action.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let all = [Self::Suspend, Self::Revoke, Self::Reinstate, Self::Kill];
@@ -145,27 +145,27 @@ impl Action {
 /// One order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// Do this with that.
+    /// Applies an action to a target.
     Switch {
-        /// What.
+        /// The action.
         action: Action,
-        /// With what.
+        /// The target.
         target: Target,
     },
-    /// A stop is taken back: signed by an operator ([`crate::approval::order`]), to be checked by every gate.
+    /// Takes back a stop: signed by an operator ([`crate::approval::order`]); every gate checks it.
     Loosen(Word),
-    /// An approver's word about a held call: bytes to be checked by whoever runs the call.
+    /// An approver's signed statement about a held call; the gate that holds the call checks it.
     Word {
         /// The run.
         run: RunId,
         /// The call.
         call: CallId,
-        /// The statement as it was signed.
+        /// The signed statement.
         statement: String,
-        /// The SSHSIG, armored.
+        /// The armored SSHSIG.
         signature: String,
     },
-    /// A held call is to be asked again with other arguments; the held one ends.
+    /// Replaces the arguments of a held call; the held call ends.
     Modify {
         /// The run.
         run: RunId,
@@ -173,46 +173,46 @@ pub enum Order {
         call: CallId,
         /// The new arguments, UTF-8 JSON.
         arguments: String,
-        /// The proposal as it was signed.
+        /// The signed proposal.
         statement: String,
-        /// The SSHSIG, armored.
+        /// The armored SSHSIG.
         signature: String,
     },
-    /// For a short time calls need no approver: a signed statement, to be checked by every gate.
+    /// Lifts the need for approvers for a short time: a signed statement; every gate checks it.
     BreakGlass(SignedBreakGlass),
     /// Ends what the statement with this nonce opened.
     CloseGlass {
         /// The nonce of the statement: 32 hex digits.
         nonce: String,
     },
-    /// Somebody looked at what was done under the statement with this nonce.
+    /// An operator reviewed the calls made under the statement with this nonce.
     ReviewGlass {
         /// The nonce of the statement: 32 hex digits.
         nonce: String,
     },
-    /// A policy bundle that somebody wants in force.
+    /// Proposes a policy bundle.
     Propose {
-        /// Its digest.
+        /// The digest of the bundle.
         bundle: Digest,
-        /// What it is to replace.
+        /// The digest of the bundle that it replaces.
         base: Digest,
-        /// Its version, for people: the gates read it out of the files.
+        /// The version, for human readers; the gates read it from the files.
         version: String,
-        /// 16 random bytes in hex: what publishers sign is good for this proposal only.
+        /// 16 random bytes in hex: publishers' signatures are valid for this proposal only.
         nonce: String,
-        /// Its files: [`crate::policy::carried::Carried`] as JSON text.
+        /// The files of the bundle: [`crate::policy::carried::Carried`] as JSON text.
         files: String,
     },
-    /// A publisher's word about a proposed bundle: bytes to be checked by every gate.
+    /// A publisher's signed approval of a proposed bundle; every gate checks it.
     Publish {
         /// The bundle.
         bundle: Digest,
-        /// The statement as it was signed.
+        /// The signed statement.
         statement: String,
-        /// The SSHSIG, armored.
+        /// The armored SSHSIG.
         signature: String,
     },
-    /// An approved bundle is to be put in force.
+    /// Puts an approved bundle in force.
     Activate {
         /// The bundle.
         bundle: Digest,
@@ -238,7 +238,7 @@ impl Order {
         }
     }
 
-    /// The bundle an amendment is about.
+    /// The bundle that an amendment is about.
     #[must_use]
     pub const fn amends(&self) -> Option<&Digest> {
         match self {
@@ -301,8 +301,8 @@ impl Order {
         }
     }
 
-    /// Reads kind and body. `None` for an order that this build does not know: a gate that meets one
-    /// must not act as if it had obeyed.
+    /// Reads kind and body. `None` for an order that this build does not know: a gate must not act
+    /// as if it had obeyed one.
     #[must_use]
     pub fn parse(kind: &str, body: &Json) -> Option<Self> {
         let text = |name: &str| body.get(name).and_then(Json::as_str);
@@ -361,16 +361,16 @@ impl Order {
     }
 }
 
-/// Who gave an order, and why.
+/// The operator who gave an order, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderOrigin {
-    /// The operator.
+    /// The operator's name.
     pub subject: String,
-    /// What the operator may do, sorted.
+    /// The operator's roles, sorted.
     pub roles: Vec<String>,
-    /// How the operator proved who it is: `token`, `mtls`, `oidc`, `ssh`, `file`.
+    /// The operator's proof of identity: `token`, `mtls`, `oidc`, `ssh`, `file`.
     pub auth: String,
-    /// For people; may be empty.
+    /// The reason, for human readers; may be empty.
     pub reason: String,
     /// When the order ends by itself, if it does.
     pub expires: Option<Timestamp>,
@@ -379,53 +379,53 @@ pub struct OrderOrigin {
 /// One row of the list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Its number; the first is 1.
+    /// The number of the row; the first is 1.
     pub seq: u64,
-    /// When it was put there.
+    /// When the row was listed.
     pub at: Timestamp,
-    /// By whom.
+    /// The operator and the reason.
     pub given: OrderOrigin,
     /// The order; `None` if this build cannot read it.
     pub order: Option<Order>,
-    /// SHA-256 of everything the row says, its number included: what a signed order speaks after.
+    /// SHA-256 of all of the row, including its number. A signed order names its predecessor by it.
     pub digest: Digest,
 }
 
-/// What one gate did about one row.
+/// The report of one gate about one row.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OrderReport {
-    /// The row.
+    /// The number of the row.
     pub seq: u64,
-    /// The gate: origin of its chain.
+    /// The gate, by the origin of its chain.
     pub origin: String,
-    /// When it had done so.
+    /// When the gate had carried out the order.
     pub at: Timestamp,
-    /// What it did: `data` of its entry `control.applied`, or of an approval what became of the call.
+    /// The effect: `data` of the entry `control.applied`, or the state of the call for an approval.
     pub done: Json,
 }
 
-/// One gate as it last showed itself.
+/// The last presence of one gate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Presence {
-    /// Origin of its chain.
+    /// The origin of the gate's chain.
     pub origin: String,
-    /// Host and process, for people.
+    /// Host and process, for human readers.
     pub writer: String,
-    /// When, by the list's own clock where it has one.
+    /// When it was published, by the list's clock if it has one.
     pub at: Timestamp,
     /// The last row it has obeyed.
     pub seq: u64,
-    /// Open runs, calls on the road, held calls, readiness: for people and for the fleet view.
+    /// Open runs, calls on the road, held calls and readiness, for operators and the fleet view.
     pub state: Json,
 }
 
-/// The port to the list.
+/// Port to the list of orders.
 ///
-/// What is said to be durable is durable when a method returns `Ok`; `Unknown` may or may not be.
-/// Nothing here is tried again by the store itself.
+/// An effect is durable when a method returns `Ok`; after `Unknown` it may or may not be. The store
+/// itself does not retry.
 #[async_trait]
 pub trait Orders: Send + Sync + std::fmt::Debug {
-    /// Puts an order on the list, durably, and returns its number.
+    /// Adds an order to the list durably, and returns its number.
     ///
     /// # Errors
     /// The store's.
@@ -436,14 +436,13 @@ pub trait Orders: Send + Sync + std::fmt::Debug {
         order: &Order,
     ) -> Result<u64, StoreError>;
 
-    /// At most `most` rows above `seq`, ascending. A row that is returned has no unseen row below it,
-    /// now or later.
+    /// At most `most` rows above `seq`, ascending. No row below a returned one can appear later.
     ///
     /// # Errors
     /// The store's.
     async fn since(&self, seq: u64, most: usize) -> Result<Vec<Row>, StoreError>;
 
-    /// The newest row; `None` while there is none. Rows have no gaps, so it is found by halving.
+    /// The newest row; `None` if there is none. Rows have no gaps, so it is found by bisection.
     ///
     /// # Errors
     /// The store's.
@@ -460,7 +459,7 @@ pub trait Orders: Send + Sync + std::fmt::Debug {
         Ok(found)
     }
 
-    /// Notes what a gate did. A second report of the same gate about the same row replaces the first.
+    /// Stores a gate's report. A second report of the gate about the same row replaces the first.
     ///
     /// # Errors
     /// The store's.
@@ -472,20 +471,21 @@ pub trait Orders: Send + Sync + std::fmt::Debug {
     /// The store's.
     async fn reports(&self, seq: u64) -> Result<Vec<OrderReport>, StoreError>;
 
-    /// Shows that a gate is there.
+    /// Publishes a gate's presence.
     ///
     /// # Errors
     /// The store's.
     async fn show(&self, presence: &Presence) -> Result<(), StoreError>;
 
-    /// Every gate that ever showed itself, by origin.
+    /// The last presence of every gate that was ever present, by origin.
     ///
     /// # Errors
     /// The store's.
     async fn shown(&self) -> Result<Vec<Presence>, StoreError>;
 
-    /// Ends once a row was put through this value, also if that was before it was asked: who follows the
-    /// list in the same process need not wait for its next look. Never ends where rows come from elsewhere.
+    /// Completes once a row has been added through this value, even if that was before the call, so
+    /// that a follower in the same process need not poll. Never completes if rows are added
+    /// elsewhere.
     async fn put_here(&self) {
         std::future::pending::<()>().await;
     }

@@ -1,7 +1,7 @@
-//! The list in Postgres beside the ledger, on one connection of its own.
+//! The list in Postgres beside the ledger, on a connection of its own.
 //!
-//! A gate reads the list and speaks about itself, showing the lease of its chain; only a login made by
-//! `ledger migrate --operator` puts orders. The tenant is that of the login.
+//! A gate reads the list, and publishes its reports and presence with the lease of its chain. Only
+//! a login made by `ledger migrate --operator` adds orders. The tenant is that of the login.
 
 use std::sync::OnceLock;
 
@@ -19,7 +19,7 @@ use crate::ledger::postgres::values::Values;
 use crate::ledger::postgres::writer;
 use crate::ledger::store::{LeaseKey, StoreError};
 
-/// The list of the tenant of one login.
+/// The list of one login's tenant.
 pub struct PostgresControl {
     lane: PostgresLane,
     key: OnceLock<LeaseKey>,
@@ -32,7 +32,7 @@ impl std::fmt::Debug for PostgresControl {
 }
 
 impl PostgresControl {
-    /// Reads the address; connects when there is something to do.
+    /// Parses the address; connects on first use.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the address cannot be understood.
@@ -40,22 +40,22 @@ impl PostgresControl {
         Ok(Self { lane: PostgresLane::to(url, options)?, key: OnceLock::new() })
     }
 
-    /// As [`Self::lazy`], then connects and checks that the schema is the one this build knows.
+    /// As [`Self::lazy`], then connects and checks that the schema is the one of this build.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the server does not answer or the schema is another.
+    /// [`StoreError::Unavailable`] if the server does not answer or has another schema.
     pub async fn connect(url: &str, options: Options) -> Result<Self, StoreError> {
         let list = Self::lazy(url, options)?;
         list.lane.anew().await?;
         Ok(list)
     }
 
-    /// From now on it speaks for the chain of this lease. Said once; later words change nothing.
+    /// Sets the lease under which this gate publishes. Only the first call has an effect.
     pub fn speak_for(&self, key: &LeaseKey) {
         drop(self.key.set(key.clone()));
     }
 
-    /// `$1`, `$2` and `$3`: the lease of the chain it speaks for.
+    /// `$1`, `$2` and `$3`: the lease of the gate's chain.
     fn of_lease(&self) -> Result<Values<'_>, StoreError> {
         let none = || StoreError::Unavailable("no slot is held".into());
         self.key.get().map(Values::of_lease).ok_or_else(none)

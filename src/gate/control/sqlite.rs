@@ -1,4 +1,4 @@
-//! The list in the SQLite ledger's file, on a connection of its own beside the writer's.
+//! The list in the SQLite ledger's file, on a connection separate from the writer's.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::ledger::sqlite::steps::{begin, finish, run};
 use crate::ledger::sqlite::{SqliteLane, before_commit, bounded, options};
 use crate::ledger::store::StoreError;
 
-/// How long an order waits for the ledger's writer to let go of the file.
+/// How long an order waits for the ledger's writer to release the file.
 const BUSY: Duration = Duration::from_secs(4);
 
-/// The list of one machine.
+/// The list of a single machine.
 pub struct SqliteControl {
     lane: SqliteLane,
-    /// Told of every row that was put.
+    /// Notified of every row added.
     put: Arc<Notify>,
 }
 
@@ -46,10 +46,10 @@ macro_rules! call {
 }
 
 impl SqliteControl {
-    /// Opens the list in this ledger's file, which [`crate::ledger::sqlite::Sqlite`] has made.
+    /// Opens the list in this ledger's file, which [`crate::ledger::sqlite::Sqlite`] has created.
     ///
     /// # Errors
-    /// It is not there, or of another schema.
+    /// The file does not exist or has another schema.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let options = options(path).create_if_missing(false).busy_timeout(BUSY);
         let list = Self { lane: SqliteLane::writing(options), put: Arc::default() };
@@ -57,8 +57,8 @@ impl SqliteControl {
         Ok(list)
     }
 
-    /// A second connection to the same list, so that an order which waits for the file keeps nobody from
-    /// reading. Who waits for a row on either hears of what is put through both.
+    /// A second connection to the same list, so that an order that waits for the file does not
+    /// block readers. Rows added through either connection notify both.
     ///
     /// # Errors
     /// As [`Self::open`].

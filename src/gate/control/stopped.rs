@@ -1,4 +1,5 @@
-//! Which keys operators stopped, for those who go by the list of orders and are no gate.
+//! The keys that operators stopped, for programs that follow the list of orders without being a
+//! gate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +9,11 @@ use crate::approval::{Approvers, SignedApproval};
 use crate::domain::time::Timestamp;
 use crate::ledger::store::StoreError;
 
-/// Rows that are read at once.
+/// Rows per read.
 const ROWS: usize = 200;
 
-/// Keys that operators suspended or revoked and that nobody of this list took back for good, by fingerprint.
+/// Fingerprints of the keys that operators suspended or revoked, except those that an operator of
+/// this list took back for good.
 ///
 /// # Errors
 /// The list of orders cannot be read.
@@ -53,7 +55,7 @@ impl Stopped {
         }
     }
 
-    /// What was taken back for a time only stays stopped here.
+    /// A key that was taken back only for a time stays stopped here.
     fn take_back(
         &mut self,
         signed: &SignedApproval,

@@ -1,4 +1,4 @@
-//! Rows of the list between what the port says and what a database keeps.
+//! Converts rows of the list between the port's types and database columns.
 
 use super::{Order, OrderOrigin, Row};
 use crate::domain::canonical;
@@ -7,7 +7,7 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
 use crate::ledger::store::StoreError;
 
-/// One row as a database has it.
+/// One row, in database columns.
 #[derive(Debug)]
 pub(super) struct Columns {
     pub seq: u64,
@@ -22,7 +22,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// An order on its way to the database; the number is the database's.
+    /// The columns of a new order; the database assigns the number.
     pub fn of(at: Timestamp, given: &OrderOrigin, order: &Order) -> Self {
         let roles: Vec<Json> = given.roles.iter().map(|role| Json::from(role.as_str())).collect();
         Self {
@@ -38,7 +38,7 @@ impl Columns {
         }
     }
 
-    /// As the row of this number.
+    /// The same columns with this number.
     pub const fn numbered(mut self, seq: u64) -> Self {
         self.seq = seq;
         self
@@ -63,7 +63,8 @@ impl Columns {
         Digest::of(&[b"wicketgate/control-row/1\n", &canonical::bytes(&row)])
     }
 
-    /// Reads it. An order this build does not know is `None`; a row that is no row is an error.
+    /// Reads the columns. The order is `None` if this build does not know it; malformed columns are
+    /// an error.
     pub fn read(self) -> Result<Row, StoreError> {
         let odd = |what: &str| {
             StoreError::Broken(format!("order {} cannot be read: `{what}` is malformed", self.seq))
@@ -90,12 +91,12 @@ impl Columns {
     }
 }
 
-/// A stored JSON text.
+/// Parses a stored JSON text.
 pub(super) fn json(text: &str) -> Option<Json> {
     Json::parse(text.as_bytes(), &Limits::FILE).ok()
 }
 
-/// A stored JSON text that must be one.
+/// Parses a stored JSON text, and reports a malformed one as a broken store.
 pub(super) fn stored(text: &str, what: &str) -> Result<Json, StoreError> {
     let odd = || StoreError::Broken(format!("a stored row cannot be read: `{what}` is malformed"));
     json(text).ok_or_else(odd)

@@ -1,5 +1,6 @@
-//! The same call under another id, soon after: clients that send a request again under a new id. Where the tool's
-//! binding says for how long, it is the first call, asked for again; see `dedupe_ms`.
+//! Recognises a retry that a client sends under a new call id. If the tool's binding sets
+//! `dedupe_ms`, an identical call within that window is answered as the first call and does not run
+//! again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,25 +12,25 @@ use crate::domain::digest::Digest;
 use crate::domain::id::CallId;
 use crate::domain::outcome::Outcome;
 
-/// Other ids of one run that are remembered; what has one more is a call of its own.
+/// Alias ids remembered per run. Beyond this bound an unknown id starts a call of its own.
 const IDS_MAX: usize = 4096;
 
-/// The calls of one run that another id may be, and the ids that are.
+/// The recent calls of one run, and the alias ids that were answered as one of them.
 #[derive(Debug, Default)]
 pub(super) struct RepeatWindow {
-    /// By tool and arguments, and when they were asked for; monotonic.
+    /// The latest call with this tool and these arguments, and when it began (monotonic).
     recent: BTreeMap<Digest, (CallId, Duration)>,
-    /// What an id that was answered as another is from then on.
+    /// Alias id to the call it was answered as.
     ids: BTreeMap<CallId, CallId>,
 }
 
 impl RepeatWindow {
-    /// A call that begins, and may be asked for under other ids.
+    /// Records a call that begins, so that a retry under another id can be matched to it.
     pub fn note(&mut self, fingerprint: Digest, call: &CallId, now: Duration) {
         self.recent.insert(fingerprint, (call.clone(), now));
     }
 
-    /// The call that an id that nobody asked for yet is.
+    /// The earlier call that an unseen id repeats, if there is one within the window.
     fn first(
         &mut self,
         call: &CallId,
@@ -47,14 +48,14 @@ impl RepeatWindow {
         Some(first.clone())
     }
 
-    /// No other id is this call from now on: it did not run. Those that are stay so.
+    /// Stops matching retries to this call, because it never ran. Aliases already handed out stay.
     pub fn forget(&mut self, call: &CallId) {
         self.recent.retain(|_, (first, _)| first != call);
     }
 }
 
 impl RunState {
-    /// The call that is asked for under this id: another one, if this is that one again.
+    /// The id to use for this request: that of the earlier call if the request repeats one.
     pub fn first(
         &mut self,
         call: &CallId,
@@ -63,7 +64,8 @@ impl RunState {
     ) -> CallId {
         let Self { calls, again, .. } = self;
         let first = if calls.contains_key(call) { None } else { again.first(call, asked, now) };
-        // WHY: one that left no trace is none, and its other ids are free again too.
+        // WHY: an earlier call that left no trace gives no answer, so its aliases become free
+        // again.
         first.filter(|first| calls.contains_key(first)).unwrap_or_else(|| call.clone())
     }
 
@@ -75,7 +77,7 @@ impl RunState {
 }
 
 impl Run {
-    /// A call that reached no tool is nobody's answer but its own.
+    /// Forgets a call that reached no tool, so that a retry under another id runs by itself.
     pub(super) fn not_again(&self, call: &CallId, outcome: &Outcome) {
         let ran = match outcome {
             Outcome::Completed { .. } | Outcome::Unknown { .. } => true,
@@ -89,8 +91,8 @@ impl Run {
 }
 
 impl Road {
-    /// How long this call may be asked for under other ids. WHY never in an incognito run: its results are not
-    /// kept, so that there would be no answer to give again.
+    /// How long retries of this call may arrive under other ids. WHY never in an incognito run: its
+    /// results are not kept, so there would be no answer to give again.
     pub(super) fn dedupe(&self, run: &Run, call: &ToolCall) -> Option<Duration> {
         let window = self.in_force.toolbox().get(call.tool()).and_then(|tool| tool.facts.dedupe);
         window.filter(|_| !run.incognito)

@@ -1,4 +1,4 @@
-//! Which agents there are, and putting another state of everything that is configured in force at once.
+//! The configured agents, and replacing the whole configuration at once.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use crate::ledger;
 use crate::ledger::drafts::DraftWithPayloads;
 use crate::tool::toolbox::Toolbox;
 
-/// The agents that are configured.
+/// The configured agents.
 #[derive(Clone, Debug, Default)]
 pub struct Agents {
     manifests: Arc<[Arc<Manifest>]>,
     callers: Option<Arc<Callers>>,
 }
 
-/// A state that was checked as a whole, to be put in force as a whole.
+/// A configuration that was checked as a whole and is put in force as a whole.
 #[derive(Debug)]
 pub struct AgentsUpdate {
-    /// The policy bundle. `None`: the one in force stays.
+    /// The policy bundle. `None` keeps the one in force.
     pub policy: Option<Policy>,
     /// The tools.
     pub toolbox: Toolbox,
-    /// The agents. `None`: those in force stay.
+    /// The agents. `None` keeps those in force.
     pub agents: Option<Agents>,
 }
 
@@ -51,14 +51,14 @@ impl Agents {
         &self.manifests
     }
 
-    /// How many agents share what the gate has.
+    /// How many agents share the gate's capacity.
     pub(super) fn count(&self) -> usize {
         self.manifests.len().max(1)
     }
 
-    /// What the configuration has against a call of an open run: its agent, one above it or the credential it
-    /// was opened with is configured no more. A manifest that was replaced by another of the same agent goes on
-    /// for the runs that were bound to it.
+    /// Why the configuration refuses a call of an open run: its agent, an agent above it, or the
+    /// credential that opened it is no longer configured. If the agent's manifest was merely
+    /// replaced, runs bound to the old one continue.
     pub(super) fn against(&self, run: &Run) -> Option<LayerReason> {
         let callers = self.callers.as_ref()?;
         let mut lineage = std::iter::once(run).chain(run.above());
@@ -75,7 +75,8 @@ impl Agents {
         })
     }
 
-    /// Who was identified a moment ago, with the manifest that is in force for its agent now.
+    /// The caller with the manifest that is in force for its agent now. It may have been identified
+    /// just before a reload.
     pub(super) fn current(&self, caller: &Caller) -> Result<Caller, Fault> {
         let Some(callers) = &self.callers else { return Ok(caller.clone()) };
         let name = &caller.manifest.name;
@@ -89,15 +90,15 @@ impl Agents {
 }
 
 impl Road {
-    /// Puts policy, tools and agents in force together: a decision was made with all of the old state or with
-    /// all of the new one, and stands before or behind the entries of the change. Those are
-    /// `policy.activated`, `config.changed` and one `manifest.bound` for each manifest that is new, as far as
-    /// something is new. Gives back how many. Calls that were prepared before run with the tools they were
-    /// prepared with.
+    /// Puts policy, tools and agents in force together: every decision uses either all of the old
+    /// configuration or all of the new one, and its entry stands before or after the entries of the
+    /// change. Those entries are `policy.activated`, `config.changed` and one `manifest.bound` per
+    /// new manifest, each only if something changed. Returns their number. Calls prepared earlier
+    /// run with the tools they were prepared with.
     ///
     /// # Errors
-    /// The ledger's, for the first entry: then the old state stays in force, except after `Unknown`. Entries
-    /// after the first are waited for, for as long as it takes; calls wait meanwhile.
+    /// The ledger's error for the first entry. The old configuration then stays in force, except
+    /// after `Unknown`. Later entries are retried until they are recorded; calls wait meanwhile.
     pub async fn change(&self, change: AgentsUpdate) -> Result<usize, ledger::Error> {
         let AgentsUpdate { policy, toolbox, agents } = change;
         let order = self.in_force.replacing().await;
@@ -114,20 +115,20 @@ impl Road {
         let new = agents.iter().flat_map(Agents::manifests).filter(|new| !bound(new));
         let before = entries.len();
         entries.extend(new.map(|manifest| Self::binding(manifest)));
-        // Another manifest may grant other tools.
+        // A new manifest may grant other tools.
         let shown = shown || entries.len() > before;
         let recorded = entries.len();
         let mut entries = entries.into_iter();
         if let Some(first) = entries.next() {
-            // WHY: in doubt, the new state is the right one: everything that is judged by it stands behind
-            // this entry in the chain, and cannot become durable without it.
+            // WHY: if the write is in doubt, the new configuration must take effect. Every later
+            // decision stands behind this entry in the chain and cannot become durable without it.
             match self.ledger.record(first).await {
                 Ok(_) | Err(ledger::Error::Unknown) => {}
                 Err(error) => return Err(error),
             }
         }
         for entry in entries {
-            // An error here is the end of the writer: nothing becomes durable any more.
+            // This fails only when the writer has ended; then nothing becomes durable any more.
             self.ledger.owe(entry).await?;
         }
         self.metrics.know(toolbox.iter().map(|tool| tool.facts.name.to_string()));

@@ -1,4 +1,5 @@
-//! Amendments: who keeps the constitution decides what a row about it means; the road only passes it on.
+//! Amendments. The keeper of the constitution (`Amender`) interprets a row about an amendment; the
+//! road only passes it on.
 
 pub use crate::record::chain::Basis as BasisKind;
 use std::sync::Arc;
@@ -10,20 +11,20 @@ use crate::control::Row;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 
-/// The port to whoever decides which bundle may be put in force.
+/// Port to the component that decides which bundle may be put in force.
 #[async_trait]
 pub trait Amender: Send + Sync + std::fmt::Debug {
-    /// Obeys a row about an amendment, after every earlier one; what it did, for the list. Repeating it
-    /// changes nothing.
+    /// Carries out an amendment row, after every earlier row, and returns the report for the list
+    /// of orders. Idempotent.
     async fn amend(&self, road: &Arc<Road>, row: &Row) -> Json;
 }
 
 /// Why a bundle may be put in force where amendments are required.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Basis {
-    /// Which of the three.
+    /// Which of the three kinds of basis applies.
     pub kind: BasisKind,
-    /// What was in force before; none if nothing was.
+    /// The bundle that was in force before; `None` if there was none.
     pub base: Option<Digest>,
     /// How many publishers must approve.
     pub approvals: u64,

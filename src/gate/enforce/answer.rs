@@ -1,4 +1,4 @@
-//! What a caller is told: a result that is on the books, or a fault.
+//! What a caller receives: a recorded result, or a fault.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::identity::IdentityError;
 use crate::ledger;
 use crate::ledger::permit::{Held, Pledged, Recalled, RecalledState, Receipt, Refusal, Settled};
 
-/// A result that may be released, and where it is on the books. Made only from something durable.
+/// A result that may be released, and the receipt of its entry. Only durable ledger types produce
+/// it.
 #[derive(Clone, Debug)]
 pub struct Released {
     call: CallId,
@@ -23,8 +24,8 @@ pub struct Released {
 }
 
 impl Released {
-    /// Whether the receipt is that of the authorisation, and the outcome is not on the books yet: of a
-    /// T0 tool that only reads, where the operator wants it so.
+    /// True if the receipt is that of the authorisation and the outcome is not recorded yet. This
+    /// happens only for read-only T0 tools, if the operator enabled batching.
     #[must_use]
     pub const fn is_pending(&self) -> bool {
         self.pending
@@ -36,39 +37,39 @@ impl Released {
         &self.call
     }
 
-    /// UTF-8 JSON.
+    /// The result, as UTF-8 JSON.
     #[must_use]
     pub fn result(&self) -> &[u8] {
         &self.result
     }
 
-    /// The result's own bytes, for whoever sends them.
+    /// Takes the result's bytes without a copy, for the face that encodes them.
     #[must_use]
     pub fn into_result(self) -> Vec<u8> {
         self.result
     }
 
-    /// The tool's own status.
+    /// The status that the tool reported.
     #[must_use]
     pub fn status(&self) -> &str {
         &self.status
     }
 
-    /// Where the outcome is on the books.
+    /// The receipt of the recorded outcome.
     #[must_use]
     pub const fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 }
 
-/// Something the caller is told that is no result: the source of every error on the wire.
+/// An answer that is not a result: the source of every error on the wire.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// The stable code.
     pub code: Code,
     /// The finer code: `json.duplicate_key`, `schema.required`, …; empty if there is none.
     pub detail: String,
-    /// For a person.
+    /// The message for a human reader.
     pub message: String,
     /// The call, once it has an id.
     pub call: Option<CallId>,
@@ -76,17 +77,16 @@ pub struct Fault {
     pub reasons: Vec<LayerReason>,
     /// Until when a held call waits.
     pub expires: Option<Timestamp>,
-    /// When trying again makes sense.
+    /// When a retry makes sense.
     pub retry_after: Option<Duration>,
-    /// Where it is on the books; absent for what was refused before admission.
+    /// The receipt of the recorded entry; absent if the request was refused before admission.
     pub receipt: Option<Receipt>,
 }
 
-/// When all of these limits may have room again, if they have it by themselves. What is used up for good
-/// has none.
+/// When all of these limits may have room again. `None` if one of them never recovers by itself.
 fn free_again(reasons: &[LayerReason]) -> Option<Duration> {
     let wait = |reason: &LayerReason| match reason.detail.as_str() {
-        // The oldest call of the minute is at most a minute old.
+        // A call leaves the one-minute window after at most a minute.
         "limit.calls_per_minute" => Some(Duration::from_secs(60)),
         "limit.concurrency" => Some(Duration::from_secs(1)),
         _ => None,
@@ -96,7 +96,7 @@ fn free_again(reasons: &[LayerReason]) -> Option<Duration> {
 }
 
 impl Fault {
-    /// A fault of this code, with nothing on the books.
+    /// A fault with this code and no recorded entry.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
@@ -142,7 +142,7 @@ impl Fault {
         fault
     }
 
-    /// What a failing ledger means for whoever waits.
+    /// The fault that a caller receives when the ledger fails.
     #[must_use]
     pub fn of_ledger(error: &ledger::Error) -> Self {
         let soon = Some(Duration::from_secs(1));
@@ -173,7 +173,7 @@ impl Fault {
         fault
     }
 
-    /// The books cannot be read now, so nothing can be said about what is on them.
+    /// The fault for a ledger that cannot be read: whether the call is recorded is not known.
     #[must_use]
     pub fn unread(error: &ledger::Error) -> Self {
         let mut fault = Self::of_ledger(error);
@@ -200,7 +200,8 @@ impl From<&Refusal> for Fault {
 }
 
 fn denied(call: &CallId, reasons: &[LayerReason], receipt: &Receipt) -> Fault {
-    // WHY: a denial that is recorded for the reason of a held call must not read as if it waited.
+    // WHY: the recorded denial of a held call may carry the reason of the hold; it must not read as
+    // if the call still waited.
     let code = reasons.first().map(|reason| reason.code).filter(|code| code.denies());
     Fault::because(code.unwrap_or(Code::PolicyDenied), reasons).about(call).at(receipt)
 }
@@ -225,7 +226,7 @@ pub fn of_settled(settled: Settled) -> Answer {
     of_outcome(call, outcome, receipt)
 }
 
-/// The answer of a call whose outcome is on its way to the books.
+/// The answer of a call whose outcome is queued and not recorded yet.
 #[must_use = "a promised outcome is the answer to a call"]
 pub fn of_pledged(pledged: Pledged) -> Answer {
     let (call, outcome, receipt) = pledged.into_outcome();
@@ -259,8 +260,8 @@ fn of_outcome(call: CallId, outcome: Outcome, receipt: Receipt) -> Answer {
     }
 }
 
-/// The answer that a recording gives to a call of a run that goes on from it; `opening`: that of the run,
-/// which names the recording.
+/// The answer that a recording gives to a call of a forked run. `opening` is the receipt of the
+/// run's opening, which names the recording.
 #[must_use = "a recorded answer is the answer to a call"]
 pub fn of_recorded(call: &CallId, line: RecordedAnswer, opening: &Receipt) -> Answer {
     match line {
@@ -269,7 +270,7 @@ pub fn of_recorded(call: &CallId, line: RecordedAnswer, opening: &Receipt) -> An
     }
 }
 
-/// The answer the books give to a call that was asked for before.
+/// The answer that the ledger gives to a repeated request.
 #[must_use = "a recalled answer is the answer to a call"]
 pub fn of_recalled(recalled: &Recalled) -> Answer {
     let (call, receipt) = (recalled.call(), recalled.receipt());
@@ -300,7 +301,7 @@ fn cancelled(call: &CallId, reason: &str, receipt: &Receipt) -> Fault {
     fault.about(call).at(receipt)
 }
 
-/// It ran, or may have, and its outcome is not recorded yet.
+/// The call ran or may have run, and its outcome is not recorded yet.
 #[must_use]
 pub fn unknown_for_now(call: &CallId) -> Fault {
     let message = "the call may have taken effect; its outcome is not recorded yet";
@@ -329,7 +330,7 @@ mod tests {
             let (detail, message, rule) = ("d".to_owned(), "m".to_owned(), "r".to_owned());
             let reasons = [LayerReason { code: *code, detail, message, rule }];
             let told = denied(&call, &reasons, &receipt);
-            // A denial never reads as something that waits, ran, or may be asked again.
+            // A denial never reads as a call that waits, ran or may be retried.
             let expected = if code.denies() { *code } else { Code::PolicyDenied };
             assert_eq!((told.code, told.detail.as_str()), (expected, "d"), "{code}");
             assert_eq!(told.reasons, reasons, "{code}");

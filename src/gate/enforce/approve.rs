@@ -1,7 +1,8 @@
-//! A held call and what approvers say of it.
+//! Approvals and refusals of held calls.
 //!
-//! Their word goes on the books first; then the call is prepared and judged again with everybody who
-//! approved it so far, on the one road. What was signed names everything that must still be so then.
+//! The signed statement is recorded first. Then the call goes down the one road again: it is
+//! prepared and judged with every approval counted so far. The signed statement names everything
+//! that must still hold at that time.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,47 +29,47 @@ use crate::ledger::{self, drafts};
 use crate::limits::Went;
 use crate::tool::Cancel;
 
-/// Between two tries to judge an approved call while the ledger cannot be written.
+/// Pause between attempts to judge an approved call while the ledger cannot be written.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Who is concerned by a call besides its approvers.
+/// The parties to a call other than its approvers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parties {
-    /// The agent, by the name of its manifest.
+    /// The agent, by the name in its manifest.
     pub agent: String,
-    /// The owner its manifest names.
+    /// The owner that the manifest names.
     pub owner: String,
-    /// Its manifest.
+    /// The digest of the agent's manifest.
     pub manifest: Digest,
 }
 
-/// What an approver says, as it was sent.
+/// An approver's signed statement, as received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ApproverStatement<'a> {
     /// The statement.
     pub statement: &'a str,
-    /// The SSHSIG over it, armored.
+    /// The armored SSHSIG over the statement.
     pub signature: &'a str,
-    /// When it was heard.
+    /// When the gate received it.
     pub now: Timestamp,
 }
 
-/// Why an approver's word does not count.
+/// Why an approver's statement is not counted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ApprovalRefusal {
     /// `approval.signature`, `approval.expired`, …
     pub detail: String,
-    /// For a person.
+    /// The message for a human reader.
     pub message: String,
 }
 
-/// What a port goes by gets on the books; an error if it cannot.
+/// Completes when the inputs of a check are recorded; fails if they cannot be.
 pub type Readying<'a> = Pin<Box<dyn Future<Output = Result<(), ApprovalRefusal>> + Send + 'a>>;
 
-/// The port to whoever knows the approvers: decides whether this word about this hold counts, and whose
-/// it is. Total and without effect.
+/// Port to the list of approvers: decides whether a statement about this hold is counted, and who
+/// signed it. Total and without effect.
 pub trait Checker: Send + Sync + std::fmt::Debug {
-    /// Has on the books what it goes by.
+    /// Records the inputs of the checks, such as the list of approvers.
     fn ready(&self) -> Readying<'_> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -76,7 +77,7 @@ pub trait Checker: Send + Sync + std::fmt::Debug {
     /// Checks statement, signature and signer.
     ///
     /// # Errors
-    /// It does not count.
+    /// The statement is not counted.
     fn check(
         &self,
         hold: &HeldCall,
@@ -84,10 +85,11 @@ pub trait Checker: Send + Sync + std::fmt::Debug {
         said: &ApproverStatement<'_>,
     ) -> Result<CountedApproval, ApprovalRefusal>;
 
-    /// Checks a proposal to ask the held call again with these arguments (canonical), and says whose it is.
+    /// Checks a proposal to replace the held call's arguments with these (canonical), and returns
+    /// the proposer.
     ///
     /// # Errors
-    /// It is none.
+    /// The proposal is not valid.
     fn propose(
         &self,
         hold: &HeldCall,
@@ -97,35 +99,35 @@ pub trait Checker: Send + Sync + std::fmt::Debug {
     ) -> Result<Proposer, ApprovalRefusal>;
 }
 
-/// An approver's word that counts.
+/// An approver's statement that is counted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CountedApproval {
-    /// Whose.
+    /// Who signed it.
     pub approval: Approval,
-    /// Which.
+    /// Approval or refusal.
     pub word: ApproverVerdict,
-    /// SHA-256 of the list of approvers that says so.
+    /// SHA-256 of the list of approvers that admits the signer.
     pub signers: Option<Digest>,
-    /// The signature in its one spelling, as it goes on the books.
+    /// The signature in its canonical encoding, as it is recorded.
     pub signature: String,
 }
 
-/// What became of an approver's word.
+/// The result of submitting an approver's statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CallParties {
-    /// The word counts, and this is where the call is now: `authorized`, `denied`, `held` (more people
-    /// have to approve), `cancelled` or `unsure` (the ledger could not say in time).
+    /// The statement is counted, and this is the call's state now: `authorized`, `denied`, `held`
+    /// (more approvals are required), `cancelled` or `unsure` (the ledger did not confirm in time).
     Counted(&'static str),
-    /// It does not count, and nothing changed.
+    /// The statement is not counted, and nothing changed.
     Refused(ApprovalRefusal),
-    /// The call is not held here, or not any more.
+    /// The call is not held at this gate, or no longer.
     NotHeld,
-    /// The books cannot be read or written now; it may be said again.
+    /// The ledger cannot be read or written now; the approver may submit the statement again.
     Unavailable(String),
 }
 
 impl CallParties {
-    /// For a report.
+    /// The report for the list of orders.
     #[must_use]
     pub fn to_json(&self) -> Json {
         let object = |counted: bool, call: &str, detail: &str, message: &str| {
@@ -148,7 +150,8 @@ impl CallParties {
 }
 
 impl Road {
-    /// Hears what an approver says of a held call. `None` if the run is not one of this gate.
+    /// Takes an approver's statement about a held call. `None` if the run does not belong to this
+    /// gate.
     pub async fn hear(
         self: &Arc<Self>,
         run: &RunId,
@@ -157,7 +160,7 @@ impl Road {
     ) -> Option<CallParties> {
         let run = self.runs.of_id(run)?;
         let said = ApproverStatement { statement, signature, now: self.clock.now() };
-        // One word at a time for one run: two for the same hold must see each other.
+        // WHY one at a time per run: two statements about the same hold must see each other.
         let _turn = run.words.lock().await;
         Some(self.heard(&run, call, &said).await.unwrap_or_else(|heard| heard))
     }
@@ -184,7 +187,8 @@ impl Road {
                 message,
             }));
         }
-        // WHY: here, for whatever checks signatures: who wrote the arguments is never the second person.
+        // WHY here, whatever implements the signature check: the author of the arguments never
+        // counts as the second person.
         let own = hold.asked_by.as_ref().is_some_and(|by| by.is(&approval.subject));
         if own && word == ApproverVerdict::Approve {
             let message = format!("`{}` changed the arguments of this call", approval.subject);
@@ -197,7 +201,7 @@ impl Road {
         let written = drafts::word(&*self.entropy, &hold, (&approval, word, signers), &signed);
         match self.ledger.owe(written).await {
             Ok(_) => {}
-            // It ended in the same moment.
+            // The call ended at the same moment.
             Err(ledger::Error::CallTaken | ledger::Error::RunNotOpen) => {
                 return Err(CallParties::NotHeld);
             }
@@ -206,7 +210,7 @@ impl Road {
         Ok(CallParties::Counted(match self.weigh(run, call).await {
             Ok(Some(told)) => told.await.unwrap_or("unsure"),
             Ok(None) => "cancelled",
-            // The word is on the books, and counts as soon as they can be read.
+            // The statement is recorded and takes effect once the ledger can be read.
             Err(_) => {
                 self.weigh_soon(run, call);
                 "unsure"
@@ -214,11 +218,12 @@ impl Road {
         }))
     }
 
-    /// Judges a held call again, with everybody who approved it. `None` if it is not held any more. One at a time for
-    /// one run (`run.words`): of two, one would find a call on the road and take it for one that is over.
+    /// Judges a held call again, with every approval so far. `None` if it is no longer held. Runs
+    /// one at a time per run (`run.words`): otherwise one of two would find the call on the road
+    /// and treat it as over.
     ///
     /// # Errors
-    /// The books cannot be read now.
+    /// The ledger cannot be read now.
     async fn weigh(
         self: &Arc<Self>,
         run: &Arc<Run>,
@@ -241,11 +246,11 @@ impl Road {
             auth: hold.auth.clone(),
             traceparent: hold.traceparent.clone(),
         };
-        // What is on the books was parsed when it was held.
+        // The recorded bytes were parsed when the call was held.
         let sent = hold.sent.as_ref().unwrap_or(&hold.args);
         let call = ToolCall::parse(asking, hold.tool.as_str(), sent).ok()?;
         if call.canonical() != hold.args {
-            // What was approved are the arguments; these are others.
+            // The approvers signed other arguments than these.
             return None;
         }
         let slot = self.runs.slots.wait(self.in_force.agents(), &run.opener.name).await;
@@ -272,11 +277,11 @@ impl Road {
         Some(told)
     }
 
-    /// Judges an approved call as soon as that can be done: after a restart, or when the ledger is back.
+    /// Judges an approved call as soon as possible: after a restart, or when the ledger is back.
     pub(super) fn weigh_soon(self: &Arc<Self>, run: &Arc<Run>, call: &CallId) {
         let (road, run, call) = (Arc::clone(self), Arc::clone(run), call.clone());
         self.tasks.spawn(async move {
-            // A bundle has to be in force first, or the approval would be void.
+            // Without a bundle in force the judgement would void the approval.
             while road.in_force.engine().is_none() || road.in_turn(&run, &call).await.is_err() {
                 if !road.tasks.pause(PAUSE).await {
                     return;
@@ -285,13 +290,13 @@ impl Road {
         });
     }
 
-    /// Judges it when nobody's word about a call of this run is being heard.
+    /// Judges the call once no approver's statement about a call of this run is being processed.
     async fn in_turn(self: &Arc<Self>, run: &Arc<Run>, call: &CallId) -> Result<(), CallParties> {
         let _turn = run.words.lock().await;
         self.weigh(run, call).await.map(drop)
     }
 
-    /// A held call was judged again, and no decision about it is on the books.
+    /// Handles a held call that was judged again without a recorded decision.
     pub(super) async fn unresumed(
         self: &Arc<Self>,
         run: &Arc<Run>,
@@ -301,7 +306,7 @@ impl Road {
     ) {
         let (place, over) = match why {
             Undecided::Ledger(ledger::Error::Unknown) => (CallStage::Doubted, true),
-            // The hold ended otherwise in the same moment.
+            // The hold ended in another way at the same moment.
             Undecided::Ledger(ledger::Error::CallTaken) => (CallStage::Booked, true),
             Undecided::Ledger(_)
             | Undecided::Gate(_)
@@ -309,7 +314,8 @@ impl Road {
             | Undecided::StillHeld => (CallStage::Held, false),
         };
         run.left(id, place, Went::NotRun);
-        // WHY: asked once it is held again: from here on whoever cancels finds it among the held ones.
+        // WHY only now, when the call is held again: a cancellation from here on finds it among the
+        // held calls.
         let cancelled = !over && cancel.is_cancelled();
         let answer = match why {
             Undecided::Ledger(error) if !cancelled => Err(Fault::of_ledger(error).about(id)),
@@ -325,7 +331,8 @@ impl Road {
             Undecided::Ledger(_) if over => {}
             _ if cancelled => drop(self.holds.stop(run, id, cancel.why())),
             Undecided::Cancelled | Undecided::StillHeld => self.watch_hold_of(run, id).await,
-            // WHY: for as long as the hold lasts; the approval counts once the gate is fit again.
+            // WHY for as long as the hold lasts: the approval takes effect once the gate can decide
+            // again.
             Undecided::Ledger(_) | Undecided::Gate(_) => {
                 self.watch_hold_of(run, id).await;
                 self.weigh_later(run, id);
@@ -334,7 +341,7 @@ impl Road {
         caller.send_replace(Some(answer));
     }
 
-    /// The time of a hold may have run out while it was judged.
+    /// Watches the hold's expiry again: it may have passed while the call was judged.
     async fn watch_hold_of(&self, run: &Arc<Run>, id: &CallId) {
         let unread = self.clock.now().plus(self.settings.hold);
         if let Some(expires) = self.holds.expires(run, id, unread).await {
@@ -351,7 +358,7 @@ impl Road {
         });
     }
 
-    /// How far a call got, after waiting for at most this long while it is held.
+    /// The state of a call, after waiting for at most `wait` while it is held.
     ///
     /// # Errors
     /// As [`Road::call`].
@@ -378,7 +385,7 @@ impl Road {
     }
 }
 
-/// Who is concerned by the calls of this run.
+/// The parties to the calls of this run.
 pub(super) fn parties(run: &Run) -> Parties {
     let (agent, owner) = (run.agent.id.clone(), run.agent.owner.clone());
     Parties { agent, owner, manifest: run.agent.manifest }

@@ -1,4 +1,4 @@
-//! A request as it was sent, made a call.
+//! Turns a request, as received, into a call.
 
 use super::answer::Fault;
 use super::run::Run;
@@ -40,7 +40,7 @@ impl Road {
     }
 }
 
-/// Refuses what an agent says of itself if it holds a token of a gate: it would be recorded.
+/// Refuses an opening whose claims contain a run token: the claims would be recorded.
 pub(super) fn no_token(claims: &Json) -> Result<(), Fault> {
     if token::stands_in(claims, &canonical::bytes(claims)) {
         let message = "what the run is opened with holds a token of a gate: leave it out";

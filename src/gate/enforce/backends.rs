@@ -1,5 +1,5 @@
-//! What stands behind the gate and must be out of its agents' reach, and whether the gate itself gets there now: only
-//! then does an agent's silence say anything.
+//! The gate's own backends, which its agents must not reach, and whether the gate reaches them now.
+//! Only if the gate does is an agent's failure to reach one evidence of isolation.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -10,24 +10,24 @@ use tokio::task::JoinSet;
 
 use crate::tool::net::knock;
 
-/// Places one report has room for.
+/// Backends that fit in one report.
 const BACKENDS_MAX: usize = 40;
-/// How long what was found holds: no agent makes the gate knock more often.
+/// How long a result is reused, so that agents cannot make the gate probe more often.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// A place the gate connects to.
+/// A host and port that the gate connects to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Backend {
-    /// Host and port, as they are configured.
+    /// Host and port, as configured.
     pub name: String,
-    /// Where that is; none if nobody tells.
+    /// The resolved address; `None` if the name did not resolve.
     pub address: Option<SocketAddr>,
-    /// Whether the gate gets there.
+    /// Whether the gate reached it.
     pub reached: bool,
 }
 
 impl Backend {
-    /// What a report calls it.
+    /// The name that reports use: the address, or the configured name if it did not resolve.
     #[must_use]
     pub fn target(&self) -> String {
         self.address.map_or_else(|| self.name.clone(), |address| address.to_string())
@@ -37,7 +37,7 @@ impl Backend {
 /// Hosts and ports.
 type HostPorts = BTreeSet<(String, u16)>;
 
-/// What was found last, when, and of which places.
+/// The last result: when it was taken, and of which backends.
 #[derive(Debug, Default)]
 pub(super) struct LastProbe(Mutex<Option<Last>>);
 
@@ -49,7 +49,7 @@ struct Last {
 }
 
 impl LastProbe {
-    /// These places, looked at now or not long ago.
+    /// The state of these backends, probed now or within the last `FRESH`.
     pub(super) async fn look(&self, now: Duration, places: HostPorts) -> Vec<Backend> {
         let known = self.0.lock().clone();
         if let Some(Last { at, of, found }) = known

@@ -1,6 +1,6 @@
-//! T0 in batches: the result of a tool that only reads is released while its outcome waits for the next
-//! batch. The one exception to "nothing is released before it is durable", off unless asked for; what
-//! it can cost is in `ledger::later`.
+//! T0 batching: the result of a read-only tool is released while its outcome waits for the next
+//! batch. This is the one exception to "nothing is released before it is durable", and is off by
+//! default; `ledger::later` says what a crash can cost.
 
 use tokio::sync::watch;
 
@@ -10,8 +10,8 @@ use super::{Road, Went};
 use crate::ledger::permit::Finished;
 
 impl Road {
-    /// Answers the caller now if the outcome may wait, and comes back once it is on the books; else
-    /// gives the outcome back, to be settled as every other.
+    /// If the outcome may wait, answers the caller now and returns once the outcome is recorded.
+    /// Otherwise returns the outcome, to be settled as usual.
     pub(super) async fn settle_later(
         &self,
         run: &Run,
@@ -27,15 +27,15 @@ impl Road {
             Ok(promised) => promised,
             Err(finished) => return Some(*finished),
         };
-        // The call is over for the run's limits. Its id stays on the road until the books have it, so
-        // that who asks again gets this answer and the run is not sealed before.
+        // The run's limits count the call as over. Its id stays on the road until the outcome is
+        // recorded, so that a retry gets this answer and the run is not sealed before.
         run.ended(went);
         let answer = answer::of_pledged(pledged);
         if let Ok(released) = &answer {
             self.runs.large.keep(run.id(), run.incognito, released);
         }
         caller.send_replace(Some(answer));
-        // Where the writer ends first, the next one closes the call.
+        // If the writer ends first, the next writer closes the call.
         drop(promised.kept().await);
         run.booked(&id, CallStage::Booked);
         None

@@ -1,5 +1,6 @@
-//! What stands before the books: how fast a caller may ask, what runs and pools have left, whose turn
-//! it is. Everything here refuses before an intent is written, or makes the intent a denial.
+//! Limits checked before the ledger: request rates, budgets of runs and pools, and the order of
+//! calls in a run. A limit either refuses the request before an intent is written, or makes the
+//! intent a denial.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,27 +37,28 @@ use crate::tool::toolbox::Toolbox;
 /// Calls of one ordered run that may wait for their turn.
 const WAITING_MAX: usize = 64;
 
-/// Bounds beyond those of manifests. By default there are none.
+/// Limits beyond those of manifests. All are off by default.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// Pools that are shared by all gates.
+    /// Pools that all gates share.
     pub pools: Vec<Pool>,
-    /// Where they are kept; without it no call of a pool may run.
+    /// The pools' store; without it no call covered by a pool may run.
     pub store: Option<Arc<dyn Pools>>,
-    /// How fast one caller may ask, all its runs together.
+    /// The request rate of one caller, over all its runs.
     pub rate: Option<Rate>,
-    /// Denials of one caller within a minute after which a run with one more is suspended, and no other is opened.
+    /// Denials of one caller within a minute after which the run of the last denial is suspended,
+    /// and the caller may open no other.
     pub denials_max: Option<u64>,
-    /// How long a caller may begin nothing after a call whose arguments hold a credential of the gate; without it
-    /// such a call is denied, and suspends nobody.
+    /// How long a caller is suspended after a call whose arguments contain a credential of the
+    /// gate. `None`: the call is denied and the caller is not suspended.
     pub alarm_rest: Option<Duration>,
-    /// Denials of one tool in one run after which the run may not call it any more.
+    /// Denials of one tool in one run after which the run may no longer call that tool.
     pub tool_denials_max: Option<u64>,
-    /// Agents of whose runs one call at a time is walked.
+    /// Agents whose runs process one call at a time.
     pub ordered: BTreeSet<String>,
-    /// How long a call of such a run waits for its turn.
+    /// How long a call of an ordered run waits for its turn.
     pub ordered_wait: Duration,
-    /// Results of T0 tools that only read are released before their outcome is on the books.
+    /// Whether results of read-only T0 tools are released before their outcome is recorded.
     pub batch_t0: bool,
 }
 
@@ -76,12 +78,12 @@ impl Default for Bounds {
     }
 }
 
-/// What the gate has to give, and what callers took of it.
+/// The gate's limits, and what callers have used of them.
 pub(super) struct Budget {
     pub(super) bounds: Bounds,
     quota: Option<Arc<Quota>>,
     pub(super) callers: Callers,
-    /// What was refused before it was admitted, until it is summarised.
+    /// Counts of requests refused before admission, until the next summary entry.
     pub(super) rejected: Rejected,
     ledger: Ledger,
     pub(super) clock: Arc<dyn Clock>,
@@ -90,7 +92,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// The bounds of these parts, of which nothing is taken.
+    /// The limits of these parts, with nothing used.
     pub fn new(parts: &Parts, tasks: &Tasks) -> Self {
         let bounds = parts.settings.bounds.clone();
         let quota = bounds.store.as_ref().filter(|_| !bounds.pools.is_empty()).map(|store| {
@@ -115,13 +117,13 @@ impl Budget {
         self.rejected.count(code, self.clock.now());
     }
 
-    /// How long any call takes at most, where a pool wants to know.
+    /// The longest timeout of any tool; only pools need it.
     fn longest(&self, toolbox: &Toolbox) -> Duration {
         let tools = self.quota.iter().flat_map(|_| toolbox.iter());
         tools.map(|tool| tool.facts.timeout).max().unwrap_or_default()
     }
 
-    /// Gives back what was leased of pools and not spent.
+    /// Returns what was leased from pools and not spent.
     pub async fn close(&self) {
         if let Some(quota) = &self.quota {
             quota.close().await;
@@ -129,7 +131,7 @@ impl Budget {
     }
 }
 
-/// What one call set aside: given back when dropped, unless the call was started.
+/// The reservation of one call. Dropping it returns the reservation, unless the call was started.
 #[derive(Debug)]
 pub(super) struct Spending {
     run: Arc<Run>,
@@ -139,7 +141,7 @@ pub(super) struct Spending {
 }
 
 impl Spending {
-    /// The call goes to its tool.
+    /// Marks the call as handed to its tool.
     pub fn start(&mut self) {
         self.started = true;
         if let Some(reserved) = &mut self.reserved {
@@ -147,8 +149,8 @@ impl Spending {
         }
     }
 
-    /// The call is over; if it is certain that it never started, nothing is spent. Of what a model call
-    /// set aside only what it used is.
+    /// Settles the reservation of a call that ended. Nothing is spent if the call certainly never
+    /// started; a model call spends only what it used.
     pub fn end(mut self, ended: &Ended, observed: &Observed) {
         let never = match &ended.outcome {
             Outcome::Failed { started, .. } => !started,
@@ -169,7 +171,7 @@ impl Spending {
 
     fn took(&mut self, taken: BudgetShare) {
         self.run.unspend(self.spent.rest(taken));
-        // What a provider counts beyond what was possible is used all the same.
+        // A provider may report more than the maximum that was reserved; that is spent too.
         self.run.overspend(taken.rest(self.spent));
         if let Some(reserved) = &mut self.reserved {
             reserved.took(taken);
@@ -185,17 +187,18 @@ impl Drop for Spending {
     }
 }
 
-/// A call's turn in an ordered run.
+/// The place of a call in the queue of an ordered run.
 #[derive(Debug)]
 pub(super) struct InTurn {
-    /// The call before left the road.
+    /// Resolves when the call before it has left the road.
     before: Option<oneshot::Receiver<()>>,
-    /// Dropped when this one has.
+    /// Dropped when this call has left the road.
     after: oneshot::Sender<()>,
 }
 
 impl InTurn {
-    /// The call is not walked: whoever comes next waits for the one before it instead.
+    /// Leaves the queue without processing the call: the next call then waits for the one before
+    /// this.
     pub(super) async fn given_up(self) {
         if let Some(before) = self.before {
             drop(before.await);
@@ -204,23 +207,24 @@ impl InTurn {
     }
 }
 
-/// Takes the next place in the run's row; `state` is the run's, locked since the call was counted.
+/// Appends to the run's queue. `state` is the run's and has been locked since the call was counted.
 pub(super) fn line_up(state: &mut RunState) -> InTurn {
     let (after, next) = oneshot::channel();
     InTurn { before: state.last_in_line.replace(next), after }
 }
 
-/// Refuses what is asked of a run that is suspended (`own`), or below one that is.
+/// Refuses a request of a run that is suspended (`own`), or of a run below one that is.
 pub(super) fn not_suspended(run: &Run, own: bool) -> Result<(), Fault> {
     if own || run.suspended_above() {
-        // WHY: not what for. Who tries credentials is not to learn that this was one.
+        // WHY the message gives no cause: a caller that probes for credentials must not learn that
+        // it found one.
         let message = "the run is suspended: ask an operator to reinstate it";
         return Err(Fault::new(Code::LimitExceeded, message).detail("limit.suspended"));
     }
     Ok(())
 }
 
-/// Refuses a call of a run that is suspended, or of an ordered run whose row is full.
+/// Refuses a call of a suspended run, or of an ordered run whose queue is full.
 pub(super) fn may_enter(run: &Run, state: &RunState, call: &CallId) -> Result<(), Fault> {
     not_suspended(run, state.suspended).map_err(|fault| fault.about(call))?;
     if run.ordered && state.in_flight >= WAITING_MAX {
@@ -229,7 +233,7 @@ pub(super) fn may_enter(run: &Run, state: &RunState, call: &CallId) -> Result<()
     Ok(())
 }
 
-/// All runs together have as many calls on the road as the gate takes.
+/// The fault for a gate whose runs together have reached the limit of calls on the road.
 pub(super) fn no_room(call: &CallId) -> Fault {
     overloaded("too many calls are on the road").about(call)
 }
@@ -245,11 +249,11 @@ fn overloaded(message: &str) -> Fault {
 }
 
 impl Budget {
-    /// Sets aside what the call costs its run and the pools. What they have against it becomes part of
-    /// its decision.
+    /// Reserves the cost of the call from its run and from pools. Their refusals become part of the
+    /// call's decision.
     ///
     /// # Errors
-    /// `Unavailable`: a pool's store did not answer, and nothing may run on a guess.
+    /// `Unavailable`: a pool's store did not answer, and a call must not run on a guess.
     pub(super) async fn reserve(
         &self,
         trip: &mut Trip,
@@ -263,7 +267,8 @@ impl Budget {
         };
         let run = &trip.run;
         let name = trip.call.tool();
-        // Nothing is set aside for what is refused already, or does not exist for this agent.
+        // Nothing is reserved for a call that is already refused or whose tool the agent is not
+        // granted.
         let granted = trip.refusals.is_empty() && run.grants.get(name).is_some();
         let Some(tool) = toolbox.get(name).filter(|_| granted) else { return Ok(spending) };
         let flat = Spend { tokens: 0, cost_micro_usd: tool.facts.cost_micro_usd };
@@ -312,8 +317,8 @@ impl Budget {
         Ok(None)
     }
 
-    /// Refuses a call to a tool that was denied to its run too often. What is on the books is told all the
-    /// same.
+    /// Refuses a call to a tool that the run may no longer call after too many denials. A call that
+    /// is already known is still answered.
     pub(super) fn may_ask(&self, run: &Run, call: &ToolCall) -> Result<(), Fault> {
         let Some(most) = self.bounds.tool_denials_max else { return Ok(()) };
         let state = run.state.lock();
@@ -327,8 +332,8 @@ impl Budget {
         Err(fault.about(call.id()))
     }
 
-    /// A call was denied. After too many of one tool the run may not call that any more, after too many
-    /// of its caller within a minute the run is suspended; both are recorded.
+    /// Counts a denial. Too many denials of one tool take that tool away from the run; too many
+    /// denials of the caller within a minute suspend the run. Both are recorded.
     pub(super) fn denied(&self, run: &Run, tool: &ToolName) {
         self.denied_tool(run, tool);
         let Some(most) = self.bounds.denials_max else { return };
@@ -336,7 +341,7 @@ impl Budget {
             let now = self.clock.monotonic();
             let of_all = self.callers.denied(run, most, now);
             let mut state = run.state.lock();
-            // Its own denials are those that a restart remembers.
+            // Only the run's own denials are restored after a restart.
             let of_run = state.usage.denied_at(most, now);
             if !(of_all || of_run) || state.suspended {
                 return;
@@ -348,7 +353,7 @@ impl Budget {
         self.record_suspension(&run.id.to_string());
     }
 
-    /// Only tools that the manifest grants are counted: an agent cannot make up names to fill memory with.
+    /// Counts granted tools only: otherwise an agent could fill memory with invented names.
     fn denied_tool(&self, run: &Run, tool: &ToolName) {
         let most = self.bounds.tool_denials_max;
         let Some(most) = most.filter(|_| run.grants.get(tool).is_some()) else { return };
@@ -372,19 +377,19 @@ impl Budget {
 }
 
 impl Road {
-    /// Walks the call when it is its turn in its run.
+    /// Processes the call when its turn in the run comes.
     pub(super) async fn walk_in_turn(
         self: &Arc<Self>,
         trip: Trip,
         (slot, turn): (shares::ShareSlot, Option<InTurn>),
         caller: &watch::Sender<Option<Answer>>,
     ) {
-        // `_after` lives until the end: whoever comes next waits for it.
+        // `_after` lives until the end of this call: the next call waits for its drop.
         let (before, _after) = turn.map_or((None, None), |turn| (turn.before, Some(turn.after)));
         if let Some(mut before) = before
             && !self.comes(&mut before, &trip, caller).await
         {
-            // The next one still comes after the one before; nothing else of this one is kept until then.
+            // The next call still waits for the one before; free everything else of this call now.
             drop((trip, slot));
             drop(before.await);
             return;
@@ -393,7 +398,8 @@ impl Road {
         drop(slot);
     }
 
-    /// Whether the call's turn came. Else it is forgotten, and its caller knows why.
+    /// Waits for the call's turn. If the turn does not come, forgets the call and answers its
+    /// caller.
     async fn comes(
         &self,
         before: &mut oneshot::Receiver<()>,
@@ -401,11 +407,11 @@ impl Road {
         caller: &watch::Sender<Option<Answer>>,
     ) -> bool {
         let (run, id) = (&trip.run, trip.call.id());
-        // A call that was held is on the books: it waits for as long as it takes.
+        // A held call is recorded, so it waits without a limit.
         let held = trip.resumed.is_some();
         tokio::select! {
             biased;
-            // Told or dropped, the one before is gone.
+            // A send or a drop both mean that the call before is gone.
             _ = before => true,
             () = trip.cancel.cancelled(), if !held => {
                 self.uncommitted(run, id, &Undecided::Cancelled, caller);
@@ -427,14 +433,14 @@ fn told(left: quota::PoolRemainder) -> input::PoolInput {
     input::PoolInput { name, unit: unit.to_owned(), left_permille, size }
 }
 
-/// The run of a suspension is named and not entered: a run's own entries are its calls. Where one tool of
-/// it is suspended, `<run>/<tool>`.
+/// The suspension names the run without belonging to its entries, which are the run's calls. For a
+/// single suspended tool the name is `<run>/<tool>`.
 fn suspended(name: &str) -> DraftWithPayloads {
     let about = (TargetKind::Run, name);
     DraftWithPayloads::bare(Draft::of(ControlApplied::idle(0, Action::Suspend.into(), about)))
 }
 
-/// How a call went, for the budget. An MCP tool tells that it failed inside a result that arrived.
+/// How a call counts for the budget. An MCP tool reports a failure inside a result that arrived.
 pub(super) fn went(outcome: &Outcome, mcp: bool) -> Went {
     match outcome {
         Outcome::Completed { status, .. } if mcp && status == "error" => Went::Wrong,

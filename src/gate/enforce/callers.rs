@@ -1,5 +1,5 @@
-//! What one caller did, all its runs together. A run is free to open, so what protects others from a caller is
-//! counted here and not by run: how fast it asks, how often it is denied, and what alarm it gave.
+//! Limits per caller, over all its runs. Opening another run is free, so limits that protect others
+//! are counted per caller and not per run: request rate, denials and alarms.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::domain::time::Timestamp;
 use crate::limits::bucket::Bucket;
 use crate::limits::window::Window;
 
-/// One caller: agent, way of proof, uid, token and who holds the certificate.
+/// The key of one caller: agent, method of proof, uid, token and holder of the certificate.
 type CallerKey = (String, String, Option<u32>, Option<String>, Option<String>);
 
 fn key(agent: &str, auth: &CallerAuth) -> CallerKey {
@@ -32,10 +32,10 @@ fn key(agent: &str, auth: &CallerAuth) -> CallerKey {
 #[derive(Debug)]
 struct CallerState {
     bucket: Bucket,
-    /// Its calls; shared with the usage of each of its runs.
+    /// The caller's calls; shared with the usage of each of its runs.
     calls: Arc<Mutex<Window>>,
     denials: Window,
-    /// Until when it may begin nothing, monotonic.
+    /// When the suspension ends (monotonic). Until then the caller may begin nothing.
     suspended: Option<Duration>,
 }
 
@@ -50,7 +50,7 @@ impl Default for CallerState {
     }
 }
 
-/// Every caller that asked for something in this life of the gate. Callers are configured, so there are few.
+/// Every caller seen since the gate started. Callers are configured, so there are few.
 #[derive(Debug, Default)]
 pub(super) struct Callers {
     known: Mutex<BTreeMap<CallerKey, CallerState>>,
@@ -61,12 +61,12 @@ impl Callers {
         what(self.known.lock().entry(key(agent, auth)).or_default())
     }
 
-    /// The calls of this caller, whichever of its runs they are of.
+    /// The call window of this caller, over all its runs.
     pub fn calls(&self, agent: &str, auth: &CallerAuth) -> Arc<Mutex<Window>> {
         self.of(agent, auth, |known| Arc::clone(&known.calls))
     }
 
-    /// Notes a denial; true if it is one of at least `most` of the caller within a minute.
+    /// Counts a denial; true if the caller now has at least `most` within a minute.
     pub fn denied(&self, run: &Run, most: u64, now: Duration) -> bool {
         self.of(&run.opener.name, &run.auth, |known| {
             known.denials.note(now);
@@ -74,20 +74,20 @@ impl Callers {
         })
     }
 
-    /// The caller may begin nothing until then.
+    /// Suspends the caller until then.
     pub fn suspend(&self, run: &Run, until: Duration) {
         self.of(&run.opener.name, &run.auth, |known| {
             known.suspended = known.suspended.max(Some(until));
         });
     }
 
-    /// How much longer it may begin nothing.
+    /// The rest of the caller's suspension, if it is suspended.
     fn suspended(&self, agent: &str, auth: &CallerAuth, now: Duration) -> Option<Duration> {
         let until = self.of(agent, auth, |known| known.suspended)?;
         until.checked_sub(now).filter(|left| !left.is_zero())
     }
 
-    /// Lets those of this agent begin again, or this one.
+    /// Ends the suspension of one caller, or of all callers of the agent.
     fn reinstate(&self, agent: &str, auth: Option<&CallerAuth>) {
         let one = auth.map(|auth| key(agent, auth));
         let mut known = self.known.lock();
@@ -104,7 +104,7 @@ fn resting(left: Duration) -> Fault {
 }
 
 impl Budget {
-    /// Lets the caller ask, or tells it when it may.
+    /// Takes one request from the caller's rate, or returns when it may try again.
     pub(super) fn pace(&self, agent: &str, auth: &CallerAuth) -> Result<(), Fault> {
         let Some(rate) = self.bounds.rate else { return Ok(()) };
         let now = self.clock.monotonic();
@@ -117,7 +117,8 @@ impl Budget {
         })
     }
 
-    /// Refuses a new run of a caller that is suspended, or whose calls were denied too often just now.
+    /// Refuses a new run of a caller that is suspended or had too many denials within the last
+    /// minute.
     pub(super) fn may_begin(&self, agent: &str, auth: &CallerAuth) -> Result<(), Fault> {
         let now = self.clock.monotonic();
         if let Some(left) = self.callers.suspended(agent, auth, now) {
@@ -133,8 +134,8 @@ impl Budget {
         })
     }
 
-    /// Refuses a new call of a caller that is suspended, in whichever of its runs. What is recorded is told all
-    /// the same.
+    /// Refuses a new call of a suspended caller in any of its runs. A call that is already known is
+    /// still answered.
     pub(super) fn may_go_on(&self, run: &Run, call: &ToolCall) -> Result<(), Fault> {
         let left = self.callers.suspended(&run.opener.name, &run.auth, self.clock.monotonic());
         match left.filter(|_| !run.has(call.id())) {
@@ -143,7 +144,7 @@ impl Budget {
         }
     }
 
-    /// A call was denied, perhaps for what the gate itself found in it.
+    /// Counts a denial, and raises the alarm if the gate itself found something in the call.
     pub(super) fn turned_down(
         &self,
         run: &Run,
@@ -157,9 +158,9 @@ impl Budget {
         }
     }
 
-    /// A call is refused for what the gate itself found in it. Its agent is told an ordinary denial; its run, and
-    /// its caller for a time, may ask nothing more, and operators are alarmed. `own`: the agent wrote its
-    /// arguments, not an approver.
+    /// Raises an alarm for a call whose content the gate refused. The agent receives an ordinary
+    /// denial. Operators are alarmed, the run is suspended, and its caller is suspended for a time.
+    /// `own`: the agent wrote the arguments, not an approver.
     fn alarm(&self, run: &Run, (call, tool): (&CallId, &ToolName), alarm: Alarm, own: bool) {
         self.metrics.alarm(alarm.as_str());
         let (agent, what) = (run.agent(), alarm.as_str());
@@ -172,7 +173,7 @@ impl Budget {
         }
     }
 
-    /// A run of the last life gave such an alarm: what followed from it outlives the process.
+    /// Restores the suspension that an alarm caused before a restart.
     pub(super) fn remember_alarm(&self, run: &Run, at: Timestamp) -> bool {
         let Some(rest) = self.bounds.alarm_rest else { return false };
         let since = self.clock.now().millis().saturating_sub(at.millis());
@@ -186,7 +187,7 @@ impl Budget {
 }
 
 impl Run {
-    /// Lets a run that was suspended go on.
+    /// Ends the suspension of the run.
     fn reinstate(&self) {
         let mut state = self.state.lock();
         state.denied_tools.clear();
@@ -195,7 +196,8 @@ impl Run {
 }
 
 impl Road {
-    /// An operator reinstates an agent or a run: what they were suspended for is forgotten too.
+    /// Reinstates an agent or a run for an operator, and clears the counts that led to the
+    /// suspension.
     pub(super) fn forgive(&self, target: &Target) {
         match target {
             Target::Agent(agent) => self.budget.callers.reinstate(agent, None),

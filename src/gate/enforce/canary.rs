@@ -1,10 +1,12 @@
-//! The gate tests itself: a call that must be denied walks the road like any other.
+//! The gate's self-test: a call that must be denied takes the same road as any other.
 //!
-//! It asks, for an agent that may open runs now, for a tool that no manifest grants. Identity, admission,
-//! preparation, judgement and the commit of the denial are those of every call; all the road knows of the
-//! canary is that a failed one does not stop the next. Its run only simulates, so that even a gate that allowed it would execute nothing.
-//! What came of it is `enforcement.tested` on the books. A gate whose canary was not denied, or could not
-//! be recorded, takes no call until one was (`condition`).
+//! The canary calls a tool that no manifest grants, on behalf of an agent that may open runs now.
+//! Identity, admission, preparation, judgement and the commit of the denial are those of every
+//! call. The road treats the canary differently in one way: a failed canary does not stop the next
+//! one. Its run only simulates, so that a gate that wrongly allowed the call would execute nothing.
+//!
+//! The result is recorded as `enforcement.tested`. After a canary that was not denied or could not
+//! be recorded, the gate takes no call until one passes (`condition`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,44 +24,45 @@ use crate::ledger::drafts::DraftWithPayloads;
 use crate::record::Draft;
 use crate::record::chain::{EnforcementTested, TestProbe};
 
-/// The tool it asks for. A gate with a manifest that grants it fails its own test.
+/// The tool that the canary calls. A gate with a manifest that grants it fails its own test.
 pub const CANARY_TOOL: &str = "wicketgate.canary";
-/// How its caller is identified: as nobody from outside can be.
+/// The identification method of the canary's caller; no external caller can have it.
 pub(super) const METHOD: &str = "internal";
-/// The name of its runs.
+/// The thread of the canary's runs.
 const THREAD: &str = "canary";
-/// How long one may be on the road.
+/// How long a canary may be on the road.
 const WAIT: Duration = Duration::from_secs(30);
-/// What has to come of it.
+/// The code that the canary must be denied with.
 const EXPECTED: Code = Code::ToolNotGranted;
 
-/// What came of one canary.
+/// The result of one canary.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Canary {
-    /// It was denied, and that is on the books.
+    /// The call was denied, and the denial is recorded.
     Passed,
-    /// It was not, or nobody could write it down: why.
+    /// The call was not denied, or the result could not be recorded; with the reason.
     Failed(String),
-    /// Nothing could be asked just now, so nothing is known: why.
+    /// The canary could not be sent, so its result is unknown; with the reason.
     NotTried(String),
 }
 
-/// What the gate knows of its own enforcement.
+/// The state of the self-test.
 #[derive(Debug)]
 pub(super) struct CanaryTrust(Mutex<CanaryState>);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum CanaryState {
-    /// Nothing speaks against it.
+    /// The last canary passed, or no canary is due.
     Good,
-    /// The first canary is still to come.
+    /// No canary has passed yet.
     Untested,
-    /// The last one failed.
+    /// The last canary failed, with the reason.
     Failing(String),
 }
 
 impl CanaryTrust {
-    /// `awaited`: the gate is not ready until its first canary passed. Calls are not refused for that alone.
+    /// `awaited`: the gate is not ready until its first canary has passed. Calls are not refused
+    /// for that alone.
     pub fn new(awaited: bool) -> Self {
         Self(Mutex::new(if awaited { CanaryState::Untested } else { CanaryState::Good }))
     }
@@ -70,7 +73,7 @@ impl CanaryTrust {
         Some(why.clone())
     }
 
-    /// What keeps the gate from being ready, because of its own test.
+    /// Why the self-test keeps the gate from being ready.
     pub fn reasons(&self) -> Vec<String> {
         match &*self.0.lock() {
             CanaryState::Good => Vec::new(),
@@ -81,14 +84,15 @@ impl CanaryTrust {
         }
     }
 
-    /// Notes what came of a canary; `judged`: whether there is a policy.
+    /// Takes the result of a canary. `judged`: a policy is in force.
     fn note(&self, outcome: &Canary, judged: bool) {
         let mut standing = self.0.lock();
         match outcome {
             Canary::Passed => *standing = CanaryState::Good,
             Canary::Failed(why) => *standing = CanaryState::Failing(why.clone()),
-            // Without a policy nothing is ready, and the test is still to come. Else a gate nobody can
-            // open a run at has nothing to prove; a failure stands until a canary passed.
+            // Without a policy the gate is not ready and the test is still due. With one, a gate
+            // where no run can be opened has nothing to test. A failure stands until a canary
+            // passes.
             Canary::NotTried(_) if judged && *standing == CanaryState::Untested => {
                 *standing = CanaryState::Good;
             }
@@ -98,8 +102,8 @@ impl CanaryTrust {
 }
 
 impl Road {
-    /// Sends one canary down the road for the first of these manifests that may open a run, and puts what
-    /// came of it on the books.
+    /// Sends one canary for the first of these manifests that may open a run, and records the
+    /// result.
     pub async fn test_enforcement(self: &Arc<Self>, manifests: &[Arc<Manifest>]) -> Canary {
         let outcome = match tokio::time::timeout(WAIT, self.try_canary(manifests)).await {
             Ok(outcome) => outcome,
@@ -142,8 +146,8 @@ impl Road {
         let (tool, arguments) = (CANARY_TOOL.to_owned(), b"{}".to_vec());
         let request = CallRequest { tool, arguments, ..CallRequest::default() };
         let answer = self.execute(&run, request).await;
-        // WHY: not waited for. Without a ledger sealing takes as long as that lasts, and until then a
-        // failed canary would be told to nobody.
+        // WHY not awaited: while the ledger is down, sealing waits, and a failed canary would stay
+        // unreported until then.
         let (road, ended) = (Arc::clone(self), caller);
         self.tasks.spawn(async move { road.end_implicit(&ended, &thread).await });
         let (found, passed) = match &answer {
@@ -164,8 +168,8 @@ impl Road {
     }
 }
 
-/// What was shed or turned away before it was judged says nothing about the judge; what could not be
-/// written down does.
+/// A call that was shed or turned away before it was judged says nothing about enforcement. A call
+/// that could not be recorded does.
 fn before_admission(fault: &Fault) -> Canary {
     let why = format!("`{}`: {}", fault.code, fault.message);
     let turned_away = matches!(

@@ -1,4 +1,4 @@
-//! Stopping a call: its caller no longer wants it.
+//! Cancels a call that its caller no longer wants.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use crate::domain::id::CallId;
 use crate::tool;
 
 impl Road {
-    /// Asks a call to stop. One that is not decided yet ends without a record; one that is permitted
-    /// and not begun ends cancelled; one at its tool ends cancelled if the tool only reads, else
-    /// unknown; one that is held ends cancelled. A call that is over is left alone.
+    /// Asks a call to stop. An undecided call ends without a record. A permitted call that has not
+    /// begun ends cancelled. A running call ends cancelled if its tool only reads, and unknown
+    /// otherwise. A held call ends cancelled. A call that is over is not changed.
     pub fn cancel(&self, run: &Arc<Run>, call: &str) {
         let Some(call) = CallId::parse(call) else { return };
         let held = {
-            // WHY: told while the place is locked, so that a call that becomes held knows of it.
+            // WHY under the lock: a call that becomes held right now must see the cancellation.
             let state = run.state.lock();
             let place = state.calls.get(&call);
             if let Some(CallStage::OnRoad { cancel, .. }) = place {

@@ -1,8 +1,8 @@
-//! What is wrong with the gate itself just now: no fact about any call, so no call is denied for it.
+//! Conditions of the gate itself. They are not facts about a call, so no call is denied for them.
 //!
-//! It is asked in two moments, and nowhere else: before a new call is admitted, and again before its decision
-//! is queued. Either way nothing is recorded or counted, and the id is free to be asked with again. A call
-//! that was held stays held.
+//! They are checked at two moments only: before a new call is admitted, and again before its
+//! decision is queued. In both cases nothing is recorded or counted, and the caller may retry with
+//! the same id. A held call stays held.
 
 use std::time::Duration;
 
@@ -15,23 +15,24 @@ use crate::domain::tier::Tier;
 use crate::ledger;
 use crate::tool::toolbox::Toolbox;
 
-/// What keeps the gate from deciding.
+/// A condition that keeps the gate from deciding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Condition {
-    /// No new work is taken.
+    /// The gate is draining and takes no new work.
     Draining,
     /// No policy bundle is in force yet.
     NoPolicy,
-    /// The gate failed its own test: why.
+    /// The self-test failed, for this reason.
     Canary(String),
-    /// Operators' orders were not read for so long.
+    /// The list of operators' orders has not been read for this long.
     Stale(Duration),
-    /// Nothing can be written: not ready, full, or failing.
+    /// The ledger cannot be written: it is not ready, full or failing.
     Ledger(ledger::Error),
 }
 
 impl Condition {
-    /// What a caller is told. Every code of these asks for the same id again.
+    /// The fault that a caller receives. Each of these codes asks the caller to retry with the same
+    /// id.
     pub fn fault(&self) -> Fault {
         let not_ready = |detail: &str, message: String| {
             let mut fault = Fault::new(Code::NotReady, message).detail(detail);
@@ -58,7 +59,7 @@ impl Condition {
 }
 
 impl Road {
-    /// What keeps the gate from deciding about any call.
+    /// The condition that keeps the gate from deciding about any call.
     pub(super) fn condition(&self) -> Option<Condition> {
         if self.tasks.is_stopping() {
             return Some(Condition::Draining);
@@ -69,14 +70,14 @@ impl Road {
         self.ledger.open_for_intents().err().map(Condition::Ledger)
     }
 
-    /// What keeps the gate from deciding about a call of this run to this tool.
+    /// The condition that keeps the gate from deciding about this run's call to this tool.
     pub(super) fn condition_of(
         &self,
         run: &Run,
         tool: &ToolName,
         toolbox: &Toolbox,
     ) -> Option<Condition> {
-        // In a replay the recording says what the gate was like.
+        // In a replay the recording determines the gate's condition.
         if self.replaying.is_whole() {
             return None;
         }
@@ -84,7 +85,7 @@ impl Road {
         if found.is_some() {
             return found;
         }
-        // WHY: the gate's own test has to walk, or no later one would ever pass.
+        // WHY: if the canary were stopped too, no later one could ever pass.
         if let Some(why) =
             self.control.canary.failing().filter(|_| run.auth.method != super::canary::METHOD)
         {

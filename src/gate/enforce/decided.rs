@@ -1,4 +1,5 @@
-//! The log line of a decision: one for each, once its entry is durable. Names and codes, never arguments.
+//! The log line of a decision: one per decision, once its entry is durable. It has names and codes,
+//! never arguments.
 
 use tracing::Span;
 
@@ -9,7 +10,7 @@ use crate::domain::id::{CallId, ToolName};
 use crate::ledger::permit::Committed;
 use crate::telemetry::trace;
 
-/// What the line takes from the decision: its first reason, and the rule that decided.
+/// The fields that the line takes from a decision: its first reason and the deciding rule.
 pub(super) struct DecisionLine {
     code: &'static str,
     detail: String,
@@ -27,7 +28,7 @@ impl DecisionLine {
         }
     }
 
-    /// Its target, `wicketgate::decision`, tells it from other lines.
+    /// The target `wicketgate::decision` distinguishes this line from other log lines.
     fn write(self, run: &Run, (call, tool): (&CallId, &ToolName), made: &Committed) {
         let Self { code, detail, rule } = self;
         let receipt = made.receipt();
@@ -42,7 +43,7 @@ impl DecisionLine {
 }
 
 impl Road {
-    /// Says in logs, metrics and traces what was decided.
+    /// Reports a decision to logs, metrics and traces.
     pub(super) fn made(
         &self,
         line: DecisionLine,

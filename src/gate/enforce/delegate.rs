@@ -1,8 +1,9 @@
-//! Opening a run below another one: who may, under which manifest, and how far down.
+//! Opens a run below another: which callers may, under which manifest, and how deep.
 //!
-//! A child is opened by whoever holds its parent's token. Its manifest is that of its own caller, which
-//! listener or credential prove (*attested*); or, for a sub-agent in the process of its parent, one the
-//! parent's own caller names (*claimed*). The parent's signed manifest names it either way.
+//! A caller with the parent's token opens the child. The child's manifest is that of its own
+//! caller, proved by listener or credential (*attested*). For a sub-agent in the parent's process,
+//! the parent's caller names it (*claimed*). In both cases the parent's signed manifest must name
+//! it.
 
 use std::sync::Arc;
 
@@ -17,14 +18,14 @@ use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
 use crate::identity::{self, Caller, Mismatch};
 
-/// The run a new one is to be a child of, as the opener names it.
+/// The parent of a new run, as its opener names it.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct ParentClaim {
     /// The parent's id.
     pub run: String,
-    /// The parent's run token: whoever shows it holds the parent.
+    /// The parent's run token, which proves control of the parent.
     pub token: String,
-    /// The manifest the child is to run under, `sha256:` and 64 hex digits; empty: that of its own caller.
+    /// The manifest of the child, `sha256:` and 64 hex digits; empty: that of its own caller.
     pub delegate: String,
 }
 
@@ -34,12 +35,12 @@ impl std::fmt::Debug for ParentClaim {
     }
 }
 
-/// How a child's manifest is known.
+/// How the manifest of a child is established.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Proof {
-    /// Its own listener or credential is mapped to it.
+    /// The child's own listener or credential maps to it.
     Attested,
-    /// The caller of its parent says so.
+    /// The caller of its parent names it.
     Claimed,
 }
 
@@ -53,11 +54,11 @@ impl Proof {
     }
 }
 
-/// Where a child is to be opened.
+/// Where a child is opened.
 pub(super) struct ChildPosition {
     pub lodging: ChildSlot,
     pub proof: Proof,
-    /// Whose credential opens it, and goes on to use it.
+    /// The manifest of the caller whose credential opens and uses the child.
     pub opener: Arc<Manifest>,
 }
 
@@ -68,11 +69,12 @@ impl ChildPosition {
 }
 
 impl Road {
-    /// Where the child goes, and the caller it is for: with the manifest of the child.
+    /// Finds the position of the child, and its caller with the child's manifest.
     ///
     /// # Errors
-    /// `run.unknown` for a parent that is none, is over, or is not the opener's, all in the same words;
-    /// `limit.exceeded` if it is suspended; `manifest.mismatch` with why the child may not be one.
+    /// `run.unknown` for a parent that does not exist, is over or is not the opener's, with the
+    /// same message for all; `limit.exceeded` if it is suspended; `manifest.mismatch` with the
+    /// reason the child is refused.
     pub(super) async fn below(
         &self,
         caller: &Caller,
@@ -100,8 +102,8 @@ impl Road {
         Ok((child, ChildPosition { lodging, proof, opener }))
     }
 
-    /// The manifest of a child: nothing the caller says changes that of its credential, except that the
-    /// caller of the parent may speak for the sub-agents in its process.
+    /// The manifest of a child. A caller cannot change the manifest of its credential; only the
+    /// parent's caller may name that of a sub-agent in its process.
     fn child_manifest(
         &self,
         caller: &Caller,
@@ -113,7 +115,7 @@ impl Road {
             return Ok((Arc::clone(&caller.manifest), Proof::Attested));
         }
         let refuse = |detail: &str, why: &str| identity::undelegated(detail, why.to_owned());
-        // INVARIANT: the opener of a run is never one whom its own manifest or a run above did not admit.
+        // INVARIANT: the opener of a run was admitted by its own manifest and by every run above.
         let same = caller.auth.identity() == parent.auth.identity();
         if !same || caller.manifest.digest != parent.opener.digest {
             let why = "only the caller of the parent may name the manifest of a child";
@@ -131,7 +133,7 @@ impl Road {
     }
 }
 
-/// The manifest of a run above that is outside its validity: what it grants it grants no more.
+/// A run above whose manifest is outside its validity: its grants have lapsed.
 pub(super) fn lapsed(parent: Option<&Run>, now: Timestamp) -> Option<Mismatch> {
     let parent = parent?;
     let mut lineage = std::iter::once(parent).chain(parent.above());

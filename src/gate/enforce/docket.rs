@@ -1,10 +1,11 @@
-//! Where a policy is evaluated: on the spot while it is known to be quick, on threads apart otherwise.
+//! Chooses where a policy is evaluated: inline while it is known to be quick, on a blocking thread
+//! otherwise.
 //!
-//! Handing one evaluation to another thread costs about as much as a small policy. But an evaluation
-//! may take until its deadline, and a worker of the runtime that is held up holds up its neighbours. So
-//! only a policy that was quick a thousand times in a row is evaluated on the spot, never on all workers
-//! at once, and the first slow one ends that. Apart, only a few run at the same time: more would share
-//! the same processors, and a deadline that one of them meets alone they would all miss together.
+//! A handover to another thread costs about as much as a small policy. But an evaluation may take
+//! until its deadline, and blocks its worker of the runtime meanwhile. So a policy is evaluated
+//! inline only after a thousand quick evaluations in a row, never on all workers at once, and the
+//! first slow one ends that. Blocking threads are limited too: more of them would share the same
+//! processors, and all would miss a deadline that one alone meets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,14 +15,14 @@ use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 
-/// Quick evaluations in a row before one is done on the spot.
+/// Quick evaluations in a row before a policy is evaluated inline.
 const TRUSTED_AFTER: u32 = 1000;
-/// What is quick.
+/// The longest evaluation that counts as quick.
 const QUICK: Duration = Duration::from_millis(10);
-/// Evaluations apart at the same time, for each worker of the runtime.
+/// Concurrent evaluations on blocking threads, per worker of the runtime.
 const APART_PER_WORKER: usize = 4;
 
-/// How the policy in force behaved lately, and the places to evaluate it at.
+/// The recent speed of the policy in force, and the slots for evaluating it.
 #[derive(Debug)]
 pub(super) struct ApprovalQueue {
     here: Semaphore,
@@ -30,7 +31,7 @@ pub(super) struct ApprovalQueue {
 }
 
 impl ApprovalQueue {
-    /// A docket for the runtime this is called in; outside of one everything goes apart.
+    /// Sized for the current runtime; outside of one every evaluation uses a blocking thread.
     pub fn new() -> Self {
         let handle = tokio::runtime::Handle::try_current();
         let workers = handle.map_or(1, |handle| handle.metrics().num_workers());
@@ -41,12 +42,12 @@ impl ApprovalQueue {
         }
     }
 
-    /// Another bundle is in force: nothing is known about it.
+    /// Resets the record of quick evaluations, because another bundle is in force.
     pub fn forget(&self) {
         self.quick.store(0, Ordering::Relaxed);
     }
 
-    /// Evaluates.
+    /// Evaluates inline or on a blocking thread.
     pub async fn evaluate<T, F>(&self, clock: &Arc<dyn Clock>, judging: F) -> T
     where
         T: Send + 'static,
@@ -59,7 +60,7 @@ impl ApprovalQueue {
             self.note(took);
             return judged;
         }
-        // Never closed: an error here is no reason not to evaluate.
+        // The semaphore is never closed; an error would not be a reason to skip the evaluation.
         let _place = self.apart.acquire().await.ok();
         let clock = Arc::clone(clock);
         // INVARIANT: `judge` is total; it turns even an engine's panic into a denial.
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
     use crate::domain::time::Timestamp;
 
-    /// Every look at it takes this long.
+    /// A clock that advances by this much at every reading.
     struct Slow(Duration, AtomicU32);
 
     impl Clock for Slow {

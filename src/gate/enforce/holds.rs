@@ -1,4 +1,4 @@
-//! Calls that wait for an approver: whose signatures count for them, and how they end without one.
+//! Calls that wait for an approver: the components that check signatures, and the end of a hold.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::ledger::{self, Ledger, closing};
 /// How long an approval waits for a call that is being judged again.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Whose signatures count. By default nobody's do.
+/// The components that check signatures. By default there are none, so no signature is counted.
 #[derive(Clone, Debug, Default)]
 pub struct Signers {
     /// For approvals of held calls.
@@ -30,7 +30,7 @@ pub struct Signers {
     pub orders: Option<Arc<dyn Releaser>>,
 }
 
-/// The calls of this gate that wait for an approver. Each is a `Place::Held` of its run.
+/// The held calls of this gate. Each is a `CallStage::Held` of its run.
 pub(super) struct Holds {
     signers: ArcSwap<Signers>,
     ledger: Ledger,
@@ -39,7 +39,7 @@ pub(super) struct Holds {
 }
 
 impl Holds {
-    /// No call is held yet.
+    /// Starts without any held call.
     pub fn new(parts: &Parts, tasks: &Tasks) -> Self {
         Self {
             signers: ArcSwap::from_pointee(parts.signers.clone()),
@@ -49,12 +49,12 @@ impl Holds {
         }
     }
 
-    /// Replaces those whose signatures count.
+    /// Replaces the components that check signatures.
     pub fn replace(&self, signers: Signers) {
         self.signers.store(Arc::new(signers));
     }
 
-    /// Who checks approvals.
+    /// The component that checks approvals.
     pub fn checker(&self) -> Result<Arc<dyn Checker>, ApprovalRefusal> {
         self.signers.load().approvals.clone().ok_or_else(|| {
             let message = "no approvers are configured".to_owned();
@@ -62,7 +62,7 @@ impl Holds {
         })
     }
 
-    /// Who checks orders that take back a stop.
+    /// The component that checks orders that take back a stop.
     pub fn releaser(&self) -> Result<Arc<dyn Releaser>, ApprovalRefusal> {
         self.signers.load().orders.clone().ok_or_else(|| {
             let message = "no list says who the operators are: set `approvals.signers`, and give operators' keys \
@@ -72,8 +72,8 @@ impl Holds {
         })
     }
 
-    /// The hold this call is under, if this process thinks so too. While it is judged again it is neither held nor
-    /// over: that is waited for, for a moment.
+    /// The hold of this call, if both the ledger and this process have it as held. A call that is
+    /// being judged again is neither held nor over; this waits for it, for at most `AGAIN`.
     pub async fn find(&self, run: &Run, call: &CallId) -> Result<Option<HeldCall>, CallParties> {
         let judged = tokio::time::timeout(AGAIN, run.off_the_road(call)).await.is_ok();
         let waits = run.is_held(call);
@@ -89,7 +89,7 @@ impl Holds {
         Ok(hold)
     }
 
-    /// When the hold of a call ends; `unread`: if the ledger cannot say.
+    /// When the hold of a call ends; `unread` if the ledger cannot be read.
     pub async fn expires(&self, run: &Run, call: &CallId, unread: Timestamp) -> Option<Timestamp> {
         match self.ledger.hold(run.id(), call).await {
             Ok(hold) => hold.map(|hold| hold.expires),
@@ -100,14 +100,16 @@ impl Holds {
     /// Ends a held call without running it.
     ///
     /// # Errors
-    /// The ledger's: the call is held still, unless it is `CallTaken`. Then it ended otherwise in the same moment.
+    /// The ledger's error. The call stays held, except after `CallTaken`: it then ended in another
+    /// way at the same moment.
     pub async fn end(&self, run: &Run, call: &CallId, why: &str) -> Result<(), ledger::Error> {
         self.ledger.owe(closing::held_ended(run.id, call, false, why)).await?;
         run.unheld(call);
         Ok(())
     }
 
-    /// Ends a held call because it was stopped, by a task of its own; false if it ended otherwise in the same moment.
+    /// Cancels a held call in a task of its own; false if it ended in another way at the same
+    /// moment.
     pub fn stop(&self, run: &Arc<Run>, call: &CallId, why: &'static str) -> JoinHandle<bool> {
         let (ledger, run, call) = (self.ledger.clone(), Arc::clone(run), call.clone());
         self.tasks.spawn(async move {
@@ -117,7 +119,7 @@ impl Holds {
         })
     }
 
-    /// Ends a held call when its time is over, unless it ends otherwise first.
+    /// Ends a held call when its time is over, unless it ends in another way first.
     pub fn watch(&self, run: &Arc<Run>, call: &CallId, expires: Timestamp) {
         let (run, call) = (Arc::clone(run), call.clone());
         let (ledger, tasks, clock) =

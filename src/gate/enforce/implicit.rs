@@ -1,7 +1,7 @@
-//! Runs nobody opened by name: one per caller and thread of work, for faces without `OpenRun`.
+//! Implicit runs, for faces without `OpenRun`: one per caller and thread of work.
 //!
-//! A thread has at most one open run. Whoever asks for it first opens it, everybody else waits for that
-//! one; once it is sealed, or its wall time is over, the next who asks opens another.
+//! A thread has at most one open run. The first request opens it, and concurrent requests wait for
+//! that opening. Once the run is sealed or its wall time is over, the next request opens another.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::identity::Caller;
 
-/// Bytes of a session's id at most.
+/// Longest session id in bytes.
 const SESSION_BYTES_MAX: usize = 256;
 
-/// What holds the calls of an implicit run together.
+/// The thread of work that an implicit run belongs to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Thread {
     /// One MCP session; it ends with this process.
     Session(String),
-    /// A name the agent gave: `/mcp/r/<name>`, `X-Wicketgate-Run`; `[A-Za-z0-9_.-]{1,64}`.
+    /// A name that the agent chose: `/mcp/r/<name>`, `X-Wicketgate-Run`; `[A-Za-z0-9_.-]{1,64}`.
     Named(String),
-    /// Nothing but the caller.
+    /// All requests of the caller that name no thread.
     Caller,
 }
 
 impl Thread {
-    /// The word in `run.opened`.
+    /// The value in `run.opened`.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Thread {
         }
     }
 
-    /// What tells it from other threads of its kind.
+    /// The name that distinguishes it from other threads of its kind.
     fn name(&self) -> Result<&str, Fault> {
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
         match self {
@@ -63,21 +63,23 @@ fn malformed(message: &str) -> Fault {
     Fault::new(Code::RequestMalformed, message).detail("run.name")
 }
 
-/// Whose turn it is to open or to end the run of a thread.
+/// Serialises the opening and the ending of each thread's run.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     turns: Mutex<BTreeMap<Digest, Arc<Turn<()>>>>,
 }
 
 impl Threads {
-    /// Does this when it is its turn in the thread. Runs to its end on the task it is called in.
+    /// Does the work once it is the caller's turn in the thread. The work runs to its end on the
+    /// calling task.
     async fn in_turn<T>(&self, thread: Digest, work: impl Future<Output = T>) -> T {
         let turn = Arc::clone(self.turns.lock().entry(thread).or_default());
         let held = turn.lock().await;
         let done = work.await;
         drop(held);
         let mut turns = self.turns.lock();
-        // The map's and this one: nobody else waits, and nobody else can come while the map is locked.
+        // Only the map and this task hold the turn: no task waits for it, and none can join while
+        // the map is locked.
         if Arc::strong_count(&turn) <= 2 {
             turns.remove(&thread);
         }
@@ -86,7 +88,8 @@ impl Threads {
 }
 
 impl Runs {
-    /// Two callers never share a thread: manifest, way of proof, uid, token and certificate are all part of it.
+    /// Two callers never share a thread: manifest, way of proof, uid, token and certificate are all
+    /// part of the key.
     fn thread_key(&self, caller: &Caller, thread: &Thread) -> Result<Digest, Fault> {
         let auth = &caller.auth;
         let uid = auth.uid.map(|uid| uid.to_string()).unwrap_or_default();
@@ -98,12 +101,13 @@ impl Runs {
             thread.as_str().as_bytes(),
             thread.name()?.as_bytes(),
         ];
-        // WHY: not an empty part without one, or an upgrade would lose the threads of everybody else.
+        // WHY: an empty part for callers without a certificate would change their keys, and an
+        // upgrade would lose their threads.
         parts.extend(auth.holder().map(str::as_bytes));
         Ok(self.tokens.thread(&parts))
     }
 
-    /// The run of this thread that takes calls.
+    /// The open run of this thread, if it still takes calls.
     fn taking(&self, key: &Digest, clock: &dyn Clock) -> Option<Arc<Run>> {
         let run = self.of_thread(key)?;
         if run.is_over() || run.expires.is_some_and(|expires| expires <= clock.now()) {
@@ -115,12 +119,12 @@ impl Runs {
 }
 
 impl Road {
-    /// The open run of this caller and thread; opens one if there is none, with no claim about model,
-    /// instructions or tools. It is sealed when its session ends, after 15 minutes without a call, or
-    /// at drain.
+    /// The open run of this caller and thread. Opens one if there is none, without a claim about
+    /// model, instructions or tools. The run is sealed when its session ends, after 15 minutes
+    /// without a call, or at drain.
     ///
     /// # Errors
-    /// As `open_run`; `request.malformed` for a name that is none.
+    /// As `open_run`; `request.malformed` for an invalid name.
     pub async fn implicit_run(
         self: &Arc<Self>,
         caller: &Caller,
@@ -132,8 +136,8 @@ impl Road {
         if let Some(run) = self.runs.taking(&key, &*self.clock) {
             return Ok(run);
         }
-        // On a task of its own: a caller that hangs up must not leave a run nobody watches, nor let
-        // the next one open a second.
+        // On a task of its own: if the caller disconnects, the run is still watched, and the next
+        // request does not open a second one.
         let (road, thread) = (Arc::clone(self), thread.clone());
         let opening = self.tasks.spawn(async move {
             let open = async {
@@ -152,8 +156,8 @@ impl Road {
         opened
     }
 
-    /// Seals the implicit run of this caller and thread, if one is open: waits for its calls, cancels
-    /// held ones. Comes back once it is sealed; the sealing goes on if no receiver waits for it.
+    /// Seals the implicit run of this caller and thread, if one is open: waits for its calls and
+    /// cancels held ones. Returns once it is sealed; sealing continues if the caller disconnects.
     pub async fn end_implicit(self: &Arc<Self>, caller: &Caller, thread: &Thread) {
         let Ok(key) = self.runs.thread_key(&self.of_thread(caller), thread) else { return };
         let road = Arc::clone(self);
@@ -163,23 +167,24 @@ impl Road {
                 road.seal_at_last(&run, "session_end").await;
             }
         });
-        // Lost only with the process: the next one seals it.
+        // Lost only if the process ends; the next process then seals the run.
         drop(ending.await);
     }
 
-    /// Who asks, with the manifest in force. WHY: who was told of a change asks at once, and may have been
-    /// identified a moment before it; whoever is configured no more is refused where the run is asked for.
+    /// The caller with the manifest in force. WHY: a client that learns of a change retries at
+    /// once, and may have been identified just before the change. A caller that is no longer
+    /// configured is refused when it requests the run.
     fn of_thread(&self, caller: &Caller) -> Caller {
         self.in_force.now().agents.current(caller).unwrap_or_else(|_| caller.clone())
     }
 
-    /// Seals a run that nothing was asked of for a while. WHY: also one that was opened by name. Whoever opened
-    /// it may never have learned its token, or have lost it: an opening in doubt that became durable as the
-    /// gate ended is taken up by the next life, and nobody would ever close it.
+    /// Seals a run without activity. WHY explicit runs too: the opener may have lost the token or
+    /// never received it. An opening in doubt that became durable as the gate ended is resumed by
+    /// the next process, and no client would ever close it.
     pub(super) fn watch_idle(self: &Arc<Self>, run: &Arc<Run>) {
         let settings = &self.settings;
         let idle = if run.thread.is_some() { settings.idle } else { settings.run_idle };
-        // WHY: every run is watched; a road that was let go does not wait for them.
+        // WHY weak: every run is watched, and these tasks must not keep a dropped road alive.
         let (road, run) = (Arc::downgrade(self), Arc::clone(run));
         let (tasks, clock) = (self.tasks.clone(), Arc::clone(&self.clock));
         self.tasks.spawn(async move {
@@ -200,7 +205,7 @@ impl Road {
                 tokio::select! {
                     biased;
                     () = tasks.stopping() => return,
-                    // A call ended: its time counts from here.
+                    // A call ended; the idle time counts from here.
                     () = told => run.touch(clock.monotonic()),
                     () = rested => {}
                 }

@@ -1,5 +1,5 @@
-//! What decisions are made by, and the two events that put something else in its place: the activation of a policy, and
-//! a change of everything that is configured.
+//! The rules that decisions use, and the two events that replace them: the activation of a policy,
+//! and a change of the whole configuration.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::record::chain::PolicyActivated;
 use crate::record::{Draft, TaggedDigest, Text};
 use crate::tool::toolbox::Toolbox;
 
-/// A policy bundle, and who signed it.
+/// A policy bundle and its signatures.
 #[derive(Clone)]
 pub struct Policy {
-    /// Its engine.
+    /// The engine that evaluates the bundle.
     pub engine: Arc<dyn PolicyEngine>,
     /// The name of the bundle.
     pub name: String,
-    /// Its version.
+    /// The version of the bundle.
     pub version: String,
     /// Fingerprints of the keys that signed it.
     pub signers: Vec<String>,
@@ -47,7 +47,7 @@ impl Policy {
         Self { engine, name, version, signers: Vec::new(), threshold: 0 }
     }
 
-    /// The entry of its activation.
+    /// The `policy.activated` entry.
     pub(super) fn activated(&self, basis: Option<Basis>) -> DraftWithPayloads {
         let (kind, base, approvals) = match basis {
             Some(Basis { kind, base, approvals }) => (Some(kind), base, Some(approvals.into())),
@@ -65,42 +65,43 @@ impl Policy {
         DraftWithPayloads::bare(Draft { policy, ..Draft::of(activated) })
     }
 
-    /// Whether it has too few signatures without this key.
+    /// Whether the bundle has too few signatures without this key.
     pub(super) fn falls_with(&self, target: &Target) -> bool {
         let Target::Key(key) = target else { return false };
         let left = self.signers.iter().filter(|signer| *signer != key).count();
         self.signers.contains(key) && left < self.threshold
     }
 
-    /// Whether operators have stopped so many of its keys that too few are left.
+    /// Whether operators have stopped so many of the bundle's keys that too few remain.
     pub(super) fn has_fallen(&self, stops: &Stops, now: Timestamp) -> bool {
         let trusted = |key: &&String| !stops.has_key(key, now);
         self.threshold > 0 && self.signers.iter().filter(trusted).count() < self.threshold
     }
 }
 
-/// What decisions are made by. A call keeps the toolbox it was prepared with.
+/// The rules of a decision. A call keeps the toolbox that prepared it.
 #[derive(Clone)]
 pub(super) struct Rules {
-    /// None before the first activation: nothing is decided then.
+    /// `None` before the first activation; the gate decides nothing then.
     pub policy: Option<Policy>,
     pub toolbox: Arc<Toolbox>,
     pub agents: Agents,
 }
 
-/// The rules in force, and the order of decisions and their changes.
+/// The rules in force, and the order between decisions and changes of the rules.
 pub(super) struct InForce {
     rules: ArcSwap<Rules>,
-    /// Read while a decision is made and queued, written while rules are replaced: a decision stands before the
-    /// entries of a change in the ledger if and only if it was made by the old rules.
+    /// Read-locked while a decision is made and queued, write-locked while rules are replaced. A
+    /// decision therefore precedes the entries of a change in the ledger if and only if it used the
+    /// old rules.
     order: RwLock<()>,
-    /// Counts toolboxes that show agents something else than the one before.
+    /// Counts toolbox changes that agents can see.
     shown: watch::Sender<u64>,
     pub docket: ApprovalQueue,
 }
 
 impl InForce {
-    /// Before any policy.
+    /// Starts without a policy.
     pub fn new(toolbox: Toolbox, agents: Agents) -> Self {
         let rules = Rules { policy: None, toolbox: Arc::new(toolbox), agents };
         Self {
@@ -111,7 +112,7 @@ impl InForce {
         }
     }
 
-    /// All of them, to be looked at as one.
+    /// A consistent snapshot of all rules.
     pub fn now(&self) -> Arc<Rules> {
         self.rules.load_full()
     }
@@ -124,38 +125,38 @@ impl InForce {
         self.rules.load().policy.as_ref().map(|policy| Arc::clone(&policy.engine))
     }
 
-    /// How many agents share what the gate has.
+    /// How many agents share the gate's capacity.
     pub fn agents(&self) -> usize {
         self.rules.load().agents.count()
     }
 
-    /// While this is kept no rules are replaced.
+    /// Blocks replacements of the rules while the guard is held.
     pub async fn deciding(&self) -> RwLockReadGuard<'_, ()> {
         self.order.read().await
     }
 
-    /// Waits for decisions that are being made. While this is kept none begins.
+    /// Waits for the decisions in progress, and blocks new ones while the guard is held.
     pub async fn replacing(&self) -> RwLockWriteGuard<'_, ()> {
         self.order.write().await
     }
 
-    /// Replaces the rules; `order` is that of [`Self::replacing`].
+    /// Replaces the rules; `order` is the guard of [`Self::replacing`].
     pub fn replace(&self, _order: &RwLockWriteGuard<'_, ()>, rules: Rules) {
         let new = rules.policy.as_ref().map(|policy| &policy.engine);
         let old = self.engine();
-        // Nothing is known about how long another engine takes.
+        // The evaluation time of a new engine is unknown.
         if new.is_some_and(|new| old.is_none_or(|old| !Arc::ptr_eq(new, &old))) {
             self.docket.forget();
         }
         self.rules.store(Arc::new(rules));
     }
 
-    /// Tells agents that they are shown other tools.
+    /// Notifies agents that their list of tools may have changed.
     pub fn show(&self) {
         self.shown.send_modify(|version| *version = version.saturating_add(1));
     }
 
-    /// Counts up whenever agents may be shown other tools than before.
+    /// Counts up whenever the tools that agents see may have changed.
     pub fn shown(&self) -> watch::Receiver<u64> {
         self.shown.subscribe()
     }

@@ -1,4 +1,4 @@
-//! One call before the judge: prepared, with everything that speaks against it gathered.
+//! Takes one call to the judge: prepares it and collects every reason against it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use crate::tool::Cancel;
 use crate::tool::toolbox::{self, Toolbox};
 
 impl Road {
-    /// Prepares a call and has it judged. In a replay the recording says what the world beside the call was.
+    /// Prepares a call and has it judged. In a replay the recording supplies everything that
+    /// surrounds the call.
     pub(super) async fn judge(
         self: &Arc<Self>,
         trip: Trip,
@@ -23,7 +24,8 @@ impl Road {
     ) -> Judged {
         let Trip { run, call, refusals, mut facts, span, cancel, asked_by, .. } = trip;
         let tool = call.tool().clone();
-        // Before it is prepared: only then the recording knows which of its calls that is.
+        // WHY before preparation: only after this match does the recording know which of its calls
+        // is being prepared.
         let cued = self.replaying.cued(&call).await;
         let grant = run.grants.get(call.tool());
         let preparing = async { toolbox::prepare(toolbox, grant, call) };
@@ -54,7 +56,7 @@ impl Road {
         let road = Arc::clone(self);
         let judging = move || {
             let id = prepared.call().id().clone();
-            // Only for a call that is to be held: it asks every open run.
+            // Evaluated only for a call that is about to be held, because it visits every open run.
             let room = || {
                 let (agents, held) = (road.in_force.agents(), road.runs.held_by());
                 run.hold_place(&id, most, shares::may(all, agents, &held, &run.opener.name))
@@ -93,11 +95,11 @@ impl Road {
         judged
     }
 
-    /// Counts what became of a call at the judge, who took this long.
+    /// Counts the decision in the metrics; `took` is the time of the judge.
     fn counted(&self, judged: &Judged, took: Duration) {
         let decision = judged.decision();
         let failed = decision.reasons.iter().any(|reason| reason.code == Code::PolicyError);
-        // Whoever was refused before was no policy's to decide.
+        // A call that was refused earlier never reached the policy.
         if failed || decision.input.is_some() {
             self.metrics.decision(took, failed);
         }
@@ -108,7 +110,8 @@ impl Road {
         }
     }
 
-    /// What switches and the agent's isolation have against the call.
+    /// The reasons of operators' stops, of the configuration and of the agent's isolation against
+    /// the call.
     fn against(
         &self,
         run: &super::Run,

@@ -1,4 +1,5 @@
-//! What of a run is kept for a replay: the tools its agent was shown, and a seed for what is minted for it.
+//! What is kept of a run for a replay: the tools its agent saw, and a seed for the ids minted for
+//! it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -18,59 +19,60 @@ use crate::record::run::{Replay, ReplayMode};
 use crate::record::{TaggedDigest, Text};
 use crate::tool::toolbox::{Toolbox, described};
 
-/// The mode of a run that is answered from a recording (`OpenRunRequest.mode`, `run.opened.replay.mode`).
+/// The mode of a run that is answered from a recording (`OpenRunRequest.mode`,
+/// `run.opened.replay.mode`).
 pub(super) const REPLAY: &str = "replay";
 
-/// How one run is kept.
+/// What is kept of one run, and the recording it replays or forks from.
 #[derive(Debug, Default)]
 pub(super) struct Keeping {
     keep: Keep,
-    /// What it is a replay of.
+    /// The recording that the run replays.
     recording: Option<Digest>,
     seed: Option<Seed>,
-    /// The id it has to have.
+    /// The id that the run must have.
     pub run: Option<RunId>,
-    /// Where it goes on from.
+    /// The fork point, and the recorded prefix before it.
     fork: Option<(Fork, Arc<dyn ForkPrefix>)>,
-    /// Of such a run, where its opening is on the books.
+    /// For a fork, the receipt of the recorded opening.
     opening: OnceLock<Receipt>,
     /// How often each call was given an id.
     minted: Mutex<BTreeMap<Digest, u64>>,
 }
 
 impl Keeping {
-    /// What is minted for the run derives from it.
+    /// The seed of all ids minted for the run.
     pub const fn seed(&self) -> Option<Seed> {
         self.seed
     }
 
-    /// That of a run that walks the road.
+    /// For a run that is neither a replay nor a fork.
     pub fn of(keep: Keep, seed: Option<Seed>) -> Self {
         Self { keep, seed, ..Self::default() }
     }
 
-    /// That of a run that is a replay of this one.
+    /// For a run that replays a run of this recording.
     pub fn replayed(recording: Digest, RecordedAgent { seed, run }: RecordedAgent) -> Self {
         Self { recording: Some(recording), seed, run, ..Self::default() }
     }
 
-    /// That of a run that goes on from a recording.
+    /// For a run that continues from a recording.
     pub fn forked(prologue: Arc<dyn ForkPrefix>) -> Self {
         let fork = prologue.fork();
         Self { seed: fork.seed, fork: Some((fork, prologue)), ..Self::default() }
     }
 
-    /// What it goes on from, if it does.
+    /// The recorded prefix that the run continues from, for a fork.
     pub fn prologue(&self) -> Option<&dyn ForkPrefix> {
         self.fork.as_ref().map(|(_, prologue)| prologue.as_ref())
     }
 
-    /// Whether it goes on from a recording.
+    /// Whether the run continues from a recording.
     pub const fn is_fork(&self) -> bool {
         self.fork.is_some()
     }
 
-    /// The opening of a run is on the books: what it goes on from is told.
+    /// Stores the receipt of a fork's recorded opening, and notifies the fork prefix.
     pub fn put_open(&self, run: &RunId, receipt: &Receipt) {
         if let Some(prologue) = self.prologue() {
             drop(self.opening.set(receipt.clone()));
@@ -78,17 +80,17 @@ impl Keeping {
         }
     }
 
-    /// Of a run that goes on from a recording, where its opening is on the books.
+    /// For a fork, the receipt of the recorded opening.
     pub fn opening(&self) -> Option<&Receipt> {
         self.opening.get()
     }
 
-    /// When the agent is told that the run was opened.
+    /// The opening time that the agent receives: that of the recorded run for a fork.
     pub fn told(&self, opened_at: Timestamp) -> Timestamp {
         self.fork.as_ref().map_or(opened_at, |(fork, _)| fork.opened_at)
     }
 
-    /// The id of the run that is opened.
+    /// The id of the run to open.
     pub fn run_id(&self, drawn: impl FnOnce() -> [u8; 16]) -> RunId {
         // WHY: a fork has the seed of another run, and must not have its id.
         let seed = self.seed.filter(|_| !self.is_fork());
@@ -96,8 +98,9 @@ impl Keeping {
         self.run.or_else(seeded).unwrap_or_else(|| RunId::from_random(drawn()))
     }
 
-    /// The bytes of the id of a call that its agent gave none: which of the calls with this tool and these
-    /// arguments it is decides, so that calls side by side have the same ids again. `None`: draw them.
+    /// The bytes of an id for a call to which its agent gave none. They depend on the tool, the
+    /// arguments and the number of such calls before it, so that concurrent calls get the same ids
+    /// in a replay. `None`: draw random bytes.
     pub fn call_id(&self, tool: &str, arguments: &[u8]) -> Option<[u8; 16]> {
         let seed = self.seed?;
         let asked = Digest::of(&[tool.as_bytes(), &[0], arguments]);
@@ -107,7 +110,7 @@ impl Keeping {
         Some(seed.derive("call", &[asked.as_bytes(), &count.to_be_bytes()]))
     }
 
-    /// What `run.opened` says of it: also the time that the agent is told it was opened at.
+    /// The members of `run.opened` about the replay, with the opening time that the agent receives.
     pub fn facts(&self, opened_at: Timestamp) -> (Option<Replay>, Option<Text>) {
         let mode = match (&self.recording, self.keep) {
             _ if self.is_fork() => ReplayMode::Fork,
@@ -130,8 +133,8 @@ impl Keeping {
 }
 
 impl Keeping {
-    /// The tools that the agent of a run is shown, for the recording of it: canonical JSON. `None`: the run
-    /// is not recorded.
+    /// The tools that the agent of a run sees, as canonical JSON for the recording. `None` if the
+    /// run is not recorded.
     pub(super) fn tools(&self, grants: &Grants, toolbox: &Toolbox) -> Option<Vec<u8>> {
         if self.keep == Keep::Nothing {
             return None;

@@ -1,8 +1,8 @@
-//! Results that are not stored, too large for it or of an incognito run: kept for a while, in memory
-//! only, so that they can be read in pieces and asked for again.
+//! Results that are not stored, because they are too large or their run is incognito. They stay in
+//! memory for a while, so that clients can read them in pieces and request them again.
 //!
-//! The books hold only their commitment. When this process forgets one, or ends, the result can no
-//! longer be given and the caller is told so; the call is never run again for it.
+//! The ledger holds only their commitment. Once this process drops a result or ends, callers
+//! receive `call.result_unavailable`; the call is never run again for it.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use super::answer::Released;
 use crate::domain::id::{CallId, RunId};
 use crate::ledger::drafts::STORED_MAX;
 
-/// Bytes kept at most; the oldest are forgotten first.
+/// Total bytes kept; the oldest results are dropped first.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Released results that are not stored, newest last.
@@ -22,7 +22,7 @@ pub(super) struct Large {
 }
 
 impl Large {
-    /// Keeps a released result if the books do not.
+    /// Keeps a released result if the ledger does not store it.
     pub fn keep(&self, run: &RunId, incognito: bool, released: &Released) {
         if released.result().len() <= STORED_MAX && !incognito {
             return;

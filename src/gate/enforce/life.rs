@@ -1,4 +1,4 @@
-//! A run from `run.opened` to `run.sealed`: opening, what it is shown, holds that run out, sealing.
+//! A run from `run.opened` to `run.sealed`, and the construction and drain of the gate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +24,11 @@ use crate::policy::PolicyEngine;
 use crate::record::chain::ManifestBound;
 use crate::record::{Draft, TaggedDigest};
 
-/// How long nobody looks whether the wall clock was set on.
+/// The interval at which the wall clock is checked for a jump forward.
 const LOOK: Duration = Duration::from_secs(5);
 
 impl Road {
-    /// Tells the metrics how many runs are open, and how many of their calls wait for an approval.
+    /// Updates the metrics of open runs and held calls.
     pub fn count(&self) {
         self.metrics.open_runs(self.runs.open().len());
         self.metrics.held_calls(self.runs.held());
@@ -60,7 +60,8 @@ impl Road {
         })
     }
 
-    /// What keeps the gate from doing all its work, because of its operators, its own test, or where its agents run.
+    /// Why the gate cannot do all its work: operators' orders, its self-test, or the isolation of
+    /// its agents.
     #[must_use]
     pub fn reasons(&self) -> Vec<String> {
         let mut reasons = self.control.reasons();
@@ -69,18 +70,18 @@ impl Road {
         reasons
     }
 
-    /// Whose signatures count from here on: the list of people that is configured was replaced.
+    /// Replaces the components that check signatures, after the configured list of people changed.
     pub fn replace_signers(&self, signers: Signers) {
         self.holds.replace(signers);
     }
 
-    /// What operators want of this gate.
+    /// The operators' orders at this gate.
     #[must_use]
     pub const fn control(&self) -> &Control {
         &self.control
     }
 
-    /// The books.
+    /// The ledger that the gate writes.
     #[must_use]
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
@@ -92,33 +93,33 @@ impl Road {
         self.in_force.engine()
     }
 
-    /// Layers of the bundle in force that only observe just now, and until when.
+    /// Layers of the bundle in force that only observe at present, and until when.
     #[must_use]
     pub fn observing(&self) -> Vec<(&'static str, Timestamp)> {
         let now = self.clock.now();
         self.engine().map(|engine| engine.observing(now)).unwrap_or_default()
     }
 
-    /// When the bundle in force ends, if it does, and whether it has.
+    /// When the bundle in force expires, if it does, and whether it has expired.
     #[must_use]
     pub fn policy_ends(&self) -> Option<(Timestamp, bool)> {
         let until = self.engine().as_ref().and_then(|engine| engine.valid_until())?;
         Some((until, until <= self.clock.now()))
     }
 
-    /// Runs that are open, and calls on the road.
+    /// The number of open runs, and of calls on the road.
     #[must_use]
     pub fn load(&self) -> (usize, usize) {
         (self.runs.len(), self.runs.slots.taken())
     }
 
-    /// Puts a policy in force: every decision made before stands before `policy.activated` in the
-    /// ledger, every one made after stands behind it. `basis`: why it may be put in force where amendments are
-    /// required.
+    /// Puts a policy in force: every earlier decision precedes `policy.activated` in the ledger,
+    /// and every later one follows it. `basis`: why the bundle may be put in force where amendments
+    /// are required.
     ///
     /// # Errors
-    /// The ledger's; the old policy stays in force, except after `Unknown`: the activation may be
-    /// recorded, and then nothing judged by the old one may follow it.
+    /// The ledger's error. The old policy stays in force, except after `Unknown`: the activation
+    /// may be recorded, and then no decision by the old policy may follow it.
     pub async fn activate(
         &self,
         policy: Policy,
@@ -127,8 +128,8 @@ impl Road {
         let written = policy.activated(basis);
         let order = self.in_force.replacing().await;
         let recorded = self.ledger.record(written).await;
-        // WHY: in doubt, the new policy is the right one. Everything judged by it from here on stands
-        // behind the activation in the same chain, and cannot become durable without it.
+        // WHY: if the write is in doubt, the new policy must take effect. Every decision it makes
+        // stands behind the activation in the chain, and cannot become durable without it.
         if matches!(recorded, Ok(_) | Err(ledger::Error::Unknown)) {
             let rules = Rules { policy: Some(policy), ..Rules::clone(&self.in_force.now()) };
             self.in_force.replace(&order, rules);
@@ -136,7 +137,7 @@ impl Road {
         recorded
     }
 
-    /// Records that this manifest is the one in force for its agent.
+    /// Records that this manifest is in force for its agent.
     ///
     /// # Errors
     /// The ledger's.
@@ -144,7 +145,7 @@ impl Road {
         self.ledger.record(Self::binding(manifest)).await
     }
 
-    /// The entry of a manifest that is the one in force for its agent.
+    /// The entry that records a manifest as in force for its agent.
     pub(super) fn binding(manifest: &Manifest) -> DraftWithPayloads {
         DraftWithPayloads::bare(Draft::of(ManifestBound {
             agent: manifest.name.as_str().into(),
@@ -154,12 +155,13 @@ impl Road {
         }))
     }
 
-    /// Ends the run: waits for its calls, seals the runs below it, cancels held calls, writes `run.sealed`.
+    /// Seals the run: waits for its calls, seals the runs below it, cancels held calls, writes
+    /// `run.sealed`.
     ///
-    /// Sealing a sealed run gives the first answer again.
+    /// Sealing a sealed run returns the first result again.
     ///
     /// # Errors
-    /// `ledger.*`: the run stays closed to new calls and sealing may be asked again.
+    /// `ledger.*`: the run stays closed to new calls, and the caller may seal it again.
     pub async fn seal_run(self: &Arc<Self>, run: &Arc<Run>) -> Result<Sealed, Fault> {
         let (road, run) = (Arc::clone(self), Arc::clone(run));
         let sealing = self.tasks.spawn(async move { road.seal(&run, "requested").await });
@@ -180,19 +182,19 @@ impl Road {
         for call in run.held() {
             match self.holds.end(run, &call, "run sealed").await {
                 Ok(()) => {}
-                // It expired in the same moment, and that is recorded.
+                // The hold expired at the same moment, and that is recorded.
                 Err(ledger::Error::CallTaken) => run.unheld(&call),
                 Err(error) => return Err(Fault::of_ledger(&error)),
             }
         }
         let receipt = match self.ledger.record(closing::sealing(run.id, reason)).await {
-            // An earlier try was in doubt and is on the books.
+            // An earlier attempt was in doubt and is recorded.
             Err(ledger::Error::RunNotOpen) => self.ledger.seal_of(&run.id).await,
             recorded => recorded,
         };
         let receipt = receipt.map_err(|e| Fault::of_ledger(&e))?;
         let sealed = Sealed { entries: receipt.run_seq.saturating_add(1), receipt };
-        // Two may have sealed it at once; it is kept as sealed once.
+        // Two tasks may have sealed it at once; the run is removed only once.
         if run.state.lock().sealed.replace(sealed.clone()).is_none() {
             self.ledger.forget_incognito(&run.id);
             self.in_force.toolbox().forget(&run.id);
@@ -202,9 +204,9 @@ impl Road {
         Ok(sealed)
     }
 
-    /// Seals the runs below, so that in the books no run outlives the one that delegated to it.
+    /// Seals the runs below, so that no run outlives its parent in the ledger.
     async fn seal_children(&self, run: &Arc<Run>, reason: &str) -> Result<(), Fault> {
-        // What stops a run stops those below; what only ends it leaves them without a parent.
+        // A stop of the parent stops its children too. Any other end leaves them without a parent.
         let stopped = matches!(reason, "killed" | "revoked");
         let reason = if stopped { reason } else { "parent_sealed" };
         let children = run.children();
@@ -213,7 +215,7 @@ impl Road {
         sealed.into_iter().try_for_each(|sealed| sealed.map(drop))
     }
 
-    /// Seals the run for as long as it takes, or until the gate stops.
+    /// Seals the run; retries until it succeeds or the gate stops.
     pub(super) async fn seal_at_last(&self, run: &Arc<Run>, reason: &str) {
         let mut pause = Duration::from_millis(100);
         while self.seal(run, reason).await.is_err() {
@@ -227,7 +229,7 @@ impl Road {
     /// Seals the run when its wall time is over.
     pub(super) fn watch_wall(self: &Arc<Self>, run: &Arc<Run>) {
         let Some(expires) = run.expires else { return };
-        // WHY: every run has such an end; a road that was let go does not wait for it.
+        // WHY weak: every run has such an end, and these tasks must not keep a dropped road alive.
         let (road, run) = (Arc::downgrade(self), Arc::clone(run));
         let (tasks, clock) = (self.tasks.clone(), Arc::clone(&self.clock));
         self.tasks.spawn(async move {
@@ -239,7 +241,7 @@ impl Road {
         });
     }
 
-    /// Puts the summary of rejected requests on the books, until the gate stops.
+    /// Records the summary of rejected requests periodically, until the gate stops.
     pub fn summarise(self: &Arc<Self>) {
         let road = Arc::clone(self);
         self.tasks.spawn(async move {
@@ -253,8 +255,8 @@ impl Road {
         });
     }
 
-    /// Takes no new work and waits for what is on the road. Implicit runs are sealed; the others stay
-    /// open for the next life.
+    /// Takes no new work and waits for the calls on the road. Seals implicit runs; explicit runs
+    /// stay open for the next process.
     pub async fn drain(self: &Arc<Self>) {
         self.tasks.stop();
         loop {
@@ -263,11 +265,11 @@ impl Road {
             let last = sealing.is_empty();
             for run in sealing {
                 let road = Arc::clone(self);
-                // What cannot be sealed now is open for the next life, and sealed there.
+                // A run that cannot be sealed now stays open, and the next process seals it.
                 self.tasks.spawn(async move { drop(road.seal(&run, "drain").await) });
             }
             self.tasks.over().await;
-            // Once more: a run may have been opened in the moment the gate stopped.
+            // One more round: a run may have been opened as the gate stopped.
             if last {
                 self.budget.close().await;
                 return;
@@ -275,15 +277,16 @@ impl Road {
         }
     }
 
-    /// Runs that are open now.
+    /// The runs that are open now.
     #[must_use]
     pub fn open_runs(&self) -> Vec<Arc<Run>> {
         self.runs.open()
     }
 }
 
-/// Waits until the wall clock shows `at`, and never longer than that is away now: a clock that is set back prolongs
-/// nothing. One that is set on, as that of a machine that slept, is noticed within [`LOOK`].
+/// Waits until the wall clock shows `at`, but never longer than the current distance: a clock that
+/// is set back does not prolong the wait. A clock that jumps forward, as after a suspended machine,
+/// is noticed within [`LOOK`].
 pub(super) async fn reached(clock: &dyn Clock, at: Timestamp) {
     let left = at.millis().saturating_sub(clock.now().millis());
     let mut left = Duration::from_millis(u64::try_from(left).unwrap_or(0));

@@ -1,6 +1,6 @@
-//! A run between the runs above it, which delegated to it, and the runs below, which it delegated to.
+//! A run between the runs above it, which delegated to it, and the runs below it.
 //!
-//! Whoever locks two runs locks the lower one first, then what is above it; never the other way round.
+//! Lock order: a task that locks two runs locks the lower one first, then the one above.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -11,8 +11,9 @@ use crate::domain::time::Timestamp;
 use crate::limits::{BudgetShare, LimitOwner, Spend, Usage};
 use crate::policy::input::Delegator;
 
-/// A place below a run, for a child that is being opened or has yet to be sealed: as long as it is kept the
-/// run is not sealed, so that in the books a child is opened and sealed while its parent is open.
+/// A child's slot in its parent, held from the child's opening until it is sealed. The parent is
+/// not sealed while the slot exists, so that in the ledger a child is opened and sealed while its
+/// parent is open.
 #[derive(Debug)]
 pub(super) struct ChildSlot {
     parent: Arc<Run>,
@@ -23,10 +24,10 @@ impl ChildSlot {
         &self.parent
     }
 
-    /// The child is on the books: from here on the parent knows it, and takes it along when it is closed.
+    /// Registers the recorded child with its parent, which closes it when the parent is closed.
     pub fn settle(self, child: &Arc<Run>) {
         let mut state = self.parent.state.lock();
-        // Now and then, so that those that are gone do not pile up.
+        // Occasionally removes dropped children, so that the list does not grow without bound.
         if state.children.len().is_power_of_two() {
             state.children.retain(|child| child.strong_count() > 0);
         }
@@ -54,7 +55,7 @@ impl Run {
         std::iter::successors(self.parent.as_deref(), |run| run.parent.as_deref())
     }
 
-    /// What entries and policies of a child of this run say of the runs above that child.
+    /// The delegation chain that entries and policies state for a child of this run.
     pub(super) fn delegation_below(&self) -> Vec<Delegator> {
         let mut delegation = self.agent.delegation.clone();
         delegation.push(Delegator {
@@ -66,7 +67,7 @@ impl Run {
         delegation
     }
 
-    /// A place for a child, unless the run is over. `now` is the wall clock.
+    /// A slot for a child, unless the run is over. `now` is the wall clock.
     pub(super) fn lodge(self: &Arc<Self>, now: Timestamp) -> Option<ChildSlot> {
         let mut state = self.state.lock();
         if state.closing || self.expires.is_some_and(|expires| expires <= now) {
@@ -76,7 +77,7 @@ impl Run {
         Some(ChildSlot { parent: Arc::clone(self) })
     }
 
-    /// A place for a child that is left over from another life, whatever becomes of this run.
+    /// A slot for a child recovered from the previous process, whatever the state of this run.
     pub(super) fn lodge_left(self: &Arc<Self>) -> ChildSlot {
         let mut state = self.state.lock();
         state.in_flight = state.in_flight.saturating_add(1);
@@ -84,44 +85,45 @@ impl Run {
         ChildSlot { parent: Arc::clone(self) }
     }
 
-    /// The runs it delegated to that are still known.
+    /// The child runs that still exist.
     pub(super) fn children(&self) -> Vec<Arc<Run>> {
         self.state.lock().children.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Takes no new calls from here on, nor do the runs below it.
+    /// Stops taking new calls, in this run and in the runs below it.
     pub(super) fn close(&self) {
         self.state.lock().closing = true;
         self.children().iter().for_each(|child| child.close());
     }
 
-    /// Whether it, or a run above it, was suspended for its denials.
+    /// Whether a run above it was suspended for its denials.
     pub(super) fn suspended_above(&self) -> bool {
         self.above().any(|run| run.state.lock().suspended)
     }
 
-    /// Counts one more call with every run above; what their limits have against it.
+    /// Counts one more call in every run above, and returns the refusals of their limits.
     pub(super) fn begin_above(&self, now: Duration) -> Vec<LayerReason> {
         let mut reasons = Vec::new();
         for run in self.above() {
             let (whose, limits) = (run.as_delegator(), &run.manifest.limits);
             let mut state = run.state.lock();
-            // What is asked of a run below keeps it open.
+            // Activity below keeps this run from becoming idle.
             state.touched = state.touched.max(now);
             reasons.extend(state.usage.begin_delegated(whose, limits, now));
         }
         reasons
     }
 
-    /// Tells every run above what became of one of its calls.
+    /// Updates the usage of every run above.
     pub(super) fn count_above(&self, count: impl Fn(&mut Usage)) {
         self.above().for_each(|run| count(&mut run.state.lock().usage));
     }
 
-    /// Sets aside what a call may take, here and with every run above; or nothing anywhere.
+    /// Reserves the maximum cost of a call in this run and in every run above, or nothing in any of
+    /// them.
     ///
     /// # Errors
-    /// The first `cost_usd` or `tokens` that is reached.
+    /// The first `cost_usd` or `tokens` limit that is reached.
     pub(super) fn spend(&self, wanted: Spend) -> Result<BudgetShare, LayerReason> {
         let limits = &self.manifest.limits;
         let spent = self.state.lock().usage.spend(LimitOwner::Own, limits, wanted)?;
@@ -137,13 +139,13 @@ impl Run {
         Ok(spent)
     }
 
-    /// Takes back what was set aside and not used.
+    /// Returns the part of a reservation that was not used.
     pub(super) fn unspend(&self, spent: BudgetShare) {
         self.state.lock().usage.unspend(spent);
         self.count_above(|usage| usage.unspend(spent));
     }
 
-    /// Adds what was used beyond what was set aside.
+    /// Adds usage beyond the reservation.
     pub(super) fn overspend(&self, spent: BudgetShare) {
         self.state.lock().usage.overspend(spent);
         self.count_above(|usage| usage.overspend(spent));

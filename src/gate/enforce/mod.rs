@@ -1,10 +1,11 @@
-//! The whole road on one screen. Every face calls this and only this.
+//! The whole road on one screen. Every face calls this module and no other.
 //!
-//! `admit → judge → commit → run → settle`: [`Road::walk`]. The parts of the road are made at once, of one value
-//! ([`Parts`]), and are in a file each: what decisions go by (`in_force`), open runs (`runs`), rates and pools
-//! (`budget`), held calls (`holds`), operators (`control`) and recordings (`replaying`). The other files are what
-//! surrounds the steps: opening, sealing and expiry (`opening`, `implicit`, `life`), what is asked again (`recall`) or
-//! no longer wanted (`cancel`), what callers are answered (`answer`).
+//! `admit → judge → commit → run → settle`: [`Road::walk`]. One value ([`Parts`]) builds all parts
+//! of the road; each part has a file: the rules in force (`in_force`), open runs (`runs`), rates
+//! and pools (`budget`), held calls (`holds`), operators' orders (`control`) and recordings
+//! (`replaying`). The other files surround the steps: opening, sealing and expiry (`opening`,
+//! `implicit`, `life`), repeated requests (`recall`), cancellation (`cancel`), and answers to
+//! callers (`answer`).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -114,11 +115,11 @@ mod undecided;
 /// One request to run a tool, not yet admitted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CallRequest {
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// UTF-8 JSON.
+    /// The arguments, as UTF-8 JSON.
     pub arguments: Vec<u8>,
-    /// The agent's id for the call; empty means minted and no idempotency.
+    /// The agent's id for the call; if empty, the gate mints one and the call is not idempotent.
     pub call_id: String,
     /// W3C trace context from the caller.
     pub traceparent: Option<String>,
@@ -147,7 +148,7 @@ impl std::fmt::Debug for Road {
 }
 
 impl Road {
-    /// The run this token belongs to, if this peer may use it. A sealed run is found too.
+    /// The run of this token, if this peer may use it. Finds sealed runs too.
     ///
     /// # Errors
     /// `identity.missing`, `run.unknown`.
@@ -156,10 +157,10 @@ impl Road {
         self.runs.find(&hash, &peer.auth("run", None))
     }
 
-    /// Walks one call down the road. The work goes on if the caller hangs up.
+    /// Takes one call down the road. The work continues if the caller disconnects.
     ///
     /// # Errors
-    /// Everything that is no result.
+    /// A fault for everything that is not a result.
     pub async fn execute(self: &Arc<Self>, run: &Arc<Run>, request: CallRequest) -> Answer {
         match self.admit(run, request) {
             Ok(Entry::Wait(waiting)) => run.wait(waiting).await,
@@ -174,7 +175,7 @@ impl Road {
         }
     }
 
-    /// Counts a request that was refused before it was admitted; summaries go on the books.
+    /// Counts a request that was refused before admission; a summary is recorded periodically.
     pub fn reject(&self, code: Code) {
         self.budget.reject(code);
     }
@@ -197,7 +198,8 @@ impl Road {
         }
     }
 
-    /// Counts a call as one of its run, unless it is known already. Whoever asked for this sets it out.
+    /// Counts a new call in its run; `set_out` then starts it. For a known call, returns the way to
+    /// its answer.
     fn enter(
         &self,
         run: &Arc<Run>,
@@ -207,7 +209,7 @@ impl Road {
         self.budget.may_go_on(run, &call)?;
         self.budget.may_ask(run, &call)?;
         let condition = self.condition_of(run, call.tool(), &self.in_force.toolbox());
-        // What the gate is not fit to decide it does not answer from a recording either.
+        // A gate that cannot decide a call does not answer it from a recording either.
         let recorded = if condition.is_none() { self.prologue(run, &call) } else { None };
         let drifted = match recorded {
             Some(Ok(answer)) => return Ok(Entered::Known(Entry::Told(Box::new(answer)))),
@@ -228,7 +230,7 @@ impl Road {
         Ok(Entered::Ready(Box::new(AdmittedCall { trip, sender, slot, turn })))
     }
 
-    /// Walks on a task of its own: the work goes on if whoever asked hangs up.
+    /// Runs the call on a task of its own, so that the work continues if the caller disconnects.
     fn set_out(self: &Arc<Self>, ready: AdmittedCall) {
         let AdmittedCall { trip, sender, slot, turn } = ready;
         let (road, span) = (Arc::clone(self), trip.span.clone());
@@ -238,15 +240,15 @@ impl Road {
             let walking = Box::pin(road.walk_in_turn(trip, (slot, turn), &sender));
             let walking = AssertUnwindSafe(walking).catch_unwind();
             if walking.await.is_err() {
-                // WHY: a panic on the road (an executor's `prepare`) must not leave the run with a
-                // call that never ends; dropping `sender` tells whoever waits.
+                // WHY: a panic on the road (an executor's `prepare`) must not leave a call in the
+                // run that never ends. Dropping `sender` wakes the waiting callers.
                 run.left(&id, CallStage::Booked, Went::Wrong);
             }
         };
         self.tasks.spawn(walking.instrument(span));
     }
 
-    /// The road. Whatever leaves it is recorded, or nothing happened.
+    /// The road. A call that leaves it is recorded, or has had no effect.
     async fn walk(self: &Arc<Self>, mut trip: Trip, caller: &watch::Sender<Option<Answer>>) {
         let (held, tell) = trip.resumed.take().map(ResumedHold::split).unzip();
         let (at, own) = (Passage::of(&trip), trip.asked_by.is_none());
@@ -262,7 +264,8 @@ impl Road {
                 let settling = self.settle(run, finished, went, caller);
                 self.timed(&at.span, Stage::Settle, settling).await;
             }
-            // The means go before the caller is answered: who asks again at once finds what this call did not need.
+            // WHY the means are dropped before the caller is answered: an immediate next request
+            // finds the budget that this call did not use.
             Ok((Committed::Refusal(refusal), _)) => {
                 run.left(id, CallStage::Booked, Went::NotRun);
                 self.budget.turned_down(run, (id, &at.tool), refusal.alarm(), own);
@@ -287,7 +290,7 @@ impl Road {
         }
     }
 
-    /// One stage of the road in its own span, its time counted.
+    /// Runs one stage of the road in its own span and measures its time.
     async fn timed<F: Future>(&self, span: &Span, stage: Stage, work: F) -> F::Output {
         let started = self.clock.monotonic();
         let done = work.instrument(trace::stage_span(span, stage)).await;
@@ -295,7 +298,8 @@ impl Road {
         done
     }
 
-    /// Prepares and judges, and queues the decision while no bundle can be swapped in between.
+    /// Prepares and judges a call, and queues the decision. The rules in force cannot be replaced
+    /// in between.
     async fn decide(
         self: &Arc<Self>,
         mut trip: Trip,
@@ -314,24 +318,27 @@ impl Road {
         let cancel = trip.cancel.clone();
         let (resumed, ends) = held.unzip();
         let judged = self.judge(trip, resumed, &toolbox).await;
-        // What an operator stops is denied, and that is on the books.
+        // A call that an operator stops is denied, and the denial is recorded.
         if cancel.is_cancelled() && !cancel.is_ordered() {
             return Err(Undecided::Cancelled);
         }
-        // WHY: it may have waited for its turn since it was approved, and no approval counts after the hold's end.
+        // WHY: the call may have waited for its turn since it was approved, and no approval counts
+        // after the end of the hold.
         let late = ends.is_some_and(|ends| ends <= self.clock.now());
         let course = judged.decision().course();
         if ends.is_some() && (course == Course::Wait || late && course == Course::Run) {
             return Err(Undecided::StillHeld);
         }
-        // WHY: again, for judging takes time: what the gate is not fit to decide is neither run nor denied.
+        // WHY again: judging takes time, and a gate that cannot decide must neither run nor deny
+        // the call.
         fit()?;
         let line = DecisionLine::of(judged.decision());
         let pending = self.ledger.submit(judged).await.map_err(Undecided::Ledger)?;
         Ok(QueuedDecision { pending, means: Means { executor, spending }, line })
     }
 
-    /// Waits until the decision is durable. Means that are not needed are given back.
+    /// Waits until the decision is durable. Drops the means of a call that is not permitted, which
+    /// returns its reservation.
     async fn commit(
         &self,
         at: &Passage,
@@ -345,13 +352,13 @@ impl Road {
         Ok((committed, permitted.then_some(means)))
     }
 
-    /// Spends the permit.
+    /// Spends the permit: runs the tool, unless the call is simulated or stopped.
     async fn run(&self, at: &Passage, permit: Permit, means: Option<Means>) -> (Finished, Went) {
         let mcp = permit.prepared().tool().is_some_and(|tool| tool.kind == "mcp");
         let finished = match means {
             _ if at.run.mode == Mode::Simulate => permit.simulated(),
             Some(Means { executor: Some(executor), mut spending }) => {
-                // WHY: an order may have come between the decision and here.
+                // WHY: an order may have arrived since the decision.
                 if self.is_stopped(&at.run, &at.tool) {
                     at.cancel.cancel(tool::STOPPED);
                 }
@@ -370,7 +377,7 @@ impl Road {
         (finished, went)
     }
 
-    /// Puts the outcome on the books, for as long as it takes; the caller is answered in time.
+    /// Records the outcome, for as long as that takes; the caller is answered in time.
     async fn settle(
         &self,
         run: &Run,

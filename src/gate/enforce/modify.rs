@@ -1,5 +1,5 @@
-//! An approver's other arguments for a held call: a call of its own, judged like any other, that waits for somebody
-//! else.
+//! An approver's replacement arguments for a held call. They become a new call, which is judged
+//! like any other and held for another approver.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,28 +13,28 @@ use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::ledger;
 
-/// How long an approver waits for what is decided about the new call.
+/// How long an approver waits for the decision about the new call.
 const DECIDED_WITHIN: Duration = Duration::from_millis(1200);
 
-/// What an approver wants asked, as it was sent.
+/// An approver's proposal, as received.
 #[derive(Clone, Copy, Debug)]
 pub struct Other<'a> {
     /// The new arguments, JSON.
     pub arguments: &'a str,
-    /// The proposal that was signed.
+    /// The signed proposal.
     pub statement: &'a str,
-    /// The SSHSIG over it, armored.
+    /// The armored SSHSIG over the proposal.
     pub signature: &'a str,
 }
 
-/// What became of a proposal that was heard.
+/// The result of an accepted proposal.
 #[derive(Clone, Debug)]
 pub struct Modified {
-    /// The new call.
+    /// The id of the new call.
     pub id: CallId,
-    /// Where it is: `held`, `denied`, or `unsure` if that was not decided in time.
+    /// Its state: `held`, `denied`, or `unsure` if it was not decided in time.
     pub call: &'static str,
-    /// Why, if it was denied.
+    /// The reason, if it was denied.
     pub why: Option<Fault>,
 }
 
@@ -43,13 +43,13 @@ impl Modified {
         let (call, why) = match answer {
             Some(Err(fault)) if fault.code == Code::CallHeld => ("held", None),
             Some(Err(fault)) => ("denied", Some(fault)),
-            // It cannot have run: it waits for somebody else.
+            // The new call cannot have run, because it waits for another approver.
             Some(Ok(_)) | None => ("unsure", None),
         };
         Self { id, call, why }
     }
 
-    /// For a report.
+    /// The report for the list of orders.
     #[must_use]
     pub fn to_json(&self) -> Json {
         let why = self.why.as_ref();
@@ -64,12 +64,12 @@ impl Modified {
 }
 
 impl Road {
-    /// Ends a held call and asks the same with other arguments, as a call of its own that is judged like
-    /// any other and runs only if somebody else approves it.
+    /// Ends a held call and starts a new one with other arguments. The new call is judged like any
+    /// other and runs only if another approver approves it.
     ///
     /// # Errors
-    /// `call.not_found` if the call is not held, `operator.forbidden` if the proposal is not one of an approver
-    /// about it, and whatever speaks against the new one.
+    /// `call.not_found` if the call is not held; `operator.forbidden` if the proposal is not a
+    /// valid one of an approver about this call; and every refusal of the new call.
     pub async fn modify(
         self: &Arc<Self>,
         run: &RunId,
@@ -95,7 +95,7 @@ impl Road {
             CallParties::Counted(_) | CallParties::Refused(_) | CallParties::NotHeld => missing(),
         };
         let hold = self.holds.find(run, call).await.map_err(unread)?.ok_or_else(missing)?;
-        // What somebody refused is only to be denied.
+        // A call that an approver refused can only be denied.
         if hold.refused.is_some() {
             return Err(missing());
         }
@@ -107,7 +107,7 @@ impl Road {
             call_id: id.to_string(),
             traceparent: hold.traceparent.clone(),
         };
-        // Before the old one ends: what cannot be asked changes nothing.
+        // WHY before the old call ends: invalid arguments must change nothing.
         let asked = self.decode(run, request)?;
         let said = ApproverStatement { statement, signature, now: self.clock.now() };
         let checker = self.holds.checker();
@@ -127,7 +127,7 @@ impl Road {
         let reason = format!("modified: asked again as `{id}`");
         if let Err(error) = self.holds.end(run, call, &reason).await {
             self.turn_back(*ready);
-            // It ended otherwise in the same moment.
+            // The hold ended in another way at the same moment.
             let over = error == ledger::Error::CallTaken;
             return Err(if over { missing() } else { Fault::of_ledger(&error) });
         }
@@ -138,7 +138,8 @@ impl Road {
         Ok(Modified::of(id, decided))
     }
 
-    /// Takes back a call that did not set out. Whoever stands behind it in the row still comes after the one before.
+    /// Withdraws a call that has not started. The next call in the queue still waits for the one
+    /// before it.
     fn turn_back(&self, ready: AdmittedCall) {
         ready.trip.run.forget(ready.trip.call.id());
         if let Some(turn) = ready.turn {
@@ -148,7 +149,7 @@ impl Road {
 }
 
 impl Run {
-    /// A free id that shows which call it comes from.
+    /// A free id that shows which call it replaces.
     fn fresh(&self, call: &CallId) -> Option<CallId> {
         let state = self.state.lock();
         let stem: String = call.as_str().chars().take(56).collect();

@@ -1,4 +1,4 @@
-//! The entry of an opened run: what the gate knows of it, and what the agent claims.
+//! The `run.opened` entry: what the gate knows about the run, and what the agent claims.
 
 use super::delegate::Proof;
 use super::opening::{Handle, Opening};
@@ -11,7 +11,7 @@ use crate::record::run::{Delegate, Delegator, Replay, RunOpened, Setting};
 use crate::record::{List, TaggedDigest, Text, True};
 use crate::telemetry::trace;
 
-/// The runs above, as `run.opened` says them; `None` if there is none.
+/// The runs above, in the form of `run.opened`; `None` if there are none.
 fn delegation(agent: &AgentFacts) -> Option<List<Delegator, 16, 1>> {
     List::some(agent.delegation.iter().map(|above| Delegator {
         id: above.id.as_str().into(),
@@ -21,7 +21,7 @@ fn delegation(agent: &AgentFacts) -> Option<List<Delegator, 16, 1>> {
     }))
 }
 
-/// What `run.opened` says of a run: who, what, and under which manifest.
+/// The facts that `run.opened` states about a run.
 pub(super) struct Opens<'a> {
     pub caller: &'a Caller,
     pub opening: &'a Opening,
@@ -66,7 +66,7 @@ impl Opens<'_> {
     }
 }
 
-/// What the agent says of itself.
+/// The agent's claims about itself.
 #[derive(serde::Serialize)]
 struct Claimed {
     instructions: List<Text>,
@@ -82,7 +82,7 @@ fn claimed(opening: &Opening) -> Claimed {
     }
 }
 
-/// The same as one value, by which a recorded run is found again.
+/// The claims as one value; a replay finds the recorded run by it.
 pub(super) fn claims(opening: &Opening) -> Json {
     Json::of(&claimed(opening))
 }

@@ -1,4 +1,4 @@
-//! Opening a run: what an agent claims, held against its manifest, then put on the books.
+//! Opens a run: checks the agent's claims against its manifest, then records the opening.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,37 +45,38 @@ pub struct Opening {
     pub instructions: Vec<String>,
     /// Tools the agent has loaded.
     pub tools: Vec<String>,
-    /// `enforce`, `simulate`, or empty. A manifest that says `simulate` makes every run one.
+    /// `enforce`, `simulate`, or empty. A manifest with `simulate` makes every run simulated.
     pub mode: String,
     /// Labels: claims, never authority.
     pub labels: BTreeMap<String, String>,
     /// W3C trace context from the caller.
     pub traceparent: Option<String>,
-    /// Store no payload of the run, only commitments.
+    /// Store only commitments, no payloads.
     pub incognito: bool,
-    /// The run it is to be a child of, if any.
+    /// The parent run, if the new run is a child.
     pub parent: Option<ParentClaim>,
-    /// `record` or `deterministic`: more than its manifest asks for may be kept, never less.
+    /// `record` or `deterministic`: the agent may have more kept than its manifest requires, never
+    /// less.
     pub replay: String,
-    /// The recording it is to be a replay of, `sha256:…`; empty: that of the gate, if it has one.
+    /// The recording to replay, `sha256:…`; empty: that of the gate, if it has one.
     pub recording: String,
-    /// The first step of `recording` that is not answered from it, from 1; 0: it is answered whole.
+    /// The first step that `recording` does not answer, counted from 1; 0: it answers all of them.
     pub fork_at: u64,
 }
 
-/// A run that was opened. The token is given once and never stored.
+/// A run that was opened. The token is returned once and never stored.
 pub struct OpenedRun {
     /// The run.
     pub run: RunId,
     /// The run token.
     pub token: String,
-    /// Until when the token works at the latest.
+    /// The latest time at which the token works.
     pub expires: Option<Timestamp>,
     /// `unclaimed`, `claimed` or `observed`.
     pub binding: &'static str,
-    /// Of a deterministic run: what its agent may take for randomness, and for the time.
+    /// For a deterministic run, the values its agent may use as randomness and as the time.
     pub determined: Option<(Seed, Timestamp)>,
-    /// Where it is on the books.
+    /// The receipt of `run.opened`.
     pub receipt: Receipt,
 }
 
@@ -85,11 +86,11 @@ impl std::fmt::Debug for OpenedRun {
     }
 }
 
-/// What a run is found by.
+/// The key by which a run is found.
 pub(super) enum Handle {
     /// The hash of its token.
     Token(Digest),
-    /// The thread of work it belongs to, and the hash that names it in every life.
+    /// The thread of work it belongs to, and the hash that names the thread across restarts.
     Thread(Thread, Digest),
 }
 
@@ -100,7 +101,7 @@ impl Handle {
         }
     }
 
-    /// What the run is kept under: a thread may have several runs, one after the other.
+    /// The key of the run itself: a thread may have several runs, one after another.
     fn token(&self, id: &RunId) -> Digest {
         match self {
             Self::Token(hash) => *hash,
@@ -115,8 +116,8 @@ impl Handle {
         }
     }
 
-    /// What the run stands for, and the name that its requests give. A session's id lets everybody who knows it speak
-    /// in the session: it is not recorded.
+    /// The kind of thread and the name that its requests give. A session id is not recorded,
+    /// because it lets every client that knows it use the session.
     pub(super) fn thread_facts(&self) -> (Option<Implicit>, Option<RunName>) {
         match self {
             Self::Token(_) => (None, None),
@@ -130,16 +131,16 @@ impl Handle {
     }
 }
 
-/// What one run of a thread is kept under: nobody's token hashes to it.
+/// The key of one run of a thread; no run token hashes to it.
 pub(super) fn token_of(thread: &Digest, run: &RunId) -> Digest {
     Digest::of(&[b"wicketgate/implicit-run/1\0", thread.as_bytes(), run.to_string().as_bytes()])
 }
 
-/// Labels of one run at most, and bytes of a name and a value.
+/// Largest number of labels of one run, and bytes of a name and of a value.
 const LABELS_MAX: (usize, usize, usize) = (32, 64, 256);
 
 impl Road {
-    /// Opens a run for this caller, after its claims were held against its manifest.
+    /// Opens a run for this caller, after checking its claims against its manifest.
     ///
     /// # Errors
     /// `manifest.mismatch`, `not_ready`, `request.malformed`, `ledger.*`, `shutdown`, `overloaded`.
@@ -148,7 +149,7 @@ impl Road {
         caller: &Caller,
         opening: Opening,
     ) -> Result<OpenedRun, Fault> {
-        // On a task of its own: a caller that hangs up must not leave a run nobody watches.
+        // On a task of its own: if the caller disconnects, the run is still watched.
         let (road, caller) = (Arc::clone(self), caller.clone());
         let opening = self.tasks.spawn(async move { road.try_open(&caller, opening).await });
         let lost = |_| Err(Fault::new(Code::LedgerUnknown, "the opening was lost"));
@@ -165,7 +166,7 @@ impl Road {
         opening: Opening,
     ) -> Result<OpenedRun, Fault> {
         let place = self.may_open(caller, &opening)?;
-        // No manifest is replaced between here and the books.
+        // WHY: no manifest may be replaced between this point and the record.
         let _order = self.in_force.deciding().await;
         let caller = &self.in_force.now().agents.current(caller)?;
         let below = match &opening.parent {
@@ -184,7 +185,7 @@ impl Road {
         Ok(OpenedRun { run: id, token, expires, binding: binding.as_str(), determined, receipt })
     }
 
-    /// Opens the run of a thread whose face has no way to claim anything.
+    /// Opens the run of a thread, for a face that carries no claims.
     pub(super) async fn open_thread(
         self: &Arc<Self>,
         caller: &Caller,
@@ -198,7 +199,7 @@ impl Road {
         Ok(self.put_open(caller, None, opening, binding, (handle, place)).await?.0)
     }
 
-    /// Puts the opening on the books, and watches over the run from then on.
+    /// Records the opening and starts watching the run.
     async fn put_open(
         self: &Arc<Self>,
         caller: &Caller,
@@ -277,7 +278,7 @@ impl Road {
         Ok((run, receipt))
     }
 
-    /// Whether only commitments of a run are kept, which its manifest has to grant.
+    /// Whether the run keeps only commitments, which its manifest must grant.
     async fn incognito(
         &self,
         manifest: &Manifest,
@@ -290,7 +291,7 @@ impl Road {
         }
     }
 
-    /// Lets a run that is on the books be found, and watches over it.
+    /// Makes a recorded run available to requests and starts watching it.
     fn put_in_force(self: &Arc<Self>, run: &Arc<Run>, below: Option<ChildPosition>) {
         self.runs.insert(run);
         if let Some(below) = below {
@@ -327,8 +328,8 @@ impl Road {
         Ok(place)
     }
 
-    /// Validity and binding; a mismatch is recorded as `manifest.refused` before it is told. `parent`: the
-    /// run it is to be a child of.
+    /// Checks validity and binding. A mismatch is recorded as `manifest.refused` before the caller
+    /// receives it. `parent`: the parent of the new run.
     async fn check_claims(
         &self,
         caller: &Caller,
@@ -346,7 +347,7 @@ impl Road {
         let mismatch = match bound {
             _ if let Some(reason) = stopped => Mismatch { reasons: vec![reason] },
             _ if let Some(lapsed) = delegate::lapsed(parent, now) => lapsed,
-            // The gate's own calls come in by no face, and run nothing.
+            // The gate's own calls use no face and run nothing.
             Ok(binding) if valid && caller.auth.method == "internal" => return Ok(binding),
             Ok(binding) if valid => match identity::accept(manifest, face, binding) {
                 Ok(()) => return Ok(binding),
@@ -363,7 +364,7 @@ impl Road {
         Err(self.refused(&manifest.name, mismatch).await)
     }
 
-    /// Records why this agent may not open a run, and says it.
+    /// Records why this agent may not open a run, and returns the fault.
     pub(super) async fn refused(&self, agent: &str, mismatch: Mismatch) -> Fault {
         let first = mismatch.reasons.first();
         let detail = first.map(|r| r.detail.clone()).unwrap_or_default();
@@ -384,7 +385,7 @@ impl Road {
             Ok(receipt) => receipt,
             Err(error) => return Fault::of_ledger(&error),
         };
-        // What the binding lacks has a code of its own; everything else is a mismatch, whatever stopped it.
+        // An insufficient binding has a code of its own; every other reason is a mismatch.
         let code = match reasons.first() {
             Some(reason) if reason.code == Code::BindingInsufficient => reason.code,
             Some(_) | None => Code::ManifestMismatch,
@@ -396,14 +397,15 @@ impl Road {
     }
 }
 
-/// What runs nothing is never turned into what does: not by who asks, and by no run above.
+/// Simulation is inherited: neither the opener nor a run above can turn a simulated run into an
+/// enforced one.
 fn mode_of(opening: &Opening, manifest: &Manifest, parent: Option<&Run>) -> Mode {
     let asked = opening.mode == Mode::Simulate.as_str();
     let above = parent.is_some_and(|parent| parent.mode == Mode::Simulate);
     if asked || above { Mode::Simulate } else { manifest.mode }
 }
 
-/// The earlier of two ends, where there is one.
+/// The earlier of two optional times.
 pub(super) fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
     one.into_iter().chain(other).min()
 }
@@ -422,7 +424,7 @@ pub(super) fn agent_facts(
     binding: Binding,
     parent: Option<&Run>,
 ) -> AgentFacts {
-    // What a run above demands, those below it have to have too.
+    // A run below must meet at least the binding that the runs above demand.
     let above = parent.map(|parent| parent.agent.tier3);
     AgentFacts {
         tier3: above.into_iter().fold(manifest.binding.tier3, Binding::max),

@@ -1,8 +1,10 @@
-//! What agents find when they try to get past the gate: `wicketgate config doctor`, run as the agent.
+//! The isolation of agents: what they reach when they try to bypass the gate. An agent tests this
+//! with `wicketgate config doctor`.
 //!
-//! A report is the word of the caller who hands it in. An opening that it names is believed: until the same
-//! caller reports none, every call is denied where `isolation: enforced`. That there is none is a claim; it is
-//! asked for again and again, and a gate that does not hear it denies that caller's calls.
+//! A report is a claim of its caller. The gate believes a reported opening: until the same caller
+//! reports none, every call is denied where `isolation: enforced`. The absence of openings is only
+//! a claim, so the gate requires a new report regularly and denies the calls of a caller whose
+//! report is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -26,7 +28,7 @@ use crate::ledger::permit::Receipt;
 use crate::record::chain::{Attempt, Observer, PostureObserved};
 use crate::record::{self, Draft, Nonce, Text};
 
-/// What a report has to have tried, each at least once.
+/// The probes that a report must contain, each at least once.
 pub const PROBES: [&str; 20] = [
     "tcp.public",
     "tcp.private",
@@ -50,32 +52,32 @@ pub const PROBES: [&str; 20] = [
     "kernel.keys",
 ];
 
-/// An attempt at something that stands behind the gate.
+/// A probe of a backend of the gate.
 pub const BACKEND: &str = "gate.backend";
 
 /// How long a challenge can be answered.
 const NONCE_LASTS: Duration = Duration::from_secs(60);
 const NAME_BYTES_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 128;
-/// Openings that are named to people.
+/// Openings that one message names.
 const NAMED_MAX: usize = 8;
 
-/// What the gate demands of the place where agents run.
+/// The isolation that the gate demands for its agents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Isolation {
-    /// Whether calls hang on it.
+    /// Whether calls are denied without it.
     pub enforced: bool,
-    /// How long a report holds.
+    /// How long a report is valid.
     pub stale_after: Duration,
-    /// The gate's own uid: no agent may have it. `None`: not looked at.
+    /// The gate's own uid, which no agent may have. `None`: not checked.
     pub uid: Option<u32>,
-    /// Where operators are answered: no agent may connect there.
+    /// The operator API's address: no agent may connect to it.
     pub operators: Option<SocketAddr>,
-    /// Where agents with tokens are answered: no agent may answer there itself.
+    /// The addresses where the gate serves agents with tokens: no agent may listen there itself.
     pub addresses: Vec<SocketAddr>,
     /// Files and directories that no agent may change.
     pub paths: Vec<PathBuf>,
-    /// Host and port of what the gate itself connects to, beside what its tools do: no agent may get there.
+    /// Backends of the gate other than its tools', as host and port: no agent may reach them.
     pub backends: BTreeSet<(String, u16)>,
 }
 
@@ -93,21 +95,21 @@ impl Default for Isolation {
     }
 }
 
-/// One attempt to get past the gate.
+/// One attempt to bypass the gate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
-    /// Which, of [`PROBES`] or one that is asked for besides.
+    /// The name of the probe, from [`PROBES`] or requested in addition.
     pub probe: String,
-    /// At what.
+    /// The target of the attempt.
     pub target: String,
-    /// How it ended.
+    /// The outcome of the attempt.
     pub outcome: Attempt,
-    /// What happened, for a person.
+    /// A description for a human reader.
     pub detail: String,
 }
 
 impl Probe {
-    /// Reads one of a report; `None` if a part of it is too long or its outcome no word.
+    /// Reads one probe of a report; `None` if a part is too long or the outcome is unknown.
     #[must_use]
     pub fn parse(probe: String, target: String, outcome: &str, detail: String) -> Option<Self> {
         let outcome = Attempt::parse(outcome)?;
@@ -127,10 +129,10 @@ impl Probe {
     }
 }
 
-/// What a caller is to test.
+/// The probes that a caller must run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Challenge {
-    /// Names the report to come.
+    /// Identifies the report to come.
     pub nonce: String,
     /// `advisory` or `enforced`.
     pub isolation: &'static str,
@@ -140,37 +142,37 @@ pub struct Challenge {
     pub addresses: Vec<SocketAddr>,
     /// See [`Isolation::paths`].
     pub paths: Vec<PathBuf>,
-    /// What stands behind the gate and its tools, and whether the gate gets there.
+    /// The backends of the gate and of its tools, and whether the gate reaches them.
     pub backends: Vec<Backend>,
 }
 
-/// What a test found.
+/// The report of one test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PostureReport {
-    /// That of the challenge.
+    /// The nonce of the challenge.
     pub nonce: String,
-    /// Name and version of what tested.
+    /// Name and version of the testing program.
     pub doctor: String,
     /// Every attempt.
     pub probes: Vec<Probe>,
 }
 
-/// A report that is on the books.
+/// A report that is recorded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Observed {
-    /// What speaks against the caller's isolation; nothing: it passed.
+    /// The findings against the caller's isolation; empty if it passed.
     pub reasons: Vec<String>,
-    /// Where it is.
+    /// The receipt of the entry.
     pub receipt: Receipt,
 }
 
-/// Who reports: an agent, and how it proved that it is.
+/// The source of a report: an agent and its proof of identity.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Holder {
     agent: String,
     uid: Option<u32>,
     token: Option<String>,
-    /// Its SPIFFE id, which outlives a certificate; else the certificate.
+    /// The SPIFFE id, which outlives a certificate; otherwise the certificate.
     workload: Option<String>,
 }
 
@@ -189,22 +191,22 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// What one holder said last.
+/// The last report of one holder.
 #[derive(Debug)]
 struct HolderReport {
-    /// On the clock that only goes forward.
+    /// When it was made, on the monotonic clock.
     at: Duration,
-    /// What spoke against it.
+    /// The finding against it.
     failed: Option<String>,
 }
 
-/// A challenge that was given.
+/// A challenge that is open.
 #[derive(Debug)]
 struct IssuedChallenge {
     nonce: String,
-    /// Until when it can be answered.
+    /// The time until which it can be answered.
     until: Duration,
-    /// What stands behind the gate: each has to be tried.
+    /// The backends that the report must try.
     backends: Vec<String>,
 }
 
@@ -215,7 +217,7 @@ struct HolderState {
     seen: BTreeMap<Holder, HolderReport>,
 }
 
-/// What the gate demands of the places where its agents run, and knows of them.
+/// The isolation that the gate demands, and the reports it has received.
 pub(super) struct Postures {
     isolation: Isolation,
     clock: Arc<dyn Clock>,
@@ -224,14 +226,14 @@ pub(super) struct Postures {
 }
 
 impl Postures {
-    /// Nothing is known yet.
+    /// Starts without any report.
     pub fn new(isolation: Isolation, clock: &Arc<dyn Clock>) -> Self {
         let clock = Arc::clone(clock);
         Self { isolation, clock, known: Mutex::default(), found: LastProbe::default() }
     }
 
-    /// Takes the nonce of this holder, whatever it says: a wrong guess ends the challenge too. What stands behind
-    /// the gate had to be tried.
+    /// Uses up the holder's challenge: a wrong nonce ends it too. Returns the backends that the
+    /// report must have tried.
     fn spend(&self, holder: &Holder, nonce: &str) -> Result<Vec<String>, Fault> {
         let given = self.known.lock().nonces.remove(holder);
         let now = self.clock.monotonic();
@@ -245,7 +247,7 @@ impl Postures {
         }
     }
 
-    /// What the gate sees itself: a caller with the gate's uid or root's is held by nothing.
+    /// The gate's own observation: a caller with the uid of the gate or of root is not confined.
     fn own_finding(&self, auth: &CallerAuth) -> Option<Probe> {
         let (own, uid) = (self.isolation.uid?, auth.uid?);
         let same = uid == own || uid == 0;
@@ -285,7 +287,7 @@ impl Postures {
         if self.isolation.enforced { Isolation::Enforced } else { Isolation::Advisory }
     }
 
-    /// What the agents' isolation has against a call of this agent by this caller.
+    /// Why the isolation of agents refuses a call of this agent by this caller.
     pub fn against(&self, agent: &str, auth: &CallerAuth) -> Option<LayerReason> {
         // The gate's own calls run nothing.
         if !self.isolation.enforced || auth.method == "internal" {
@@ -323,7 +325,7 @@ impl Postures {
         age > self.isolation.stale_after
     }
 
-    /// What keeps the gate from being ready, because of where its agents run.
+    /// Why the isolation of agents keeps the gate from being ready.
     pub fn reasons(&self, agents: &Agents) -> Vec<String> {
         if !self.isolation.enforced {
             return Vec::new();
@@ -351,7 +353,7 @@ impl Postures {
 }
 
 impl Road {
-    /// Begins a test of this caller's isolation.
+    /// Starts a test of this caller's isolation.
     ///
     /// # Errors
     /// `overloaded`: the caller asks too often.
@@ -366,17 +368,18 @@ impl Road {
         let holder = Holder::of(&caller.manifest.name, &caller.auth);
         let tried = backends.iter().map(Backend::target).collect();
         let given = IssuedChallenge { nonce: nonce.clone(), until, backends: tried };
-        // One for each holder: asking again takes the place of the one before.
+        // One challenge per holder: a new one replaces the one before.
         posture.known.lock().nonces.insert(holder, given);
         let isolation = posture.demanded().as_str();
         Ok(Challenge { nonce, isolation, operators, addresses, paths, backends })
     }
 
-    /// Puts on the books what this caller found. An opening counts at once, that there is none only once it
-    /// is on the books.
+    /// Records this caller's report. A reported opening takes effect at once; a clean report takes
+    /// effect once it is recorded.
     ///
     /// # Errors
-    /// `identity.missing`: not the nonce this caller was given, or too late; `overloaded`; what the ledger says.
+    /// `identity.missing`: the nonce is not the caller's or is too old; `overloaded`; errors of the
+    /// ledger.
     pub async fn observe_posture(
         &self,
         caller: &Caller,
@@ -404,7 +407,7 @@ impl Road {
         let receipt = recorded.map_err(|error| Fault::of_ledger(&error))?;
         if failed.is_none() {
             let mut known = posture.known.lock();
-            // What was heard while this one was written down is newer.
+            // A report that arrived while this one was being recorded is newer.
             if known.seen.get(&holder).is_none_or(|seen| seen.at <= at) {
                 known.seen.insert(holder, HolderReport { at, failed });
             }
@@ -414,7 +417,7 @@ impl Road {
 }
 
 impl HolderState {
-    /// Every holder whose last report named an opening, however old that is.
+    /// Every holder whose last report named an opening, whatever its age.
     fn failed(&self) -> impl Iterator<Item = String> {
         self.seen
             .iter()
@@ -422,7 +425,7 @@ impl HolderState {
     }
 }
 
-/// What had to be tried and was not.
+/// The required probes that the report lacks.
 fn missing(report: &PostureReport, backends: &[String]) -> Vec<String> {
     let tried = |name: &str| report.probes.iter().any(|probe| probe.probe == name);
     let at = |target: &str| {
@@ -433,7 +436,8 @@ fn missing(report: &PostureReport, backends: &[String]) -> Vec<String> {
     names.chain(backends.map(|target| format!("{BACKEND} {target}"))).collect()
 }
 
-/// What a report has against the isolation of its caller: doubt is an opening.
+/// The findings of a report against its caller's isolation. An unknown outcome counts as an
+/// opening.
 fn against(probes: &[Probe], missing: &[String]) -> Vec<String> {
     let open = probes.iter().filter(|probe| probe.outcome != Attempt::Blocked);
     let open = open.map(|p| format!("{} {} is {}", p.probe, p.target, p.outcome));

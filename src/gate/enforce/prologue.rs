@@ -1,9 +1,9 @@
-//! A run that goes on where a recorded one is left: what its agent is answered up to there is read from the
-//! recording and is no call of this run. From there on every call walks the road.
+//! Forks: a run that continues a recorded one. Up to the fork point, its agent is answered from the
+//! recording, and those answers are not calls of this run. From there on every call takes the road.
 //!
-//! Its opening says which recording, which run and which step, and is on the books before anything is
-//! answered. Nothing of the recording is executed, counted or decided here; what departs from it before that
-//! step is a call, and is denied.
+//! The opening names the recording, the run and the step, and is recorded before anything is
+//! answered. Nothing of the recording is executed, counted or decided again. A request that departs
+//! from it before the fork point is a call of this run, and is denied.
 
 use std::sync::Arc;
 
@@ -23,67 +23,68 @@ use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
 use crate::tool::Cancel;
 
-/// Where a run comes from: what its opening says of that.
+/// The origin of a forked run, as its opening states it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fork {
     /// SHA-256 of the recording.
     pub recording: Digest,
     /// The recorded run.
     pub run: RunId,
-    /// The first step that is not answered from the recording, from 1.
+    /// The first step that the recording does not answer, counted from 1.
     pub at: u64,
     /// The manifest of both runs.
     pub manifest: Digest,
-    /// The seed of the recorded run, if it had one: what its agent does again derives from it.
+    /// The seed of the recorded run, if it had one; ids of repeated calls derive from it.
     pub seed: Option<Seed>,
-    /// What the agent may take for the time: when the recorded run was opened.
+    /// When the recorded run was opened; the agent may use it as the time.
     pub opened_at: Timestamp,
 }
 
-/// What the agent was answered when the call was recorded.
+/// The answer that the agent received when the call was recorded.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RecordedAnswer {
-    /// It ran, and ended like this.
+    /// The call ran and ended with this outcome.
     Ended(Outcome),
-    /// It was denied, or nobody approved it.
+    /// The call was denied or not approved.
     Denied(Vec<LayerReason>),
 }
 
-/// The port to the recordings that agents may name when they open a run.
+/// Port to the recordings that agents may name when they open a run.
 #[async_trait]
 pub trait Recordings: Send + Sync + 'static {
     /// The steps of this recording before step `at`, for one run.
     ///
     /// # Errors
-    /// Why no run goes on from there, for a person.
+    /// The reason no run may continue from there, for a human reader.
     async fn prologue(&self, recording: &Digest, at: u64) -> Result<Arc<dyn ForkPrefix>, String>;
 }
 
-/// The port to the recording that a run goes on from.
+/// Port to the recorded prefix of a forked run.
 pub trait ForkPrefix: Send + Sync + std::fmt::Debug + 'static {
-    /// Where the run comes from.
+    /// The origin of the run.
     fn fork(&self) -> Fork;
 
-    /// One run begins with it; false: another one did.
+    /// Claims the prefix for one run; false if another run has claimed it.
     fn begin(&self) -> bool;
 
-    /// The run is on the books.
+    /// Notifies the prefix that the run is recorded.
     fn opened(&self, run: &RunId);
 
-    /// What the agent was answered to this call; `None`: everything before the fork was answered, and the
-    /// call is the run's own.
+    /// The recorded answer to this call; `None` if the prefix is exhausted and the call is the
+    /// run's own.
     ///
     /// # Errors
-    /// It is not what the agent did then, before the fork: the call is refused, and so is every later one.
+    /// The call departs from the recording before the fork point. It is refused, and so is every
+    /// later call.
     fn next(&self, call: &ToolCall) -> Result<Option<RecordedAnswer>, LayerReason>;
 
-    /// What was answered to this call, if it was.
+    /// The answer that this call received from the prefix, if any.
     fn told(&self, call: &CallId) -> Option<RecordedAnswer>;
 }
 
 impl Road {
-    /// What the recording answers to this call of a run that goes on from it; `None`: the call is the run's
-    /// own, or on the books already.
+    /// The recording's answer to this call of a forked run. `None` if the call is the run's own or
+    /// is recorded already.
     pub(super) fn prologue(
         &self,
         run: &Run,
@@ -95,7 +96,7 @@ impl Road {
             let state = run.state.lock();
             (state.calls.contains_key(call.id()), state.suspended)
         };
-        // A run that is over says so itself.
+        // A run that is over is refused at admission.
         let over = run.is_over() || run.expires.is_some_and(|end| end <= self.clock.now());
         if known || over {
             return None;
@@ -118,7 +119,7 @@ impl Road {
 }
 
 impl Run {
-    /// What the recording that the run goes on from answered to a call of this id.
+    /// The answer that the run's fork prefix gave to a call of this id.
     pub(super) fn recorded(&self, call: &CallId) -> Option<Answer> {
         let receipt = self.keeping.opening()?;
         let line = self.keeping.prologue()?.told(call)?;
@@ -126,7 +127,7 @@ impl Run {
     }
 }
 
-/// One run begins with these steps, if it is one that may.
+/// Claims the prefix for a new run, if the opening fits the recording.
 pub(super) fn begin(
     prologue: Arc<dyn ForkPrefix>,
     opening: &Opening,

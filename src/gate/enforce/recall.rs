@@ -1,4 +1,4 @@
-//! What was asked before is answered from the road or from the books, and never run again.
+//! Answers a repeated request from the road or from the ledger; the call never runs again.
 
 use super::answer::{self, Answer, Fault};
 use super::run::{self, CallStage, PendingAnswer, Run};
@@ -10,14 +10,14 @@ use crate::ledger::permit::{Recalled, RecalledState};
 use crate::ledger::recall::Likeness;
 
 impl Run {
-    /// Whether a call of this id was asked for in it.
+    /// Whether the run has a call of this id.
     #[must_use]
     pub fn has(&self, call: &CallId) -> bool {
         let state = self.state.lock();
         state.calls.contains_key(&state.known(call.clone()))
     }
 
-    /// The answer of a call on the road, once there is one.
+    /// Waits for the answer of a call on the road.
     pub(super) async fn wait(&self, mut waiting: PendingAnswer) -> Answer {
         let lost = || Fault::new(Code::CallUnknown, "the call was lost on the road");
         let answer = match waiting.wait_for(Option::is_some).await {
@@ -27,7 +27,7 @@ impl Run {
         self.give(answer)
     }
 
-    /// Whatever is given to the run is what later calls came after.
+    /// Marks an answer as released to the run; later calls record that they came after it.
     pub(super) fn give(&self, answer: Answer) -> Answer {
         let receipt = match &answer {
             Ok(released) => Some(released.receipt()),
@@ -41,7 +41,7 @@ impl Run {
 }
 
 impl Road {
-    /// How far a call got: the answer `execute` gave, or will give.
+    /// The state of a call: the answer that `execute` gave or will give.
     ///
     /// # Errors
     /// As `execute`; `call.not_found`.
@@ -67,7 +67,7 @@ impl Road {
         }
     }
 
-    /// The recorded answer, if the books have the same bytes under this id.
+    /// The recorded answer, if the ledger has the same bytes under this id.
     pub(super) async fn recall(&self, run: &Run, call: &ToolCall) -> Answer {
         let remembered = self.remembered(run, call.id()).await?;
         let (place, asked) = ((run.id(), call.id()), (call.tool(), call.canonical()));
@@ -82,8 +82,8 @@ impl Road {
         }
     }
 
-    /// What the books say. A decision that came on the books too late was not run and never will be,
-    /// also while the entry that says so is still on its way.
+    /// The ledger's answer. A decision that was recorded too late was not run and never will be,
+    /// even while the entry that closes the call is still queued.
     pub(super) fn recalled(&self, run: &Run, recalled: &Recalled) -> Answer {
         let state = recalled.state();
         if *state == RecalledState::ResultUnavailable
@@ -99,11 +99,11 @@ impl Road {
         answer::of_recalled(recalled)
     }
 
-    /// The call with this tool and these arguments that waits for a person, or did when the run was taken up after
-    /// a restart: whoever asks for the same without an id asks for that one.
+    /// The call with this tool and these arguments that is held, or was held when the run was
+    /// resumed after a restart. A request for the same without an id means that call.
     ///
     /// # Errors
-    /// The books cannot be read: it may be one.
+    /// The ledger cannot be read, so it may hold such a call.
     pub async fn held_like(
         &self,
         run: &Run,
@@ -129,7 +129,7 @@ impl Road {
     ) -> Result<ledger::recall::Remembered, Fault> {
         match self.ledger.recall(run.id(), call).await {
             Ok(Some(remembered)) => Ok(remembered),
-            // It was queued and is still in doubt.
+            // The call was queued and is still in doubt.
             Ok(None) => Err(Fault::of_ledger(&ledger::Error::Unknown).about(call)),
             Err(error) => Err(Fault::unread(&error).about(call)),
         }

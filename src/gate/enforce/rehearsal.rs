@@ -1,5 +1,5 @@
-//! What a gate that replays a recording knows of a call before it is judged: the road is the same, and the
-//! world beside it is the recorded one.
+//! Replays of a whole recording: every call takes the same road, and the recording supplies
+//! everything that surrounds the call.
 
 use std::sync::Arc;
 
@@ -18,27 +18,28 @@ use crate::judge::{Judged, Resumed};
 use crate::policy::PolicyEngine;
 use crate::policy::input::{PoolInput, RunFacts};
 
-/// A run that is to be opened at a replaying gate.
+/// A run that is being opened at a replaying gate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RecordedOpening<'a> {
-    /// The run it is a child of.
+    /// The parent of the run, if it is a child.
     pub parent: Option<RunId>,
     /// SHA-256 of its manifest.
     pub manifest: Digest,
-    /// What tells it from others under that manifest, in the words of `run.opened`.
+    /// The claims that distinguish it from other runs under that manifest, in the form of
+    /// `run.opened`.
     pub claims: &'a Json,
 }
 
-/// The recorded run that it is.
+/// The recorded run that a new run replays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordedAgent {
     /// The seed of the recorded run, if it had one.
     pub seed: Option<Seed>,
-    /// The recorded run, whose id it has; of a run without a parent only the first has it.
+    /// The recorded run whose id it takes. Of the runs without a parent, only the first takes it.
     pub run: Option<RunId>,
 }
 
-/// What a policy was told of the run when the call was recorded.
+/// The run facts that the policy received when the call was recorded.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecordedRunFacts {
     /// `input.run.calls`.
@@ -55,51 +56,53 @@ pub struct RecordedRunFacts {
     pub attested: std::collections::BTreeMap<String, String>,
 }
 
-/// One recorded call, as it is brought before the judge again.
+/// One recorded call, as it is judged again.
 #[derive(Debug)]
 pub struct RecordedStep {
-    /// The time the policy is told.
+    /// The recorded time, which the policy receives.
     pub now: Timestamp,
-    /// What it was told of the run; `None` if no policy was asked.
+    /// The recorded run facts; `None` if no policy was evaluated.
     pub told: Option<RecordedRunFacts>,
-    /// What limits, switches and executors said against the call, or approvers.
+    /// The recorded refusals of limits, switches, executors and approvers.
     pub refusals: Vec<LayerReason>,
-    /// Who approved it, if it was held.
+    /// The recorded approvals, if the call was held.
     pub resumed: Option<Resumed>,
-    /// The break-glass order under which it ran. It stands for this call alone, and opens nothing.
+    /// The break-glass order under which the call ran. It applies to this call only and opens
+    /// nothing.
     pub break_glass: Option<Arc<Open>>,
     /// The bundle that decided, if it is not the one in force.
     pub engine: Option<Arc<dyn PolicyEngine>>,
 }
 
-/// The port to a recording that is replayed. Nothing is lost if it is never told an end: it only waits.
+/// Port to the recording being replayed. It loses nothing if an end is never reported; it only
+/// waits.
 #[async_trait]
 pub trait ReplaySession: Send + Sync + 'static {
     /// SHA-256 of the recording.
     fn recording(&self) -> Digest;
 
-    /// A run is opened.
+    /// Matches a new run to a recorded run.
     ///
     /// # Errors
-    /// It is a child, and no recorded one: it is not opened.
+    /// The run is a child without a recorded counterpart; it is not opened.
     fn opened(&self, entrance: &RecordedOpening<'_>) -> Result<RecordedAgent, LayerReason>;
 
-    /// Finds the recorded call this one is. Waits while calls that ended before it in the recording are
-    /// being answered.
+    /// Matches this call to a recorded call. Waits while calls that ended earlier in the recording
+    /// are still being answered.
     ///
     /// # Errors
-    /// Why it is none: the call is refused.
+    /// Why no recorded call matches; the call is refused.
     async fn cue(&self, call: &ToolCall) -> Result<Box<RecordedStep>, LayerReason>;
 
-    /// A decision was made; it is not on the books yet.
+    /// Reports a decision, which is not recorded yet.
     fn judged(&self, judged: &Judged);
 
-    /// The call is over, and how it ended if it ran. Told again, it changes nothing.
+    /// Reports that the call is over, with its outcome if it ran. Idempotent.
     fn over(&self, run: &RunId, call: &CallId, outcome: Option<&Outcome>);
 }
 
 impl RecordedStep {
-    /// What the policy is told of the run, as it was recorded.
+    /// Puts the recorded run facts in place of the current ones.
     pub(super) fn tell(&mut self, facts: &mut RunFacts) {
         let Some(told) = self.told.take() else { return };
         let RecordedRunFacts { calls, errors, denied, cost, pools, attested } = told;

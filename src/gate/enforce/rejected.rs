@@ -1,4 +1,4 @@
-//! What was refused before admission, in summary: at most one entry per code and period.
+//! Requests refused before admission, in summary: at most one entry per code and period.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ struct RejectionTally {
     last: Timestamp,
 }
 
-/// Counts of refusals that are not on the books yet.
+/// Counts of refusals that are not recorded yet.
 #[derive(Debug, Default)]
 pub(super) struct Rejected {
     tallies: Mutex<BTreeMap<Code, RejectionTally>>,
@@ -32,7 +32,7 @@ impl Rejected {
         tally.last = now;
     }
 
-    /// One draft per code since the last time, and the counts start again.
+    /// Returns one draft per code since the last call, and resets the counts.
     pub fn take(&self) -> Vec<DraftWithPayloads> {
         let tallies = std::mem::take(&mut *self.tallies.lock());
         tallies

@@ -1,4 +1,4 @@
-//! What a gate replays: all of a recording, its beginning to one run, or nothing.
+//! What a gate replays: a whole recording, the prefix of one run, or nothing.
 
 use std::sync::Arc;
 
@@ -23,11 +23,12 @@ use crate::record::decided::clip;
 /// The recordings of a gate. By default there are none.
 #[derive(Clone, Default)]
 pub struct Replaying {
-    /// The recording that is replayed from its beginning to its end: nothing else is in the gate's world.
+    /// The recording that is replayed as a whole; the gate takes everything around its calls from
+    /// it.
     pub whole: Option<Arc<dyn ReplaySession>>,
-    /// The recording that one run goes on from.
+    /// The recorded prefix that one run continues from.
     pub fork: Option<Arc<dyn ForkPrefix>>,
-    /// Recordings that agents may name to go on from.
+    /// The recordings that agents may name as the origin of a fork.
     pub recordings: Option<Arc<dyn Recordings>>,
 }
 
@@ -42,12 +43,12 @@ impl std::fmt::Debug for Replaying {
 }
 
 impl Replaying {
-    /// Whether the recording says what the gate is like.
+    /// Whether the gate replays a whole recording.
     pub(super) const fn is_whole(&self) -> bool {
         self.whole.is_some()
     }
 
-    /// What the recording says of this call; `None`: nothing is replayed here.
+    /// The recorded step of this call; `None` if the gate replays nothing.
     pub(super) async fn cued(
         &self,
         call: &ToolCall,
@@ -55,21 +56,22 @@ impl Replaying {
         Some(self.whole.as_ref()?.cue(call).await)
     }
 
-    /// Tells a recording that is replayed what was decided.
+    /// Reports a decision to the replay session.
     pub(super) fn judged(&self, judged: &Judged) {
         if let Some(whole) = &self.whole {
             whole.judged(judged);
         }
     }
 
-    /// Tells a recording that is replayed how a call ended.
+    /// Reports the end of a call to the replay session.
     pub(super) fn over(&self, run: &RunId, call: &CallId, outcome: Option<&Outcome>) {
         if let Some(whole) = &self.whole {
             whole.over(run, call, outcome);
         }
     }
 
-    /// How the run that is opened is kept: as its manifest says, or more if the agent asks for it.
+    /// What is kept of the run being opened: as its manifest requires, or more if the agent asks
+    /// for it.
     pub(super) async fn keeping(
         &self,
         entropy: &dyn Entropy,
@@ -110,8 +112,8 @@ impl Replaying {
         Ok(Keeping::of(keep, seed))
     }
 
-    /// How the run that is opened is kept, if it goes on from a recording: the one of the gate, or one that
-    /// its agent names. A run below another never does.
+    /// What is kept of the run being opened, if it continues from a recording: that of the gate, or
+    /// one that its agent names. A child run never does.
     async fn forking(
         &self,
         opening: &Opening,
@@ -145,7 +147,8 @@ impl Replaying {
     }
 }
 
-/// How a run of a gate that replays a whole recording is kept: as the recorded one it is.
+/// What is kept of a run at a gate that replays a whole recording: that of the matching recorded
+/// run.
 fn replayed(
     whole: &dyn ReplaySession,
     opening: &Opening,

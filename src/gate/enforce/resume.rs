@@ -1,4 +1,4 @@
-//! Runs that were open when the last writer ended: taken up again, or sealed.
+//! Resumes or seals the runs that were open when the previous writer ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,8 +29,9 @@ use crate::tool::Toolbox;
 use super::opening::{agent_facts, grants, token_of};
 
 impl Road {
-    /// Takes up runs that were open when this writer last ended. A run whose manifest is no longer in
-    /// force is sealed, and so are the runs below it. Then the gate obeys what operators ordered while it was away.
+    /// Resumes the runs that were open when this writer last ended. Seals a run whose manifest is
+    /// no longer in force, and the runs below it. Then obeys the orders that arrived while the gate
+    /// was down.
     pub async fn resume(self: &Arc<Self>, recovered: Vec<RecoveredRun>, backlog: Backlog) {
         self.take_up(recovered);
         self.catch_up(backlog).await;
@@ -46,8 +47,8 @@ impl Road {
                 left.add(found, "session_lost", None);
                 continue;
             }
-            // WHY: which steps of its recording were answered is not known any more, and what was to be
-            // answered from there must not run.
+            // WHY sealed: which steps of its recording were answered is unknown now, and a step
+            // that the recording should answer must not run.
             if is_fork(&found) {
                 left.add(found, "recording_lost", None);
                 continue;
@@ -86,8 +87,8 @@ impl Road {
         left.families.into_iter().for_each(|family| self.seal_left(family));
     }
 
-    /// A run that may have been opened after its caller was answered: nobody has its token. Its parent is
-    /// not sealed before it.
+    /// Seals a run whose opening may have become durable after its caller received an error; no
+    /// client has its token. Its parent is not sealed before it.
     pub(super) fn seal_stray(&self, id: RunId, parent: Option<ChildSlot>) {
         let ledger = self.ledger.clone();
         self.tasks.spawn(async move {
@@ -96,7 +97,8 @@ impl Road {
         });
     }
 
-    /// What the run's limits go by: errors in a row, cost at today's prices, and denials.
+    /// Restores the state that the run's limits use: consecutive errors, cost at current prices,
+    /// and denials.
     fn remember(&self, run: &mut Run, found: &RecoveredRun, toolbox: &Toolbox) {
         let bounds = &self.budget.bounds;
         run.ordered = bounds.ordered.contains(&run.manifest.name);
@@ -118,7 +120,7 @@ impl Road {
         let granted = past.denied.iter().filter(|(tool, _)| run.grants.get(tool).is_some());
         state.denied_tools = granted.map(|(tool, times)| (tool.clone(), *times)).collect();
         if let Some(most) = bounds.denials_max {
-            // A suspension outlives the process: the same denials lead to it again.
+            // A suspension survives the restart: the same denials lead to it again.
             let first = past.denials.front().map_or(0, |at| at.millis());
             for at in &past.denials {
                 let since = u64::try_from(at.millis().saturating_sub(first)).unwrap_or(0);
@@ -132,7 +134,7 @@ impl Road {
         }
     }
 
-    /// Runs of the last life that nobody can continue, each after those below it.
+    /// Seals recovered runs that no client can continue, children before their parents.
     fn seal_left(&self, family: RunFamily) {
         let ledger = self.ledger.clone();
         self.tasks.spawn(async move {
@@ -147,14 +149,14 @@ impl Road {
     }
 }
 
-/// What calls spent: those that were measured what they used, the others the most they may have, at
-/// today's prices.
+/// The cost of earlier calls: the measured usage where it is known, otherwise the maximum, at
+/// current prices.
 fn spent(spending: &PastSpending, toolbox: &Toolbox) -> BudgetShare {
     let measured = BudgetShare { tokens: spending.tokens, cost: spending.cost_micro_usd };
     let others = spending.unmeasured.iter().filter_map(|(tool, calls)| {
         let tool = toolbox.get(tool)?;
         let flat = tool.facts.cost_micro_usd.unwrap_or(0).saturating_mul(calls.calls);
-        // Each call may have had all the bytes: too much rather than too little.
+        // Each call may have had all the bytes: the estimate errs on the high side.
         let most = tool.executor.most(&Json::Null, calls.args_bytes);
         Some(most.map_or(BudgetShare { tokens: 0, cost: flat }, |most| BudgetShare {
             tokens: most.tokens.saturating_mul(calls.calls),
@@ -164,18 +166,18 @@ fn spent(spending: &PastSpending, toolbox: &Toolbox) -> BudgetShare {
     others.fold(measured, BudgetShare::plus)
 }
 
-/// A run that is left over, with those below it: parents before their children.
+/// A run that cannot be resumed, with the runs below it; parents precede their children.
 struct RunFamily {
     runs: Vec<(RecoveredRun, &'static str)>,
-    /// With a parent that is taken up: it is not sealed before they are.
+    /// A slot in a resumed parent, which is not sealed before these runs are.
     lodging: Option<ChildSlot>,
 }
 
-/// Everything that is left over.
+/// All runs that cannot be resumed.
 #[derive(Default)]
 struct Remainder {
     families: Vec<RunFamily>,
-    /// Where each of them is.
+    /// The family of each run, by index.
     of: BTreeMap<RunId, usize>,
 }
 
@@ -194,7 +196,8 @@ impl Remainder {
     }
 }
 
-/// The last run of a thread is the one that goes on; one before it was being sealed.
+/// By time of opening: the last run of a thread is the one that continues; an earlier one was being
+/// sealed.
 fn in_order(mut recovered: Vec<RecoveredRun>) -> Vec<RecoveredRun> {
     recovered.sort_by_key(|found| found.opened.seq);
     recovered
@@ -209,7 +212,7 @@ fn opened(found: &RecoveredRun) -> Option<&RunOpened> {
     found.opened.draft.get()
 }
 
-/// The run as its entries tell it, if its manifest is still the one in force.
+/// Rebuilds a run from its entries, if its manifest is still in force.
 fn resumed(
     found: &RecoveredRun,
     manifests: &[Arc<Manifest>],
@@ -245,7 +248,7 @@ fn resumed(
     let held = found.held().count();
     let asked = u64::try_from(calls.len()).unwrap_or(u64::MAX);
     let usage = Usage::resumed(asked, errors, denied);
-    // WHY: an earlier version recorded `claimed` for runs of a face that takes no claim.
+    // WHY: an earlier version recorded `claimed` for runs of a face that carries no claims.
     let binding = if thread.is_none() { opened.binding } else { Binding::Unclaimed };
     Some(Run {
         id: found.run,
@@ -257,11 +260,12 @@ fn resumed(
         auth: CallerAuth::from(&opened.auth),
         opened_at: found.opened.ts,
         expires: opened.expires,
-        // WHY: a mode that is not known runs nothing.
+        // WHY: a run with an unknown mode must run nothing.
         mode: if opened.mode == "enforce" { Mode::Enforce } else { Mode::Simulate },
         labels: opened.labels.iter().map(pair).collect(),
         incognito: opened.incognito.is_some(),
-        // WHY: how many ids were minted from the seed is not known any more; drawn ones never clash.
+        // WHY: how many ids were minted from the seed is unknown after a restart; random ids never
+        // clash.
         keeping: Keeping::default(),
         ordered: false,
         token: thread.map_or(hash, |thread| token_of(&thread, &found.run)),

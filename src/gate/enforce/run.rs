@@ -1,4 +1,5 @@
-//! Open runs in memory: who may continue them, what they used, which of their calls are in flight.
+//! Open runs in memory: which callers may continue them, what they used, which of their calls are
+//! in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,45 +30,46 @@ use crate::limits::{Usage, Went};
 use crate::policy::input::{AgentFacts, RunFacts};
 use crate::tool::Cancel;
 
-/// Names tool and arguments of a call, and says for how long another id is the same call.
+/// The fingerprint of tool and arguments, and how long another id counts as the same call.
 pub(super) type CallLikeness = (Digest, Option<Duration>);
 
-/// What an answer in the making looks like to those who wait for it.
+/// The channel on which callers wait for an answer.
 pub(super) type PendingAnswer = watch::Receiver<Option<Answer>>;
 
 /// One open run.
 pub struct Run {
     pub(super) id: RunId,
     pub(super) manifest: Arc<Manifest>,
-    /// The tools that exist for it: of a child, those that exist for its parent too.
+    /// The granted tools; for a child, only those that its parent has too.
     pub(super) grants: Grants,
     /// The run that delegated to it.
     pub(super) parent: Option<Arc<Run>>,
-    /// The manifest of the caller that opened it: its own, but for a child that its parent's caller opened.
+    /// The manifest of the caller that opened it. It differs from the run's own only for a child
+    /// that its parent's caller opened.
     pub(super) opener: Arc<Manifest>,
     pub(super) agent: AgentFacts,
     pub(super) auth: CallerAuth,
     pub(super) opened_at: Timestamp,
     pub(super) expires: Option<Timestamp>,
-    /// Simulated calls are decided and recorded, and none of them runs.
+    /// In `Mode::Simulate`, calls are decided and recorded and never run.
     pub(super) mode: Mode,
     pub(super) labels: BTreeMap<String, String>,
-    /// Nothing of it is stored but commitments.
+    /// Only commitments of the run are stored.
     pub(super) incognito: bool,
-    /// What of it is kept for a replay.
+    /// What is kept of the run for a replay.
     pub(super) keeping: Keeping,
-    /// What it is found by: of an explicit run, the hash of its token.
+    /// The key that finds the run; for an explicit run, the hash of its token.
     pub(super) token: Digest,
-    /// One of its calls at a time is walked.
+    /// Whether its calls are processed one at a time.
     pub(super) ordered: bool,
-    /// Of an implicit run, the thread of work it belongs to.
+    /// For an implicit run, its thread of work.
     pub(super) thread: Option<Digest>,
     pub(super) state: Mutex<RunState>,
     /// Highest `run_seq` of an answer that was released to the run.
     pub(super) released: AtomicU64,
-    /// Told whenever a call leaves the road, or comes back to it.
+    /// Notified whenever a call leaves the road or returns to it.
     pub(super) idle: Notify,
-    /// Held while an approver's word about a call of the run is heard.
+    /// Locked while an approver's statement about a call of the run is processed.
     pub(super) words: tokio::sync::Mutex<()>,
 }
 
@@ -85,39 +87,40 @@ pub(super) struct RunState {
     pub in_flight: usize,
     /// Calls that wait for an approval.
     pub held: usize,
-    /// Calls on the road that have a place among the held ones.
+    /// Calls on the road that have reserved a place among the held calls.
     pub holding: BTreeSet<CallId>,
     /// The tools of held calls.
     pub held_tools: BTreeMap<CallId, ToolName>,
-    /// Calls that were held when the run was taken up after a restart, until somebody asks for the same.
+    /// Calls that were held when the run was resumed after a restart, until a client requests the
+    /// same call.
     pub taken_up: BTreeMap<CallId, ToolName>,
-    /// When something was last asked of the run, monotonic.
+    /// When the run was last used (monotonic).
     pub touched: Duration,
-    /// No new calls: too many were denied.
+    /// Takes no new calls after too many denials.
     pub suspended: bool,
     /// Denied calls of each tool that the manifest grants.
     pub denied_tools: BTreeMap<ToolName, u64>,
-    /// Of an ordered run: told when the call that came last has left the road.
+    /// For an ordered run: resolves when the last call in the queue has left the road.
     pub last_in_line: Option<oneshot::Receiver<()>>,
-    /// No new calls: the run is being sealed.
+    /// Takes no new calls, because the run is being sealed.
     pub closing: bool,
     pub sealed: Option<Sealed>,
-    /// Its place among the open runs of all agents.
+    /// Its share of the limit of open runs.
     pub place: Option<shares::ShareSlot>,
-    /// Runs it delegated to.
+    /// The child runs.
     pub children: Vec<Weak<Run>>,
 }
 
-/// Where a call of the run is.
+/// The stage of a call of the run.
 #[derive(Clone, Debug)]
 pub(super) enum CallStage {
-    /// On the road, with these bytes.
+    /// On the road, with the fingerprint of its tool and arguments.
     OnRoad { fingerprint: Digest, tool: ToolName, answer: PendingAnswer, cancel: Cancel },
-    /// On the books, waiting for an approval.
+    /// Recorded, and waiting for an approval.
     Held,
-    /// On the books.
+    /// Recorded.
     Booked,
-    /// Its caller was told `ledger.unknown`: it may be on the books, and will never run.
+    /// Its caller received `ledger.unknown`: it may be recorded, and will never run.
     Doubted,
 }
 
@@ -126,82 +129,83 @@ pub(super) enum CallStage {
 pub struct Sealed {
     /// Entries of the run, `run.opened` and `run.sealed` included.
     pub entries: u64,
-    /// Where it is on the books.
+    /// The receipt of `run.sealed`.
     pub receipt: Receipt,
 }
 
-/// What admission says about one call.
+/// The result of admitting one call.
 pub(super) enum Admitted {
-    /// New: walk the road.
+    /// A new call, to be taken down the road.
     New(New),
-    /// The same call is on the road: wait with it.
+    /// The same call is on the road: wait for its answer.
     Join(PendingAnswer),
-    /// The books have it, under this id.
+    /// The ledger has the call under this id.
     Recall(CallId),
 }
 
-/// A call that was counted and begins.
+/// A call that was counted and starts now.
 pub(super) struct New {
-    /// Where its answer goes.
+    /// The channel for its answer.
     pub sender: watch::Sender<Option<Answer>>,
-    /// What the limits have against it.
+    /// The refusals of the run's limits.
     pub refusals: Vec<LayerReason>,
     pub facts: RunFacts,
-    /// Whether somebody asked it to stop.
+    /// The call's cancellation, by its caller or by an operator.
     pub cancel: Cancel,
-    /// Its turn, in an ordered run.
+    /// Its place in the queue of an ordered run.
     pub turn: Option<InTurn>,
-    /// Its place among the calls of all runs.
+    /// Its share of the limit of calls on the road.
     pub slot: shares::ShareSlot,
 }
 
-/// How long an open run has had nothing to do.
+/// How long an open run has been idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rest {
-    /// It is sealed, or somebody is sealing it.
+    /// The run is sealed or being sealed.
     Over,
     /// Calls are on the road or held.
     Busy,
-    /// It has this long until it is idle.
+    /// The remaining time until it is idle.
     For(Duration),
-    /// It was idle for long enough, and is closed to new calls now.
+    /// It was idle long enough, and is closed to new calls now.
     Closed,
 }
 
 impl Run {
-    /// Its id.
+    /// The run's id.
     #[must_use]
     pub const fn id(&self) -> &RunId {
         &self.id
     }
 
-    /// The agent it runs.
+    /// The agent of the run.
     #[must_use]
     pub fn agent(&self) -> &str {
         &self.agent.id
     }
 
-    /// The seed that ids derive from, if it has one, and when it was opened: what its agent may take for
-    /// randomness and time.
+    /// The seed that ids derive from, if there is one, and the opening time: the values its agent
+    /// may use as randomness and time.
     #[must_use]
     pub fn determined(&self) -> Option<(Seed, Timestamp)> {
         self.keeping.seed().map(|seed| (seed, self.keeping.told(self.opened_at)))
     }
 
-    /// The bytes of an id for a call that its agent gave none, if the run has a seed; see `Keeping::call_id`.
+    /// The bytes of an id for a call to which its agent gave none, if the run has a seed; see
+    /// `Keeping::call_id`.
     #[must_use]
     pub fn mint(&self, tool: &str, arguments: &[u8]) -> Option<[u8; 16]> {
         self.keeping.call_id(tool, arguments)
     }
 
-    /// Whether it is sealed or being sealed.
+    /// Whether the run is sealed or being sealed.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.state.lock().closing
     }
 
-    /// Takes up one call: joins it, recalls it, or counts it as new. Without a slot a new one is refused before
-    /// anything is counted, and leaves no trace in the run.
+    /// Admits one call: joins it, recalls it, or counts it as new. Without a slot a new call is
+    /// refused before anything is counted, and leaves no trace in the run.
     pub(super) fn admit(
         &self,
         asked: &ToolCall,
@@ -263,7 +267,7 @@ impl Run {
         }
     }
 
-    /// Takes a held call up again. `None` if it is not held, or not any more.
+    /// Puts a held call back on the road. `None` if it is not held, or no longer.
     pub(super) fn take_up(
         &self,
         asked: &ToolCall,
@@ -290,7 +294,7 @@ impl Run {
         Some(New { sender, refusals: Vec::new(), facts, cancel, turn, slot })
     }
 
-    /// The call left the road: nothing of it is on the books, so its id is free again.
+    /// Removes a call that left the road without a record; its id becomes free again.
     pub(super) fn forget(&self, call: &CallId) {
         let mut state = self.state.lock();
         state.holding.remove(call);
@@ -306,7 +310,7 @@ impl Run {
         self.idle.notify_waiters();
     }
 
-    /// The call left the road and is on the books (or in doubt).
+    /// Stores the stage of a call that left the road recorded or in doubt.
     pub(super) fn left(&self, call: &CallId, place: CallStage, went: Went) {
         let mut state = self.state.lock();
         state.holding.remove(call);
@@ -314,7 +318,7 @@ impl Run {
             state.held = state.held.saturating_add(1);
         }
         let held = matches!(place, CallStage::Held);
-        // It was refused, or nobody knows of it.
+        // The call was refused, or may not be recorded.
         if !held && matches!(went, Went::NotRun) || matches!(place, CallStage::Doubted) {
             state.again.forget(call);
         }
@@ -329,13 +333,13 @@ impl Run {
         self.idle.notify_waiters();
     }
 
-    /// A call is over; its outcome is not recorded yet.
+    /// Counts a call that is over; its outcome is not recorded yet.
     pub(super) fn ended(&self, went: Went) {
         self.state.lock().usage.end(went);
         self.count_above(Usage::end_delegated);
     }
 
-    /// A call that ended is on the books.
+    /// Marks a call that ended as recorded.
     pub(super) fn booked(&self, call: &CallId, place: CallStage) {
         let mut state = self.state.lock();
         state.calls.insert(call.clone(), place);
@@ -344,8 +348,8 @@ impl Run {
         self.idle.notify_waiters();
     }
 
-    /// Takes a place among the held calls of the run; why there is none. `room`: whether there is some
-    /// among those of all runs.
+    /// Reserves a place among the held calls, or returns the reason there is none. `room`: whether
+    /// the limit over all runs has space.
     pub(super) fn hold_place(&self, call: &CallId, most: usize, room: bool) -> Option<LayerReason> {
         let mut state = self.state.lock();
         let held = state.held.saturating_add(state.holding.len());
@@ -367,7 +371,7 @@ impl Run {
         })
     }
 
-    /// Calls of this tool that are held, or were when the run was taken up.
+    /// Calls of this tool that are held, or were when the run was resumed.
     pub(super) fn held_of(&self, tool: &str) -> Vec<CallId> {
         let state = self.state.lock();
         let held = |call: &CallId| matches!(state.calls.get(call), Some(CallStage::Held));
@@ -377,7 +381,7 @@ impl Run {
         of.map(|(call, _)| call.clone()).collect()
     }
 
-    /// A held call ended without running.
+    /// Marks a held call as ended without running.
     pub(super) fn unheld(&self, call: &CallId) {
         let mut state = self.state.lock();
         let before = state.calls.insert(call.clone(), CallStage::Booked);
@@ -390,14 +394,15 @@ impl Run {
         self.idle.notify_waiters();
     }
 
-    /// Something was asked of the run, or ended in it.
+    /// Notes activity in the run.
     pub(super) fn touch(&self, now: Duration) {
         self.state.lock().touched = now;
     }
 
-    /// How long it has had nothing to do; after `idle` of that it is closed, in the same moment.
+    /// How long the run has been idle; once that reaches `idle`, closes it in the same step.
     pub(super) fn rest(&self, idle: Duration, now: Duration) -> Rest {
-        // WHY: before its own lock. It is looked at again after as long.
+        // WHY before its own lock: children are locked before their parent. A busy child delays the
+        // next look by `idle`.
         let busy = self.children().iter().any(|child| child.is_busy());
         let mut state = self.state.lock();
         if state.closing {
@@ -417,7 +422,7 @@ impl Run {
         Rest::For(left)
     }
 
-    /// Whether a call of it, or of a run below it, is on the road or held.
+    /// Whether a call of this run or of a run below it is on the road or held.
     fn is_busy(&self) -> bool {
         let busy = {
             let state = self.state.lock();
@@ -426,7 +431,7 @@ impl Run {
         busy || self.children().iter().any(|child| child.is_busy())
     }
 
-    /// Waits until this call is not on the road.
+    /// Waits until this call is off the road.
     pub(super) async fn off_the_road(&self, call: &CallId) {
         loop {
             let told = self.idle.notified();
@@ -455,20 +460,20 @@ impl Run {
         matches!(self.state.lock().calls.get(call), Some(CallStage::Held))
     }
 
-    /// Calls that wait for an approval.
+    /// The calls that wait for an approval.
     pub(super) fn held(&self) -> Vec<CallId> {
         let state = self.state.lock();
         let held = state.calls.iter().filter(|(_, place)| matches!(place, CallStage::Held));
         held.map(|(call, _)| call.clone()).collect()
     }
 
-    /// Remembers that this much of the run was released.
+    /// Advances the highest `run_seq` released to the run.
     pub(super) fn release(&self, receipt: &Receipt) {
         self.released.fetch_max(receipt.run_seq, Ordering::AcqRel);
     }
 }
 
-/// The same id with other bytes.
+/// The fault for an id that was used before with other bytes.
 pub(super) fn conflict(call: &CallId) -> Fault {
     Fault::new(Code::CallConflict, format!("call `{call}` was asked with other bytes")).about(call)
 }

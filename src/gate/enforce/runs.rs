@@ -1,4 +1,4 @@
-//! All runs this process may continue: found by token, by thread of work, by id.
+//! All runs that this process may continue, by token, by thread of work and by id.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::domain::id::RunId;
 use crate::identity::token::RunTokens;
 use crate::limits::shares::{Shares, TakenShares};
 
-/// Sealed runs that are still known as sealed, so that a late call learns the right thing.
+/// Sealed runs that stay known, so that a late call receives `run.sealed`.
 const SEALED_KEPT: usize = 512;
 
-/// All runs this process may continue.
+/// All runs that this process may continue.
 #[derive(Debug)]
 pub(super) struct Runs {
     pub tokens: Arc<RunTokens>,
@@ -30,17 +30,17 @@ pub(super) struct Runs {
     by_thread: RwLock<BTreeMap<Digest, Arc<Run>>>,
     sealed: Mutex<VecDeque<Digest>>,
     pub threads: Threads,
-    /// Places of open runs.
+    /// The limit of open runs, shared between agents.
     pub places: Arc<Shares>,
-    /// Places of calls on the road.
+    /// The limit of calls on the road, shared between agents.
     pub slots: Arc<Shares>,
     pub large: Large,
-    /// Keeps fingerprints of arguments in memory from being guessable outside this process.
+    /// Salts the fingerprints of arguments, so that they cannot be guessed outside this process.
     salt: Salt,
 }
 
 impl Runs {
-    /// No run yet.
+    /// Starts without any run.
     pub fn new(parts: &Parts) -> Self {
         let settings = &parts.settings;
         Self {
@@ -56,7 +56,7 @@ impl Runs {
         }
     }
 
-    /// Names tool and arguments, in this process only.
+    /// Identifies tool and arguments, within this process only.
     pub fn fingerprint(&self, call: &ToolCall) -> Digest {
         Digest::of(&[&self.salt, call.tool().as_str().as_bytes(), &[0], call.canonical()])
     }
@@ -69,7 +69,7 @@ impl Runs {
     }
 
     pub fn len(&self) -> usize {
-        // WHY: one lock after the other, never both: `sealed` takes them the other way round.
+        // WHY: one lock after the other, never both: `sealed` takes them in the opposite order.
         let known = self.by_token.read().len();
         known.saturating_sub(self.sealed.lock().len())
     }
@@ -89,7 +89,7 @@ impl Runs {
         self.by_thread.read().get(thread).cloned()
     }
 
-    /// Every run that is known, also one that is being sealed or was.
+    /// Every known run, including those being sealed and those sealed recently.
     pub fn all(&self) -> Vec<Arc<Run>> {
         self.by_token.read().values().cloned().collect()
     }
@@ -98,12 +98,12 @@ impl Runs {
         self.by_token.read().values().filter(|run| !run.is_over()).cloned().collect()
     }
 
-    /// The open run of this id, if it is one of this process.
+    /// The open run with this id, if this process has it.
     pub fn of_id(&self, id: &RunId) -> Option<Arc<Run>> {
         self.by_token.read().values().find(|run| run.id == *id && !run.is_over()).cloned()
     }
 
-    /// How many calls of each agent wait for an approval.
+    /// The number of held calls per agent.
     pub fn held_by(&self) -> TakenShares {
         let mut taken = TakenShares::new();
         for run in self.open() {
@@ -116,17 +116,17 @@ impl Runs {
         taken
     }
 
-    /// Calls of all open runs that wait for an approval.
+    /// The number of held calls in all open runs.
     pub fn held(&self) -> usize {
         self.open().iter().map(|run| run.state.lock().held).sum()
     }
 
-    /// Keeps a sealed run known for a while, then forgets the oldest.
+    /// Keeps a sealed run known, and drops the oldest sealed run beyond the limit.
     pub fn sealed(&self, run: &Run) {
         run.state.lock().place = None;
         if let Some(thread) = run.thread {
             let mut threads = self.by_thread.write();
-            // Another run may have taken its place already.
+            // A newer run may have taken its place in the thread already.
             if threads.get(&thread).is_some_and(|last| last.id == run.id) {
                 threads.remove(&thread);
             }

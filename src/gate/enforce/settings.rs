@@ -1,4 +1,4 @@
-//! What the gate is made with: its bounds, and everything it works with.
+//! The gate's settings, and everything it is built from.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,39 +20,39 @@ use crate::tool::toolbox::Toolbox;
 /// Bounds of the gate.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Calls on the road at the same time, all runs together.
+    /// Concurrent calls on the road, over all runs.
     pub in_flight_max: usize,
-    /// Open runs.
+    /// Concurrent open runs.
     pub open_runs_max: usize,
     /// How long a held call waits.
     pub hold: Duration,
-    /// Held calls of one run; the next one is denied.
+    /// Held calls per run; a further one is denied.
     pub pending_max: usize,
-    /// Held calls in all; the next one is denied.
+    /// Held calls in all; a further one is denied.
     pub pending_all_max: usize,
     /// How long an implicit run stays open without a call.
     pub idle: Duration,
-    /// How long a run that was opened by name stays open without a call, of its own or of a run below it.
+    /// How long an explicit run stays open without a call, of its own or of a run below it.
     pub run_idle: Duration,
-    /// How long a run may be open whose manifest says nothing of it; none: without end.
+    /// How long a run may be open if its manifest sets no limit; `None`: without limit.
     pub run_wall: Option<Duration>,
-    /// How long a caller waits for an outcome to be on the books before it is told `call.unknown`.
+    /// How long a caller waits for its outcome to be recorded before it receives `call.unknown`.
     pub settle_wait: Duration,
-    /// Between two summaries of rejected requests.
+    /// The period between two summaries of rejected requests.
     pub reject_period: Duration,
-    /// Evaluate policies apart, so that a slow one does not hold up its neighbours.
+    /// Evaluate policies on blocking threads, so that a slow one does not block other work.
     pub judge_apart: bool,
     /// Facts the sidecar vouches for (`input.context.attested`).
     pub attested: BTreeMap<String, String>,
-    /// A file that stops calls while it is there, whatever else is up or down.
+    /// A file that stops calls while it exists, whatever else is up or down.
     pub switch_file: Option<PathBuf>,
-    /// Trusted keys that must have signed a manifest; of those that are not revoked, too.
+    /// How many trusted keys must have signed a manifest; revoked keys do not count.
     pub manifest_threshold: usize,
-    /// Whether the gate is not ready before it has passed its own test.
+    /// Whether the gate becomes ready only after it has passed its self-test.
     pub self_test: bool,
-    /// What is demanded of the place where agents run.
+    /// The isolation demanded of agents.
     pub isolation: Isolation,
-    /// Rates, pools and turns.
+    /// Rates, pools and the order of calls.
     pub bounds: Bounds,
 }
 
@@ -80,29 +80,30 @@ impl Default for Settings {
     }
 }
 
-/// Everything the gate is made of: [`Road::new`](super::Road::new) takes it, and nothing is added later.
+/// Everything the gate is built from: [`Road::new`](super::Road::new) takes it, and nothing is
+/// added later.
 pub struct Parts {
-    /// Bounds of the gate.
+    /// The gate's settings.
     pub settings: Settings,
     /// The ledger.
     pub ledger: Ledger,
     /// The tools.
     pub toolbox: Toolbox,
-    /// The agents.
+    /// The configured agents.
     pub agents: Agents,
-    /// Run tokens.
+    /// Issues and hashes run tokens.
     pub tokens: Arc<RunTokens>,
-    /// The time.
+    /// The clock; tests replace it.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
+    /// The source of randomness; tests replace it.
     pub entropy: Arc<dyn Entropy>,
-    /// Where to count.
+    /// The metrics to update.
     pub metrics: Arc<Metrics>,
-    /// Whose signatures count.
+    /// The components that check signatures.
     pub signers: Signers,
-    /// How operators reach the gate.
+    /// The operators' channels to the gate.
     pub commands: Commands,
-    /// Recordings that runs are answered from.
+    /// The recordings that runs are answered from.
     pub replaying: Replaying,
 }
 

@@ -1,4 +1,4 @@
-//! Work that no caller waits for. It ends before the gate does.
+//! Background tasks of the road. They end before the gate does.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The tasks of one road; a clone adds to the same.
+/// The tasks of one road; clones share one tracker.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tasks {
     tracker: TaskTracker,
@@ -14,7 +14,7 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// Starts one. It goes on where the handle is dropped.
+    /// Starts a task. It continues if the handle is dropped.
     pub fn spawn<F>(&self, work: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -22,7 +22,7 @@ impl Tasks {
         self.tracker.spawn(work)
     }
 
-    /// From here on the gate takes no new work.
+    /// Starts the drain: the gate takes no new work.
     pub fn stop(&self) {
         self.stop.cancel();
         self.tracker.close();
@@ -32,12 +32,12 @@ impl Tasks {
         self.stop.is_cancelled()
     }
 
-    /// Waits until the gate is told to stop.
+    /// Waits until the gate begins to stop.
     pub async fn stopping(&self) {
         self.stop.cancelled().await;
     }
 
-    /// Lets this end, unless the gate stops first: false.
+    /// Runs the work to its end; returns false if the gate stops first.
     pub async fn unless_stopping(&self, work: impl Future<Output = ()>) -> bool {
         tokio::select! {
             biased;
@@ -46,12 +46,12 @@ impl Tasks {
         }
     }
 
-    /// Waits this long; false if the gate stops first.
+    /// Waits this long; returns false if the gate stops first.
     pub async fn pause(&self, pause: Duration) -> bool {
         self.unless_stopping(tokio::time::sleep(pause)).await
     }
 
-    /// Waits until no task is left.
+    /// Waits until no task remains.
     pub async fn over(&self) {
         self.tracker.wait().await;
     }

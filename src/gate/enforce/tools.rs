@@ -1,4 +1,4 @@
-//! The tools in force: what agents are shown.
+//! The tools in force, as agents see them.
 
 use std::sync::Arc;
 
@@ -16,16 +16,17 @@ use crate::record::chain::{Changed, ConfigChanged};
 use crate::record::{Draft, TaggedDigest};
 use crate::tool::toolbox::{Tool, Toolbox};
 
-/// One tool as the agent is shown it.
+/// One tool, as an agent sees it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ToolView {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// The description that the agent receives.
     pub description: String,
     /// JSON Schema (2020-12) of its arguments, canonical.
     pub input_schema: Vec<u8>,
-    /// The whole MCP tool object, its name qualified, canonical; tools of other kinds have none.
+    /// The whole MCP tool object, canonical, with its name qualified; `None` for tools of other
+    /// kinds.
     pub shown: Option<Arc<[u8]>>,
     /// `http`, `file.read`, `mcp`.
     pub kind: String,
@@ -37,7 +38,8 @@ pub struct ToolView {
     pub definition: String,
 }
 
-/// What an agent with this grant is shown of a tool; nothing, if the grant is for another definition or lock.
+/// A tool as an agent with this grant sees it; `None` if the grant is for another definition or
+/// lock.
 fn view(tool: &Tool, grant: &Grant) -> Option<ToolView> {
     if !tool.refusals(grant).is_empty() {
         return None;
@@ -56,7 +58,8 @@ fn view(tool: &Tool, grant: &Grant) -> Option<ToolView> {
 }
 
 impl Road {
-    /// The tools that exist for this run's agent, by name; of a child, those that exist for its parent too.
+    /// The tools that exist for this run's agent, by name; for a child, only those that exist for
+    /// its parent too.
     ///
     /// # Errors
     /// `run.sealed`.
@@ -84,21 +87,21 @@ impl Road {
         Ok(grant.and_then(|grant| view(toolbox.get(&grant.name)?, grant)))
     }
 
-    /// Every tool in force and its own tier.
+    /// Every tool in force, with its own tier.
     #[must_use]
     pub fn tool_tiers(&self) -> Vec<(String, Tier)> {
         self.in_force.toolbox().tiers()
     }
 
-    /// Counts up whenever agents may be shown other tools than before.
+    /// Counts up whenever the tools that agents see may have changed.
     #[must_use]
     pub fn toolbox_version(&self) -> watch::Receiver<u64> {
         self.in_force.shown()
     }
 }
 
-/// The entry of a change of tools. `None`: agents are shown nothing new; connections and credentials are not part of what
-/// is shown.
+/// The entry for a change of tools. `None` if agents see no difference; connections and credentials
+/// are not visible to them.
 pub(super) fn changed(old: &Toolbox, new: &Toolbox) -> Option<DraftWithPayloads> {
     let (old, digest) = (definitions(old), definitions(new));
     if old == digest {
@@ -109,7 +112,7 @@ pub(super) fn changed(old: &Toolbox, new: &Toolbox) -> Option<DraftWithPayloads>
     Some(DraftWithPayloads::bare(Draft::of(changed)))
 }
 
-/// Names every tool with its definition digest.
+/// A digest over the name and definition digest of every tool.
 fn definitions(toolbox: &Toolbox) -> Digest {
     let lines = toolbox
         .iter()

@@ -1,4 +1,4 @@
-//! One call on its way: what each step hands to the next.
+//! One call on the road: the values that each step passes to the next.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::policy::input::RunFacts;
 use crate::telemetry::trace;
 use crate::tool::{Cancel, ToolExecutor};
 
-/// Whoever wants to know what comes of a call that is judged again.
+/// The channel for the result of a call that is judged again.
 pub(super) type Listener = oneshot::Sender<&'static str>;
 
 /// One admitted call with everything it is judged by.
@@ -33,18 +33,18 @@ pub(super) struct Trip {
     pub facts: RunFacts,
     pub cancel: Cancel,
     pub span: Span,
-    /// The hold it is under, if it was held before.
+    /// The hold that the call resumes from, if it was held before.
     pub resumed: Option<ResumedHold>,
     /// The approver who wrote its arguments, if the agent did not.
     pub asked_by: Option<Arc<Proposer>>,
 }
 
-/// What a call that is judged again was held with.
+/// The hold of a call that is judged again.
 pub(super) struct ResumedHold {
     pub resumed: Resumed,
     /// When the hold ends.
     pub ends: Timestamp,
-    /// Who wants to know what comes of it.
+    /// The channel for the result.
     pub tell: Listener,
 }
 
@@ -54,7 +54,7 @@ impl ResumedHold {
     }
 }
 
-/// A call on the road, for the steps behind the judge.
+/// The facts about a call that the steps after the judge need.
 pub(super) struct Passage {
     pub run: Arc<Run>,
     pub id: CallId,
@@ -75,7 +75,7 @@ impl Passage {
     }
 }
 
-/// What a permitted call runs with: the executor that prepared it, and what it may spend.
+/// The resources of a permitted call: the executor that prepared it, and its reservation.
 pub(super) struct Means {
     pub executor: Option<Arc<dyn ToolExecutor>>,
     pub spending: Spending,
@@ -99,7 +99,7 @@ pub(super) fn call_span(run: &Run, call: &ToolCall) -> Span {
     })
 }
 
-/// A counted call that has not set out.
+/// A counted call that has not started.
 pub(super) struct AdmittedCall {
     pub trip: Trip,
     pub sender: watch::Sender<Option<Answer>>,
@@ -107,13 +107,13 @@ pub(super) struct AdmittedCall {
     pub turn: Option<InTurn>,
 }
 
-/// What `enter` made of a call.
+/// The result of `enter`.
 pub(super) enum Entered {
     Ready(Box<AdmittedCall>),
     Known(Entry),
 }
 
-/// What `admit` made of a request.
+/// The result of `admit`.
 pub(super) enum Entry {
     Wait(PendingAnswer),
     Recall(ToolCall),

@@ -1,4 +1,4 @@
-//! Calls that leave the road without a decision on the books.
+//! Calls that leave the road without a recorded decision.
 
 use tokio::sync::watch;
 
@@ -12,19 +12,19 @@ use crate::ledger;
 use crate::ledger::permit::Committed;
 use crate::limits::Went;
 
-/// Why there is no decision on the books.
+/// Why no decision is recorded.
 pub(super) enum Undecided {
-    /// Its caller no longer wants it, and nothing was written.
+    /// The caller cancelled the call, and nothing was written.
     Cancelled,
-    /// It was held and more people have to approve it.
+    /// The call was held and needs more approvals.
     StillHeld,
-    /// The gate is not fit to decide.
+    /// A condition of the gate keeps it from deciding.
     Gate(Condition),
-    /// The ledger says why.
+    /// The ledger's error.
     Ledger(ledger::Error),
 }
 
-/// Where a call that was held is now.
+/// The state of a held call after it was judged again.
 pub(super) const fn became<T>(committed: &Result<(Committed, T), Undecided>) -> &'static str {
     match committed {
         Ok((Committed::Permit(_), _)) => "authorized",
@@ -36,7 +36,7 @@ pub(super) const fn became<T>(committed: &Result<(Committed, T), Undecided>) -> 
 }
 
 impl Road {
-    /// Nothing is on the books, or it is in doubt.
+    /// Ends a call whose decision is not recorded, or may not be.
     pub(super) fn uncommitted(
         &self,
         run: &Run,

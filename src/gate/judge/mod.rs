@@ -1,8 +1,8 @@
 //! May this call run? One prepared call, one decision, built in one place.
 //!
-//! `judge` is total: whatever goes wrong (no bundle, a policy that has ended, an engine without an answer)
-//! comes out as a denial with its own code. What it returns pairs the call with the decision, and nothing
-//! else can: `ledger` makes the next token of it.
+//! `judge` is total: every failure (no bundle, an expired policy, an engine without an answer)
+//! becomes a denial with its own code. Only `judge` pairs a call with its decision; `ledger` makes
+//! the next token from that pair.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ mod resumed;
 pub use prepared::Prepared;
 pub use resumed::{Resumed, effect_digest};
 
-/// This call by this agent got this decision. Made only by [`judge`].
+/// The decision about this call of this agent. Only [`judge`] makes it.
 #[derive(Debug)]
 #[must_use]
 pub struct Judged {
@@ -42,7 +42,7 @@ impl Judged {
         &self.prepared
     }
 
-    /// The decision about it.
+    /// The decision about the call.
     #[must_use]
     pub const fn decision(&self) -> &Decision {
         &self.decision
@@ -54,59 +54,60 @@ impl Judged {
         self.binding
     }
 
-    /// The hold it was under, if it was held before.
+    /// The hold that the call resumes from, if it was held before.
     #[must_use]
     pub const fn resumed(&self) -> Option<&Resumed> {
         self.resumed.as_ref()
     }
 
-    /// The break-glass order without which it would wait for an approver.
+    /// The break-glass order without which the call would be held.
     #[must_use]
     pub fn break_glass(&self) -> Option<&Open> {
         self.break_glass.as_deref()
     }
 
-    /// The approver who wrote its arguments, if the agent did not.
+    /// The approver who wrote the arguments, if the agent did not.
     #[must_use]
     pub fn asked_by(&self) -> Option<&Proposer> {
         self.asked_by.as_deref()
     }
 
-    /// Both, for the token that follows.
+    /// Call and decision, for the next token.
     pub(crate) fn into_parts(self) -> (Prepared, Decision) {
         (self.prepared, self.decision)
     }
 }
 
-/// What a call is judged by, besides itself.
+/// The inputs of a judgement besides the call.
 #[derive(Debug)]
 pub struct Criteria<'a> {
-    /// The bundle in force; `None` denies everything.
+    /// The bundle in force; `None` denies every call.
     pub engine: Option<&'a Arc<dyn PolicyEngine>>,
-    /// The agent that asks.
+    /// The calling agent.
     pub agent: &'a AgentFacts,
-    /// The run so far.
+    /// The history of the run.
     pub run: &'a RunFacts,
-    /// What limits, breakers and switches have against it.
+    /// The refusals of limits, breakers and operators' stops.
     pub refusals: Vec<LayerReason>,
-    /// The time the policy is told.
+    /// The time that the policy receives.
     pub now: Timestamp,
     /// How long a held call waits.
     pub hold: Duration,
-    /// Whether its arguments will be kept: what nobody can look at, no approval can count.
+    /// Whether the arguments are stored. Without them no approver could see the call, so it cannot
+    /// be held.
     pub kept: bool,
-    /// Whether one more call may wait for an approval.
+    /// Reserves room for one more held call.
     pub room: HoldCapacity<'a>,
-    /// The hold it is under, with everybody who approved it so far.
+    /// The hold that the call resumes from, with every approval so far.
     pub resumed: Option<Resumed>,
-    /// The break-glass order that covers it now, if there is one.
+    /// The break-glass order that covers the call now, if there is one.
     pub break_glass: Option<Arc<Open>>,
-    /// The approver who wrote its arguments, if the agent did not.
+    /// The approver who wrote the arguments, if the agent did not.
     pub asked_by: Option<Arc<Proposer>>,
 }
 
-/// Takes a place among the calls that wait for an approval, or says why there is none. Asked only when
-/// a call is to be held.
+/// Reserves a place among the held calls, or returns why there is none. Called only when a call is
+/// about to be held.
 #[derive(Clone, Copy)]
 pub struct HoldCapacity<'a>(pub &'a dyn Fn() -> Option<LayerReason>);
 
@@ -116,7 +117,7 @@ impl fmt::Debug for HoldCapacity<'_> {
     }
 }
 
-/// Decides about one prepared call. Total: every doubt is a denial.
+/// Decides about one prepared call. Total: every doubt becomes a denial.
 pub fn judge(bench: &Criteria<'_>, prepared: Prepared) -> Judged {
     let binding = bench.agent.binding;
     let (mut decision, used) = decide(bench, &prepared);
@@ -130,7 +131,7 @@ pub fn judge(bench: &Criteria<'_>, prepared: Prepared) -> Judged {
     Judged { prepared, decision, binding, resumed, break_glass, asked_by }
 }
 
-/// The decision, and whether it is that of the break-glass order.
+/// The decision, and whether it rests on the break-glass order.
 fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     let (policy, layers, engine_name) = bench.engine.map_or_else(
         || (Digest::of(&[]), Vec::new(), "none".to_owned()),
@@ -160,7 +161,7 @@ fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
         }
         return (decision, false);
     };
-    // What cannot be undone is never merely observed.
+    // A call that cannot be undone is always enforced, never only observed.
     let observe: Vec<&'static str> = match tool.tier {
         Tier::T3 => Vec::new(),
         Tier::T0 | Tier::T1 | Tier::T2 => {
@@ -183,8 +184,8 @@ fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
         decision.obligations.clear();
         decision.reasons.insert(0, unseen());
     }
-    // WHY: asked a second time, and only an allow counts: break-glass turns a wait into a run, and neither
-    // a denial nor what no rule allows into anything else.
+    // WHY ask again, and accept only an allow: break-glass turns a hold into a run. It must not
+    // change a denial, nor a call that no rule allows.
     if decision.course() == Course::Wait
         && let Some(open) = bench.break_glass.as_deref()
     {
@@ -201,14 +202,15 @@ fn decide(bench: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
         decision.verdict = Verdict::Deny;
         decision.obligations.clear();
         decision.reasons = vec![full];
-        // WHY: it is no policy that says so, and a replay of the policy must not be told it was.
+        // WHY: the limit decided this, not a policy; a replay of the policy must not see it as the
+        // policy's decision.
         decision.input = None;
     }
     decision.hold = (decision.course() == Course::Wait).then_some(bench.hold);
     (decision, false)
 }
 
-/// What speaks against the call before any policy is asked.
+/// The reasons against the call that exist before the policy is evaluated.
 fn against(bench: &Criteria<'_>, prepared: &Prepared) -> Vec<LayerReason> {
     let mut refusals = prepared.refusals().to_vec();
     refusals.extend(bench.refusals.iter().cloned());
@@ -221,7 +223,7 @@ fn against(bench: &Criteria<'_>, prepared: &Prepared) -> Vec<LayerReason> {
     refusals
 }
 
-/// Who decides, or why nobody does.
+/// The engine that decides, or the reason there is none.
 fn in_force<'a>(bench: &Criteria<'a>) -> Result<&'a Arc<dyn PolicyEngine>, LayerReason> {
     let engine = bench.engine.ok_or_else(no_policy)?;
     match engine.valid_until().filter(|until| *until <= bench.now) {
@@ -237,7 +239,7 @@ fn no_policy() -> LayerReason {
     error("no_policy", "no policy bundle is in force")
 }
 
-/// Takes over what the policy answered about this input.
+/// Adopts the policy's answer about this input.
 fn adopt(decision: &mut Decision, (answer, input): (Answer, Vec<u8>)) {
     let Answer { verdict, reasons, obligations, enforced } = answer;
     decision.verdict = verdict;

@@ -1,4 +1,4 @@
-//! A call whose target is opened and resolved, before anybody decided about it.
+//! A call whose target is opened and resolved, before any decision about it.
 
 use std::any::Any;
 use std::fmt;
@@ -10,13 +10,15 @@ use crate::domain::effect::Effect;
 use crate::domain::facts::{Finding, ToolFacts};
 use crate::policy::input::CallInput;
 
-/// What only the executor that prepared a call can read back: a descriptor, a built request.
+/// A resource that only the preparing executor can read back: a descriptor, a built request.
 pub type PreparedResource = Box<dyn Any + Send + Sync>;
 
-/// One call, opened and resolved, with its typed effect and a private hold; nothing has happened yet.
+/// One call, opened and resolved, with its typed effect and a private resource. It has had no
+/// effect yet.
 ///
-/// Made only by `tool::prepare` (the tidy test confines the constructor). It is total: what could not
-/// be prepared carries the reasons instead of a hold, and `judge` turns them into a denial.
+/// Only `tool::prepare` makes it (the tidy test confines the constructor). Preparation is total: a
+/// call that could not be prepared carries the reasons instead of a resource, and `judge` turns
+/// them into a denial.
 #[must_use]
 pub struct Prepared {
     call: ToolCall,
@@ -30,7 +32,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// A call that could be prepared.
+    /// A call that was prepared.
     pub(crate) fn ready(
         call: ToolCall,
         tool: Arc<ToolFacts>,
@@ -50,13 +52,14 @@ impl Prepared {
         }
     }
 
-    /// The same, with what it takes to undo the call: kept with the entry that allows it.
+    /// The same, with the data to undo the call, which is stored with the authorising entry.
     pub(crate) fn keeping(mut self, pre_image: Option<Vec<u8>>) -> Self {
         self.pre_image = pre_image;
         self
     }
 
-    /// A call that could not be prepared, and why. `refusals` is not empty, unless the call is alarming.
+    /// A call that could not be prepared, with the reasons. `refusals` may be empty only if the
+    /// call raises an alarm.
     pub(crate) fn refused(
         call: ToolCall,
         tool: Option<Arc<ToolFacts>>,
@@ -74,67 +77,67 @@ impl Prepared {
         }
     }
 
-    /// The same, in which the gate found this.
+    /// The same, with an alarm for content that the gate found in the call.
     pub(crate) fn alarming(mut self, alarm: Alarm) -> Self {
         self.alarm = Some(alarm);
         self
     }
 
-    /// The call.
+    /// The call itself.
     #[must_use]
     pub const fn call(&self) -> &ToolCall {
         &self.call
     }
 
-    /// The tool, unless it does not exist for this agent.
+    /// The tool, unless the agent is not granted it.
     #[must_use]
     pub fn tool(&self) -> Option<&ToolFacts> {
         self.tool.as_deref()
     }
 
-    /// What it would touch.
+    /// The effect that the call would have.
     #[must_use]
     pub const fn effect(&self) -> &Effect {
         &self.effect
     }
 
-    /// What a policy is asked about it.
+    /// The policy's input about the call.
     #[must_use]
     pub fn asked(&self) -> CallInput<'_> {
         CallInput { call: &self.call, effect: &self.effect, findings: &self.findings }
     }
 
-    /// What the firewall saw.
+    /// The findings of the firewall.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// Why it cannot run, whatever a policy says.
+    /// The reasons against the call that no policy can overrule.
     #[must_use]
     pub fn refusals(&self) -> &[LayerReason] {
         &self.refusals
     }
 
-    /// What the gate itself found in the call, which its agent is not told.
+    /// The alarm about the call's content. The agent does not learn of it.
     #[must_use]
     pub const fn alarm(&self) -> Option<Alarm> {
         self.alarm
     }
 
-    /// What it takes to undo the call, canonical JSON, if it is one that keeps it (tier T1).
+    /// The data to undo the call, as canonical JSON, if the call keeps it (tier T1).
     #[must_use]
     pub fn pre_image(&self) -> Option<&[u8]> {
         self.pre_image.as_deref()
     }
 
-    /// Whether an executor could run it: prepared, with nothing against it.
+    /// Whether an executor could run it: it is prepared and nothing refuses it.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.hold.is_some() && self.refusals.is_empty() && self.alarm.is_none()
     }
 
-    /// The private hold, for the executor that made it.
+    /// The private resource, for the executor that made it.
     pub(crate) fn hold<T: Any>(&self) -> Option<&T> {
         self.hold.as_ref().and_then(|hold| hold.downcast_ref())
     }

@@ -1,4 +1,4 @@
-//! A call that was held and is judged again: what its approvers saw must still be so.
+//! A held call that is judged again: everything its approvers saw must be unchanged.
 
 use crate::approval::Approval;
 use crate::domain::canonical;
@@ -10,27 +10,27 @@ use crate::domain::digest::{Digest, Salt};
 use super::{Criteria, Prepared};
 use crate::record::Nonce;
 
-/// The hold of a call, as it stands on the books, and who approved it since.
+/// The recorded hold of a call, and the approvals since.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resumed {
-    /// The salt of the arguments: with it the call has the same digest as when it was held.
+    /// The salt of the arguments, which gives the call the same digest as when it was held.
     pub salt: Salt,
-    /// Drawn when it was held; used up by the authorisation.
+    /// Drawn when the call was held; the authorisation uses it up.
     pub nonce: Nonce,
     /// The layers of the policy bundle that held it.
     pub layers: Vec<(String, Digest)>,
     /// The manifest of its run.
     pub manifest: Digest,
-    /// What its tool was.
+    /// The definition digest of its tool.
     pub definition: Option<Digest>,
-    /// What it would have touched: [`effect_digest`].
+    /// The digest of its effect: [`effect_digest`].
     pub effect: Option<Digest>,
-    /// Who approved it, each subject once.
+    /// The approvals, at most one per subject.
     pub approvals: Vec<Approval>,
 }
 
-/// What a call touches, keyed with the salt of its arguments: it is made of them, so its digest must not
-/// outlive them.
+/// The digest of a call's effect, keyed with the salt of its arguments. The effect derives from the
+/// arguments, so its digest must not outlive them.
 #[must_use]
 pub fn effect_digest(salt: &Salt, prepared: &Prepared) -> Digest {
     let effect = canonical::bytes(&prepared.effect().to_json());
@@ -38,7 +38,7 @@ pub fn effect_digest(salt: &Salt, prepared: &Prepared) -> Digest {
 }
 
 impl Resumed {
-    /// What has changed since the call was held. Each makes every approval void.
+    /// The changes since the call was held. Each one voids every approval.
     pub(super) fn void(&self, bench: &Criteria<'_>, prepared: &Prepared) -> Vec<LayerReason> {
         let layers = bench.engine.map(|engine| engine.layers()).unwrap_or_default();
         let same_layers = layers.len() == self.layers.len()
@@ -52,7 +52,7 @@ impl Resumed {
             ("layers", "the policy", same_layers),
             ("manifest", "the manifest", bench.agent.manifest == self.manifest),
             ("definition", "the tool", definition == self.definition),
-            // What could not be prepared says itself why.
+            // A call that could not be prepared carries its own reasons.
             ("effect", "what the call touches", effect.is_none() || effect == self.effect),
         ];
         let changed = checks.into_iter().filter(|(_, _, same)| !same);

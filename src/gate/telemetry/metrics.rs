@@ -1,4 +1,4 @@
-//! What is counted, and under which names. Labels take values from small closed sets only.
+//! The metrics and their names. Labels take values from small closed sets only.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::Stage;
 
-/// The tool label of every tool that is not in the configuration: an agent cannot make up series.
+/// The tool label of every tool that is not configured, so that an agent cannot create series.
 pub const OTHER: &str = "other";
 
 // 50 µs to about 26 s, doubling: a decision takes microseconds, a slow tool half a minute.
@@ -72,7 +72,7 @@ struct ServerLabel {
 
 type Latencies = Family<StageLabel, Histogram, fn() -> Histogram>;
 
-/// Everything that is counted. One per process; counting never blocks for long and never fails.
+/// All metrics of the process. Updating one never blocks for long and never fails.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -111,8 +111,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// All at zero. `tools` are the configured names, the only ones that become labels; `version`
-    /// and `revision` describe the build.
+    /// All metrics at zero. Only the configured names in `tools` become labels; `version` and
+    /// `revision` describe the build.
     #[must_use]
     pub fn new(
         tools: impl IntoIterator<Item = String>,
@@ -220,8 +220,8 @@ impl Metrics {
         r.register("build", "What was built", build);
     }
 
-    /// A call was decided and the decision is durable: `allow`, `deny`, `require_approval`; not
-    /// enforced where it runs all the same.
+    /// A decision became durable: `allow`, `deny`, `require_approval`. Not enforced if the call
+    /// runs all the same.
     pub fn call(&self, tool: &str, verdict: &'static str, enforced: bool) {
         let tool = self.known(tool);
         if !enforced {
@@ -231,7 +231,7 @@ impl Metrics {
         self.calls.get_or_create(&DecisionLabels { tool, verdict, enforced }).inc();
     }
 
-    /// A call was judged and is denied, first of all for this code of the contract.
+    /// A call was judged and denied; this is the code of its first reason.
     pub fn denied(&self, code: &'static str) {
         self.denials.get_or_create(&CodeLabel { code }).inc();
     }
@@ -242,7 +242,7 @@ impl Metrics {
         self.outcomes.get_or_create(&ToolOutcome { tool, outcome }).inc();
     }
 
-    /// The hub visited a slot nobody wrote any more: `closed`, `lost`, `later`, `distrusted`,
+    /// The hub visited a slot without a live writer: `closed`, `lost`, `later`, `distrusted`,
     /// `other_key`, `held`.
     pub fn reaped(&self, kind: &'static str) {
         self.reaped.get_or_create(&KindLabels { kind }).inc();
@@ -254,7 +254,7 @@ impl Metrics {
         self.call_duration.get_or_create(&label).observe(took.as_secs_f64());
     }
 
-    /// The policy was asked and took this long; `failed` if it gave no decision.
+    /// The policy was evaluated in this time; `failed` if it gave no decision.
     pub fn decision(&self, took: Duration, failed: bool) {
         self.decision_duration.observe(took.as_secs_f64());
         if failed {
@@ -274,17 +274,17 @@ impl Metrics {
         self.ledger_errors.get_or_create(&KindLabels { kind }).inc();
     }
 
-    /// So many entries wait for the writer.
+    /// The number of entries that wait for the writer.
     pub fn queue_depth(&self, entries: i64) {
         self.queue_depth.set(entries);
     }
 
-    /// A request was refused before admission, with this code of the contract.
+    /// A request was refused before admission, with this code.
     pub fn rejected(&self, code: &'static str) {
         self.rejected.get_or_create(&CodeLabel { code }).inc();
     }
 
-    /// A call was refused for what the gate itself found in it: `credential`.
+    /// The gate refused a call for its content: `credential`.
     pub fn alarm(&self, kind: &'static str) {
         self.alarms.get_or_create(&KindLabels { kind }).inc();
     }
@@ -294,22 +294,22 @@ impl Metrics {
         self.suspended.inc();
     }
 
-    /// So many break-glass orders are in force.
+    /// The number of break-glass orders in force.
     pub fn break_glass(&self, open: usize) {
         self.break_glass_open.set(gauged(open));
     }
 
-    /// A call needs no approver because of break-glass.
+    /// A call needed no approver because of break-glass.
     pub fn broke_glass(&self) {
         self.break_glass_calls.inc();
     }
 
-    /// Somebody asks for a break-glass order that enough people have signed.
+    /// An operator requested a break-glass order with enough signatures.
     pub fn break_glass_alert(&self) {
         self.break_glass_alerts.inc();
     }
 
-    /// An order to take back a stop does not hold.
+    /// An order to take back a stop was invalid.
     pub fn order_refused(&self) {
         self.orders_refused.inc();
     }
@@ -319,30 +319,30 @@ impl Metrics {
         self.pool_unanswered.inc();
     }
 
-    /// The gate asked itself for something that has to be denied; whether it was, on the books.
+    /// A canary ended; `passed` if it was denied and the denial was recorded.
     pub fn self_tested(&self, passed: bool) {
         let passed = if passed { "true" } else { "false" };
         self.self_tests.get_or_create(&Passed { passed }).inc();
     }
 
-    /// The files of a listener's certificate changed; whether they could be used.
+    /// The files of a listener's certificate changed; `passed` if they could be used.
     pub fn certificate_read(&self, passed: bool) {
         let passed = if passed { "true" } else { "false" };
         self.certificates_read.get_or_create(&Passed { passed }).inc();
     }
 
-    /// The configuration or what it names changed; whether the new state could be put in force.
+    /// The configuration or a file it names changed; `passed` if the new state was put in force.
     pub fn config_read(&self, passed: bool) {
         let passed = if passed { "true" } else { "false" };
         self.config_read.get_or_create(&Passed { passed }).inc();
     }
 
-    /// A pinned tool is not what was signed: `text`, `compatible`, `breaking`.
+    /// A pinned tool differs from what was signed: `text`, `compatible`, `breaking`.
     pub fn upstream_drift(&self, grade: &'static str) {
         self.upstream_drift.get_or_create(&Grade { grade }).inc();
     }
 
-    /// A configured server is connected to again.
+    /// The gate reconnects to a configured server.
     pub fn upstream_restart(&self, server: &str) {
         let server = server.to_owned();
         self.upstream_restarts.get_or_create(&ServerLabel { server }).inc();
@@ -354,12 +354,12 @@ impl Metrics {
         self.upstream_dropped.get_or_create(&KindLabels { kind }).inc();
     }
 
-    /// So many runs are open.
+    /// The number of open runs.
     pub fn open_runs(&self, runs: usize) {
         self.open_runs.set(gauged(runs));
     }
 
-    /// So many calls wait for an approval.
+    /// The number of held calls.
     pub fn held_calls(&self, calls: usize) {
         self.held_calls.set(gauged(calls));
     }
@@ -370,17 +370,17 @@ impl Metrics {
         InFlight(self.in_flight.clone())
     }
 
-    /// More names that may become labels: the configuration was read again.
+    /// Adds names that may become labels, after the configuration was read again.
     pub fn know(&self, tools: impl IntoIterator<Item = String>) {
         self.tools.write().extend(tools);
     }
 
-    /// Whether calls can be governed.
+    /// Whether the gate can govern calls.
     pub fn ready(&self, ready: bool) {
         self.ready.set(i64::from(ready));
     }
 
-    /// Everything, as OpenMetrics text.
+    /// All metrics, as OpenMetrics text.
     ///
     /// # Errors
     /// A value cannot be formatted.

@@ -1,32 +1,32 @@
-//! What the gate says about itself: logs, traces, metrics. Names and numbers, never payloads.
+//! Logs, traces and metrics. They contain names and numbers, never payloads.
 //!
-//! A leaf beside `domain`: it knows names of metrics and spans and nothing of ours. Nothing here can
-//! fail or delay a call: counting is an atomic addition, spans go to a bounded queue, and a collector
-//! that is down costs dropped spans.
+//! A leaf beside `domain`: it knows names of metrics and spans and no other type of the gate.
+//! Telemetry cannot fail or delay a call: counting is an atomic addition, spans go to a bounded
+//! queue, and a collector that is down only loses spans.
 
 pub mod metrics;
 pub mod trace;
 
-/// A stretch of the road, as histograms and child spans name it.
+/// A stage of the road, named in histograms and child spans.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Stage {
-    /// Opening and resolving what the tool will touch.
+    /// Opens and resolves the call's target.
     Prepare,
-    /// Grant, schema, limits, policy.
+    /// Checks grant, schema, limits and policy.
     Judge,
-    /// Waiting until the decision is durable.
+    /// Waits until the decision is durable.
     Commit,
-    /// The tool itself.
+    /// Runs the tool.
     Tool,
-    /// Waiting until the outcome is durable.
+    /// Waits until the outcome is durable.
     Settle,
 }
 
 impl Stage {
-    /// All of them, in the order of the road.
+    /// All stages, in the order of the road.
     pub const ALL: [Self; 5] = [Self::Prepare, Self::Judge, Self::Commit, Self::Tool, Self::Settle];
 
-    /// The word in labels and span names.
+    /// The name in labels and spans.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

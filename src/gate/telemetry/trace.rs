@@ -26,7 +26,7 @@ use tracing_subscriber::{Layer as _, Registry};
 
 use super::Stage;
 
-/// What is done: always [`EXECUTE_TOOL`] here.
+/// The operation of the span: always [`EXECUTE_TOOL`] here.
 pub const OPERATION_NAME: &str = "gen_ai.operation.name";
 /// Name of the tool.
 pub const TOOL_NAME: &str = "gen_ai.tool.name";
@@ -38,25 +38,25 @@ pub const AGENT_NAME: &str = "gen_ai.agent.name";
 pub const RUN_ID: &str = "wicketgate.run.id";
 /// `allow`, `deny` or `require_approval`.
 pub const VERDICT: &str = "wicketgate.verdict";
-/// Stable code of what went wrong.
+/// The stable code of the error.
 pub const ERROR_TYPE: &str = "error.type";
-/// The operation every root span is about.
+/// The operation of every root span.
 pub const EXECUTE_TOOL: &str = "execute_tool";
 
 const EXPORT_WITHIN: Duration = Duration::from_secs(5);
 const FLUSH_WITHIN: Duration = Duration::from_secs(3);
 
-/// The way to a collector: whoever opens connections makes it, nothing here does.
+/// Port to a collector. `tool::net` implements it; this module opens no connection itself.
 pub trait CollectorDialer: Send + Sync + std::fmt::Debug {
-    /// A channel that connects when it is used, and again when the connection is lost. Asked for on the
-    /// exporter's own runtime.
+    /// A channel that connects on first use and reconnects after a loss. Called on the exporter's
+    /// own runtime.
     fn dial(&self) -> Channel;
 }
 
 /// Where traces go, over OTLP/gRPC.
 #[derive(Clone, Debug)]
 pub struct Otlp {
-    /// The way to the collector.
+    /// Connects to the collector.
     pub dial: Arc<dyn CollectorDialer>,
     /// `service.name` of this process.
     pub service_name: String,
@@ -68,9 +68,9 @@ pub enum Error {
     /// The filter cannot be read.
     #[error("cannot read log filter `{filter}`: {source}")]
     Filter {
-        /// The text.
+        /// The filter, as configured.
         filter: String,
-        /// What is wrong with it.
+        /// The parser's error.
         source: tracing_subscriber::filter::ParseError,
     },
     /// The exporter cannot be built.
@@ -79,12 +79,12 @@ pub enum Error {
     /// The exporter's thread cannot be started.
     #[error("cannot start the exporter: {0}")]
     Runtime(#[from] io::Error),
-    /// Logging was set up before, by somebody else.
+    /// A logger is installed already.
     #[error("logging is set up already: {0}")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Keeps traces flowing while it lives.
+/// Exports traces until it is dropped.
 #[derive(Debug)]
 #[must_use = "spans that were not sent are lost when this is dropped"]
 pub struct TraceGuard {
@@ -92,7 +92,7 @@ pub struct TraceGuard {
 }
 
 impl TraceGuard {
-    /// Sends what was not sent yet, for at most 3 seconds. Blocks: not for a task.
+    /// Sends pending spans, for at most 3 seconds. Blocks, so do not call it from a task.
     pub fn flush(mut self) {
         if let Some(exporter) = self.exporter.take() {
             exporter.close(FLUSH_WITHIN);
@@ -108,7 +108,7 @@ impl Drop for TraceGuard {
     }
 }
 
-/// The way to a collector, on a thread of its own: it shares nothing with the road.
+/// The exporter, on a thread of its own: it shares nothing with the road.
 #[derive(Debug)]
 struct Exporter {
     provider: SdkTracerProvider,
@@ -141,23 +141,23 @@ impl Exporter {
     }
 
     fn close(self, within: Duration) {
-        // A collector that is down loses spans, not the shutdown.
+        // A collector that is down loses spans and does not delay the shutdown.
         let _ = self.provider.shutdown_with_timeout(within);
         self.runtime.shutdown_background();
     }
 }
 
-/// Sets up logs at the levels `log` names (`info,wicketgate=debug`), as JSON lines or as text, and
+/// Sets up logs at the levels in `log` (`info,wicketgate=debug`), as JSON lines or as text, and
 /// traces if a collector is configured.
 ///
 /// Text is coloured only on a terminal and not when `NO_COLOR` is set; control characters of values
 /// are escaped, so one event is one line.
 ///
 /// # Errors
-/// The filter or the endpoint cannot be read, or logging was set up before.
+/// The filter or the endpoint cannot be read, or a logger is installed already.
 pub fn init(log: &str, json: bool, otlp: Option<&Otlp>) -> Result<TraceGuard, Error> {
-    // WHY: the spans of calls are for collectors. As long as logs listened to them too, every call
-    // paid for six spans that nobody reads.
+    // WHY: the spans of calls are for collectors. If logs subscribed to them too, every call would
+    // pay for six spans that no log shows.
     let filter = EnvFilter::try_new(format!("{log},{TARGET}=off"))
         .map_err(|source| Error::Filter { filter: log.to_owned(), source })?;
     let terminal = io::stderr().is_terminal();
@@ -170,7 +170,7 @@ pub fn init(log: &str, json: bool, otlp: Option<&Otlp>) -> Result<TraceGuard, Er
         (false, false) => layer.with_ansi(false).boxed(),
     };
     let exporter = otlp.map(Exporter::new).transpose()?;
-    // WHY: only our own spans; the exporter's connection must not trace itself.
+    // WHY: only the gate's own spans; the exporter's connection must not trace itself.
     let traces = exporter.as_ref().map(|exporter| {
         tracing_opentelemetry::layer::<Layered>()
             .with_tracer(exporter.provider.tracer("wicketgate"))
@@ -192,7 +192,7 @@ type Filtered = tracing_subscriber::filter::Filtered<
 /// Target of every span that is exported.
 const TARGET: &str = "wicketgate::call";
 
-/// What a call's root span says.
+/// The attributes of a call's root span.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// Name of the tool.
@@ -207,7 +207,7 @@ pub struct Call<'a> {
     pub traceparent: Option<&'a str>,
 }
 
-/// Opens the root span of one call, as a child of the caller's span if it gave one.
+/// Opens the root span of one call, as a child of the caller's span if the caller sent one.
 ///
 /// Fill [`VERDICT`] and [`ERROR_TYPE`] with [`verdict`] and [`error`].
 #[must_use]
@@ -227,7 +227,7 @@ pub fn call_span(call: &Call<'_>) -> Span {
         error.r#type = tracing::field::Empty,
     );
     if let Some(parent) = call.traceparent.and_then(parent) {
-        // Without a collector there is nobody to be told.
+        // Without a collector the parent has no use, so the error is ignored.
         let _ = span.set_parent(parent);
     }
     span
@@ -245,18 +245,19 @@ pub fn stage_span(call: &Span, stage: Stage) -> Span {
     }
 }
 
-/// Notes the verdict on a call's root span.
+/// Records the verdict on a call's root span.
 pub fn verdict(call: &Span, verdict: &'static str) {
     call.record(VERDICT, verdict);
 }
 
-/// Notes on a call's root span that it ended in an error of this code.
+/// Records an error code on a call's root span.
 pub fn error(call: &Span, code: &'static str) {
     call.record(ERROR_TYPE, code);
     call.record("otel.status_code", "ERROR");
 }
 
-/// The W3C trace context of a span, to be handed to the tool or recorded. `None` if not traced.
+/// The W3C trace context of a span, to pass to the tool or to record. `None` if the span is not
+/// traced.
 #[must_use]
 pub fn traceparent(span: &Span) -> Option<String> {
     let context = span.context();
@@ -268,7 +269,7 @@ pub fn traceparent(span: &Span) -> Option<String> {
     Some(format!("00-{}-{}-{flags:02x}", here.trace_id(), here.span_id()))
 }
 
-/// Whether this is a W3C `traceparent` of version 00: the only ones kept and recorded.
+/// Whether this is a W3C `traceparent` of version 00, the only version that is kept and recorded.
 #[must_use]
 pub fn valid_traceparent(text: &str) -> bool {
     let mut parts = text.split('-');
@@ -293,7 +294,7 @@ fn parent(traceparent: &str) -> Option<Context> {
     Some(Context::new().with_remote_span_context(there))
 }
 
-/// Standard error, one event per line.
+/// Writes each event to standard error on one line.
 #[derive(Clone, Copy, Debug)]
 struct StderrLines {
     terminal: bool,
@@ -325,10 +326,10 @@ impl Write for EventWriter {
     }
 }
 
-/// The text with control characters escaped, but for the newline at its end.
+/// The text with control characters escaped, except for the newline at its end.
 ///
-/// Colours are escape sequences too: on a terminal those pass, and the formatter has escaped those
-/// that came with values.
+/// Colours are escape sequences too: on a terminal they pass, because the formatter has already
+/// escaped those inside values.
 fn one_line(text: &str, terminal: bool) -> String {
     let (body, end) = text.strip_suffix('\n').map_or((text, ""), |body| (body, "\n"));
     let mut line = String::with_capacity(text.len());
@@ -346,7 +347,7 @@ fn one_line(text: &str, terminal: bool) -> String {
 mod tests {
     use super::*;
 
-    /// Without the checks of the gate's own.
+    /// Connects without the gate's own checks.
     #[derive(Debug)]
     struct Plain(String);
 
@@ -373,7 +374,7 @@ mod tests {
         let otlp = Otlp { dial, service_name: "test".into() };
         let exporter = Exporter::new(&otlp).unwrap();
         let tracer = exporter.provider.tracer("test");
-        // Many times what the queue holds: starting and ending spans never waits for room.
+        // Far more spans than the queue holds: starting and ending spans never waits for room.
         for _ in 0..20_000 {
             drop(tracer.start("call"));
         }

@@ -1,17 +1,17 @@
-//! Asking one call to stop.
+//! The request to stop one call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
-/// Why a call that its caller stopped is `call.cancelled`.
+/// The reason recorded when the caller cancels a call.
 pub const CANCELLED: &str = "cancelled by the caller";
-/// Why a call that an operator stopped is `call.cancelled`.
+/// The reason recorded when an operator stops a call.
 pub const STOPPED: &str = "stopped by an operator";
 
-/// Whether somebody wants one call to stop, who that is, and whether the tool was tried by then.
-/// Clones speak of the same call.
+/// Whether the caller or an operator asked one call to stop, which of them was first, and whether
+/// the tool had been started by then. Clones refer to the same call.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
     token: CancellationToken,
@@ -21,13 +21,13 @@ pub struct Cancel {
 }
 
 impl Cancel {
-    /// Asks the call to stop. Who asked first stays the one who asked.
+    /// Asks the call to stop. The first reason is kept.
     pub fn cancel(&self, why: &'static str) {
         self.why.get_or_init(|| why);
         self.token.cancel();
     }
 
-    /// Whether anybody asked.
+    /// Whether the call was asked to stop.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.token.is_cancelled()
@@ -39,34 +39,34 @@ impl Cancel {
         self.is_cancelled() && self.why() == STOPPED
     }
 
-    /// Why it is to stop.
+    /// The reason of the first request.
     #[must_use]
     pub fn why(&self) -> &'static str {
         self.why.get().copied().unwrap_or(CANCELLED)
     }
 
-    /// Waits until somebody asks.
+    /// Waits for a request to stop.
     pub async fn cancelled(&self) {
         self.token.cancelled().await;
     }
 
-    /// Notes that the tool is tried from here on.
+    /// Marks that the tool is started from here on.
     pub(super) fn begin(&self) {
         self.began.store(true, Ordering::Release);
     }
 
-    /// Notes that an operator's order speaks against the call where it is judged.
+    /// Marks that an operator's order refused the call when it was judged.
     pub(crate) fn deny(&self) {
         self.denied.store(true, Ordering::Release);
     }
 
-    /// Whether an operator's order spoke against the call where it was judged.
+    /// Whether an operator's order refused the call when it was judged.
     #[must_use]
     pub fn was_denied(&self) -> bool {
         self.denied.load(Ordering::Acquire)
     }
 
-    /// Whether the tool was tried.
+    /// Whether the tool was started.
     #[must_use]
     pub fn began(&self) -> bool {
         self.began.load(Ordering::Acquire)

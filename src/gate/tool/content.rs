@@ -1,4 +1,4 @@
-//! What a server sent as a body, as the agent is given it.
+//! The body of a server's response, as the agent receives it.
 
 use base64::Engine as _;
 use http::StatusCode;
@@ -7,16 +7,16 @@ use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{AnswerContent, Opaque, Unmasked};
 
-/// The member that a result has for a body.
+/// The member of a result that holds a body.
 pub(super) struct Body {
-    /// Its name and its value.
+    /// The name and the value of the member.
     pub member: (&'static str, Json),
-    /// Why nobody can look through it, if so.
+    /// The reason the firewall cannot scan the body, if it cannot.
     pub opaque: Option<Opaque>,
 }
 
 impl Body {
-    /// The member among these, as what a tool answered with this status.
+    /// The outcome with this member among others, for a response with this status.
     pub(super) fn among<const N: usize>(
         self,
         status: StatusCode,
@@ -24,14 +24,14 @@ impl Body {
     ) -> Unmasked {
         let number = ("status", Json::from(u64::from(status.as_u16())));
         let all = [number, self.member].into_iter().chain(members);
-        // Part of something bigger (RFC 9110, 15.3.7).
+        // A partial response (RFC 9110, 15.3.7) is a part of something larger.
         let span = (status == StatusCode::PARTIAL_CONTENT).then_some(Opaque::Span);
         let result = AnswerContent::of(canonical::bytes(&Json::object(all)), self.opaque.or(span));
         Unmasked::Completed { result, status: status.as_u16().to_string() }
     }
 }
 
-/// JSON as JSON if every reader reads it the same way, else text, else base64.
+/// The body as JSON if every reader reads it the same way, otherwise as text, otherwise as base64.
 pub(super) fn body(content_type: &str, body: &[u8]) -> Body {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let json = essence == "application/json" || essence.ends_with("+json");
@@ -49,13 +49,15 @@ pub(super) fn body(content_type: &str, body: &[u8]) -> Body {
     }
 }
 
-/// The text in this character set; none if it is not in it, or if nobody here reads that set.
+/// The text in this character set. `None` if the bytes are invalid in it, or if the gate does not
+/// support it.
 fn text(charset: &str, body: &[u8]) -> Option<String> {
     match charset {
         "" | "utf-8" | "utf8" | "us-ascii" | "ascii" => {
             std::str::from_utf8(body).ok().map(Into::into)
         }
-        // ISO-8859-1 is what it says; the 32 letters that windows-1252 has more are left undecoded.
+        // ISO-8859-1 maps bytes to characters directly; the 32 code points that windows-1252 adds
+        // are left undecoded.
         "iso-8859-1" | "latin1" | "windows-1252" => {
             let plain = !body.iter().any(|byte| (0x80..0xa0).contains(byte));
             plain.then(|| body.iter().map(|byte| char::from(*byte)).collect())

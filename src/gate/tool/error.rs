@@ -1,9 +1,9 @@
-//! Why a tool is not there: it cannot be opened at start, or what it reaches must not be used.
+//! Why a tool is not available: it cannot be opened at start, or its backend must not be used.
 
 use super::request::RequestError;
 use super::{file, mcp, net, sandbox, sql};
 
-/// What an operator corrects before the gate serves.
+/// An error that an operator corrects before the gate serves.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Its origin cannot be connected to as it is configured.
@@ -15,19 +15,19 @@ pub enum Error {
     /// Its root cannot be opened.
     #[error(transparent)]
     File(#[from] file::Error),
-    /// This system does not give the sandbox that it demands.
+    /// This system does not offer the sandbox that the tool demands.
     #[error(transparent)]
     Sandbox(#[from] sandbox::LevelError),
-    /// What is pinned of its server cannot be read.
+    /// The pinned data of its server cannot be read.
     #[error(transparent)]
     Server(#[from] mcp::Error),
     /// No server of this name is configured.
     #[error("no server `{0}`")]
     NoServer(String),
-    /// The database lets our role do too much.
+    /// The gate's role in the database has too many rights.
     #[error(transparent)]
     Role(#[from] sql::RoleError),
-    /// Any of these as an operator may read it: without the secrets that were in its text.
+    /// One of these errors for the operator, with secrets masked.
     #[error("{0}")]
     Masked(String),
 }

@@ -1,4 +1,4 @@
-//! What a secret looks like in each encoding that can be told from the secret alone.
+//! The forms of a secret in each encoding that depends on the secret alone.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -6,7 +6,7 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use crate::catalog::template;
 use crate::domain::token;
 
-/// Every form of a secret that is looked for as it stands, the secret itself first.
+/// Every form of a secret to search for literally, the secret itself first.
 pub(super) fn forms(secret: &str) -> Vec<String> {
     let mut percent = String::new();
     template::encode(secret, &mut percent);
@@ -18,7 +18,7 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
             percent_lower.push_str(&format!("%{byte:02x}"));
         }
     }
-    // As JSON inside a text writes it, with and without the escaped slash of some writers.
+    // As JSON in a text writes it, with and without the escaped slash of some writers.
     let quoted = secret.replace('\\', "\\\\").replace('"', "\\\"");
     let percent_of_form = percent.replace("%20", "+");
     let mut out = vec![
@@ -30,7 +30,7 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
         hex::encode(secret),
         hex::encode_upper(secret),
         secret.chars().rev().collect(),
-        // As forms write a space, and as some write bytes: numbers in a list.
+        // As HTML forms write a space, and as some programs write bytes: numbers in a list.
         secret.replace(' ', "+"),
         percent_of_form,
         secret.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(","),
@@ -48,8 +48,8 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
     out
 }
 
-/// What base32 (RFC 4648, section 6) of any text has in it when the secret starts `shift` bytes after a group of
-/// five: the characters that depend on the secret alone.
+/// The base32 characters (RFC 4648, section 6) that depend on the secret alone, if it starts
+/// `shift` bytes after a group of five.
 fn base32_core(secret: &str, shift: usize) -> String {
     const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let bits: Vec<u8> = std::iter::repeat_n(0, shift)
@@ -64,8 +64,8 @@ fn base32_core(secret: &str, shift: usize) -> String {
     letters.flatten().collect()
 }
 
-/// What base64 of any text has in it when the secret starts `shift` bytes after a group of three:
-/// the characters that depend on the secret alone.
+/// The base64 characters that depend on the secret alone, if it starts `shift` bytes after a group
+/// of three.
 fn base64_core(
     engine: &base64::engine::GeneralPurpose,
     secret: &str,

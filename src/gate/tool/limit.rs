@@ -1,9 +1,10 @@
-//! Obligations and caps, applied to the bytes that will be released and before they are recorded.
+//! Obligations and size limits, applied to the bytes that will be released, before they are
+//! recorded.
 //!
-//! Without a mask a result is released as the tool wrote it, byte for byte. With one it is read
-//! strictly and written canonically: what two readers could read differently cannot be masked. What cannot be
-//! looked through is not released then, unless the policy allows that by name; the tool's own words about a
-//! failure are no exception.
+//! Without a mask a result is released byte for byte. With a mask it is parsed strictly and written
+//! canonically, because text that two readers could read differently cannot be masked. Content that
+//! the firewall cannot scan is then withheld, unless the policy allows it by name; a tool's failure
+//! message is no exception.
 
 use crate::domain::canonical;
 use crate::domain::decision::PolicyObligation;
@@ -13,20 +14,21 @@ use crate::firewall;
 use crate::ledger::permit::Permit;
 use crate::tool::text;
 
-/// Characters of a failure's message that are passed on.
+/// Characters of a failure message that are passed on.
 pub(super) const MESSAGE_CHARS_MAX: usize = 512;
-/// What an agent is told instead of a tool's own words.
+/// The message that an agent receives in place of a tool's own.
 const WITHHELD: &str = "the tool's own words are withheld: the policy masks personal data, and they cannot be looked \
                         through for it";
 
-/// What every `redact` of a decision asks for together.
+/// All `redact` obligations of a decision together.
 struct Duty {
     kinds: Vec<String>,
-    /// What cannot be looked through is released too.
+    /// Whether content that cannot be scanned is released too.
     opaque: bool,
 }
 
-/// The outcome as it may be released: capped and redacted. Over a cap it is a failure, never a cut.
+/// The outcome as it may be released: limited in size and redacted. A result over the limit is a
+/// failure, never a cut.
 #[must_use]
 pub fn apply(permit: &Permit, outcome: Unmasked) -> Outcome {
     let cap = permit.prepared().tool().map_or(0, |tool| tool.result_bytes_max);
@@ -70,7 +72,7 @@ fn protocol(message: &str) -> Withheld {
     (FailureClass::Protocol, message.to_owned())
 }
 
-/// The bytes of an answer, what must be masked in them masked.
+/// The bytes of a result, masked where required.
 fn released(
     duty: Option<&Duty>,
     content: AnswerContent,
@@ -113,12 +115,12 @@ impl Duty {
         })
     }
 
-    /// A kind that nobody can find: nobody can mask it either.
+    /// A kind that the firewall cannot detect, and therefore cannot mask.
     fn unknown(&self) -> Option<&String> {
         self.kinds.iter().find(|kind| !firewall::is_kind(kind))
     }
 
-    /// The answer as it may be released.
+    /// The result as it may be released.
     fn answer(
         &self,
         json: &[u8],
@@ -143,7 +145,7 @@ impl Duty {
         Ok(canonical::bytes(&masked.value))
     }
 
-    /// Whether something that was not looked through may be released.
+    /// Checks whether content that was not scanned may be released.
     fn pass(&self, done: &Redaction) -> Result<(), Withheld> {
         match done.unscanned {
             Some(why) if !self.opaque => Err(withheld(why)),
@@ -151,13 +153,13 @@ impl Duty {
         }
     }
 
-    /// The tool's words as they may be passed on; `None` if they may not.
+    /// The message as it may be passed on; `None` if it may not.
     fn words(&self, text: &str, done: &mut Redaction) -> Option<String> {
         let masked = match self.unknown() {
             Some(_) => None,
             None => firewall::redact_text(text, &self.kinds),
         };
-        // What was no text when it came was replaced by this.
+        // The replacement character marks bytes that were not text on arrival.
         let lossy = text.contains(char::REPLACEMENT_CHARACTER);
         let unscanned = lossy || masked.as_ref().is_none_or(|masked| masked.unscanned);
         if unscanned {
@@ -186,10 +188,10 @@ fn withheld(why: Opaque) -> Withheld {
     (FailureClass::Opaque, message)
 }
 
-/// No more of a message than is passed on.
+/// Cuts a message to the length that is passed on.
 ///
-/// WHY only here, after every mask: a message that was cut before it was masked may end within a secret, and
-/// whatever took such an end out would answer an agent whether its guess is how a secret begins.
+/// WHY only here, after every mask: a message cut before masking may end within a secret. If
+/// masking then removed such an end, an agent could test guesses of how a secret begins.
 pub(super) fn cut(message: &str) -> String {
     match message.char_indices().nth(MESSAGE_CHARS_MAX) {
         Some((end, _)) => format!("{}…", message.get(..end).unwrap_or_default()),

@@ -1,11 +1,12 @@
-//! Reaching tools: `prepare` opens and resolves, `run` spends a permit. Nothing else touches a tool.
+//! Access to tools: `prepare` opens and resolves, `run` spends a permit. No other code reaches a
+//! tool.
 //!
-//! An executor is a folder or file of its own per kind, all of one anatomy. `prepare` has no external
-//! effect and never touches the network; `execute` takes the permit, which carries the prepared call.
-//! There are no retries here: one permit, one execution.
+//! Every kind has an executor in a folder or file of its own, all built alike. `prepare` has no
+//! external effect and never uses the network; `execute` takes the permit, which carries the
+//! prepared call. There are no retries: one permit, one execution.
 //!
-//! This file is the registry of the kinds: [`open`] makes an executor of a binding, [`look`] tells an operator of what
-//! a binding needs. A new kind has one arm in each.
+//! This file is the registry of the kinds: [`open`] builds an executor for a binding, [`look`]
+//! reports to an operator what a binding needs. A new kind has one arm in each.
 
 mod cancel;
 pub mod command;
@@ -58,49 +59,49 @@ use crate::judge::prepared::PreparedResource;
 use crate::ledger::permit::{Finished, Permit};
 use crate::limits::Spend;
 
-/// The port to one bound tool.
+/// Port to one bound tool.
 #[async_trait]
 pub trait ToolExecutor: Send + Sync + 'static {
-    /// Opens and resolves what the call would touch: a descriptor, a parsed URL. No external effect,
-    /// no network.
+    /// Opens and resolves the call's target: a descriptor, a parsed URL. No external effect, no
+    /// network.
     ///
     /// # Errors
-    /// Every reason why the call cannot run.
+    /// Every reason that the call cannot run.
     fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>>;
 
-    /// The most the call may take of its run's budgets, if only its arguments tell: tokens of a model, and
-    /// their price. `None`: what the binding declares for every call. `args_bytes` are those of the
-    /// canonical arguments; they need not be valid yet.
+    /// The maximum that the call may take from its run's budgets, if it depends on the arguments:
+    /// tokens of a model and their price. `None`: the cost that the binding declares for every
+    /// call. `args_bytes` is the size of the canonical arguments, which need not be valid yet.
     fn most(&self, args: &Json, args_bytes: u64) -> Option<Spend> {
         let _ = (args, args_bytes);
         None
     }
 
-    /// What it takes to undo the call of this hold, canonical JSON: asked for calls of tier T1, and
-    /// durable with their authorisation. `None`: the kind keeps nothing.
+    /// The data to undo the prepared call, as canonical JSON. It is requested for calls of tier T1,
+    /// and becomes durable with their authorisation. `None`: the kind keeps none.
     ///
     /// # Errors
-    /// It should be kept and cannot be; the call is refused.
+    /// The data is required and cannot be kept; the call is refused.
     fn pre_image(&self, hold: &(dyn Any + Send + Sync)) -> Result<Option<Json>, LayerReason> {
         let _ = hold;
         Ok(None)
     }
 
-    /// Looks, once and before anything is served, whether what is reached is fit to be used. What cannot
-    /// be reached now may be later, and is no error.
+    /// Checks once, before the gate serves, that the backend is fit for use. An unreachable backend
+    /// is not an error, because it may be reachable later.
     ///
     /// # Errors
-    /// Why it must not be used, for the operator.
+    /// Why the backend must not be used, for the operator.
     async fn look(&self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Runs the permitted call once, on the hold its `prepare` made. Every failure is an outcome.
-    /// Dropped half way, it stops: its deadline passed, or its caller cancelled it.
+    /// Runs the permitted call once, with the resource that `prepare` made. Every failure is an
+    /// outcome. The future is dropped when the deadline passes or the caller cancels.
     async fn execute(&self, permit: &Permit) -> Unmasked;
 }
 
-/// Opens what a checked tool needs to be called: roots, clients, programs. Reaches no network.
+/// Opens the resources that a checked tool needs: roots, clients, programs. Uses no network.
 fn open(
     kind: Kind,
     facts: &ToolFacts,
@@ -135,7 +136,7 @@ fn open(
     })
 }
 
-/// Looks at everything a checked tool needs, without a call.
+/// Probes everything that a checked tool needs, without a call.
 async fn look(kind: Kind, around: &probe::ProbeSetup) -> Vec<Point> {
     let resolve = &around.resolve;
     match kind {
@@ -146,7 +147,7 @@ async fn look(kind: Kind, around: &probe::ProbeSetup) -> Vec<Point> {
         Kind::FileWrite(writing) => file::probe(&writing.root, true),
         Kind::Command(command) => {
             let levels = Arc::clone(&around.levels);
-            // Hashing programs and trying to break out of a sandbox block.
+            // Hashing programs and testing a sandbox block the thread.
             let looking = tokio::task::spawn_blocking(move || command::probe(&command, &levels));
             looking.await.unwrap_or_else(|lost| {
                 let why = format!("the look itself failed: {lost}");
@@ -156,15 +157,15 @@ async fn look(kind: Kind, around: &probe::ProbeSetup) -> Vec<Point> {
         Kind::Sql(sql) => sql::probe(*sql, Arc::clone(resolve)).await,
         Kind::Model(model) => model::probe(&model, resolve).await,
         Kind::Grpc(grpc) => grpc::probe(&grpc, resolve).await,
-        // What stands behind a server is compared where the server is asked.
+        // The tools of a server are compared where the server itself is probed.
         Kind::Mcp(_) => Vec::new(),
     }
 }
 
-/// Runs a permitted call under its deadline until it ends or `cancel` says so: whatever happens in
-/// there, there is an outcome.
+/// Runs a permitted call until it ends, its deadline passes or `cancel` fires. Whatever happens
+/// inside, there is an outcome.
 ///
-/// The caller's hang-up does not reach this: the road runs on its own task.
+/// A caller that disconnects does not stop this: the road runs on its own task.
 pub async fn run(
     executor: &Arc<dyn ToolExecutor>,
     clock: &dyn Clock,
@@ -181,7 +182,7 @@ pub async fn run(
     let execution = AssertUnwindSafe(executor.execute(&permit)).catch_unwind();
     let execution = tokio::time::timeout(timeout, execution);
     let unmasked = tokio::select! {
-        // What has ended has ended, also if somebody wants to stop it in the same moment.
+        // A call that has ended counts as ended, even if it is cancelled at the same moment.
         biased;
         ended = execution => match ended {
             Ok(Ok(outcome)) => outcome,
@@ -190,14 +191,15 @@ pub async fn run(
         },
         () = cancel.cancelled() => stopped(permit.prepared().tool(), cancel.why()),
     };
-    // A panic over a result that was already there: what may be released is unknown.
+    // A panic while limiting a result that exists: what may be released is unknown.
     let applied = std::panic::catch_unwind(AssertUnwindSafe(|| limit::apply(&permit, unmasked)));
     let outcome = applied.unwrap_or_else(|_| Outcome::Unknown { cause: "panic".into() });
     let took = clock.monotonic().saturating_sub(started);
     permit.finish(Ended { outcome, took, attempts: 1 })
 }
 
-/// A call that was stopped half way: nobody knows whether the tool acted, unless it only reads.
+/// The outcome of a call that was stopped half way. It is unknown whether the tool acted, unless it
+/// only reads.
 fn stopped(tool: Option<&ToolFacts>, why: &str) -> Unmasked {
     if tool.is_some_and(|tool| tool.read_only) {
         Unmasked::Cancelled { reason: why.into() }
@@ -206,7 +208,8 @@ fn stopped(tool: Option<&ToolFacts>, why: &str) -> Unmasked {
     }
 }
 
-/// After the deadline nobody knows whether the tool acted, unless acting changes nothing.
+/// The outcome after the deadline. It is unknown whether the tool acted, unless acting changes
+/// nothing.
 fn deadline(tool: Option<&ToolFacts>) -> Unmasked {
     if tool.is_some_and(|tool| tool.read_only) {
         Unmasked::Failed {

@@ -1,9 +1,9 @@
-//! Numbers as they are released: what our own reader, and every careful one, takes back as it was.
+//! Numbers in released results: every careful reader must get the same value back.
 
 use crate::domain::canonical;
 use crate::domain::json::{INT_MAX, Json};
 
-/// An integer as a number if every reader keeps it exact, else as text.
+/// An integer as a number if every reader keeps it exact, otherwise as text.
 pub(super) fn integer(number: i64) -> Json {
     if (-INT_MAX..=INT_MAX).contains(&number) {
         Json::Int(number)
@@ -12,8 +12,9 @@ pub(super) fn integer(number: i64) -> Json {
     }
 }
 
-/// A finite number as one, but for whole ones beyond those that are exact, which some readers take for
-/// integers; what is no number is text, as databases and protocol buffers write it.
+/// A finite number as a JSON number, except whole numbers beyond the exact range, which some
+/// readers take for integers. Values that are not numbers become text, in the spelling of databases
+/// and protocol buffers.
 pub(super) fn float(number: f64) -> Json {
     if number.is_nan() {
         return Json::from("NaN");
@@ -21,9 +22,9 @@ pub(super) fn float(number: f64) -> Json {
     if number.is_infinite() {
         return Json::from(if number > 0.0 { "Infinity" } else { "-Infinity" });
     }
-    // JSON knows no negative zero here.
+    // The canonical form has no negative zero.
     let json = Json::Float(if number == 0.0 { 0.0 } else { number });
-    // A double of 2^53 and beyond has no fraction.
+    // A double from 2^53 on has no fraction.
     if number.abs() >= 9_007_199_254_740_992.0 { Json::from(canonical::text(&json)) } else { json }
 }
 

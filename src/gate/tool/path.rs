@@ -1,7 +1,7 @@
-//! Paths as callers give them: refused by their text before anything is opened.
+//! Paths from callers: refused by their text before anything is opened.
 //!
-//! Defence in depth and good messages; what is really opened is decided by the kernel beneath a
-//! root. Protected names are denied whether they exist or not.
+//! This is defence in depth and gives clear messages; the kernel decides what is really opened
+//! beneath a root. Protected names are denied whether they exist or not.
 
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -16,23 +16,23 @@ const NAMES_MAX: usize = 64;
 /// Bytes of a path.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// Devices by name on some systems, with or without an extension.
+/// Device names on some systems, with or without an extension.
 const RESERVED: &[&str] = &[
     "con", "prn", "aux", "nul", "com0", "com1", "com2", "com3", "com4", "com5", "com6", "com7",
     "com8", "com9", "lpt0", "lpt1", "lpt2", "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9",
     "conin$", "conout$",
 ];
 
-/// Why a path is refused by its text.
+/// Why the text of a path is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PathRefusal {
     /// Out of bounds or ambiguous, with the reason.
     Path(&'static str),
-    /// A name nobody is given.
+    /// A protected name.
     Protected,
 }
 
-/// What is to be done with a path.
+/// The purpose of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Use {
     /// Reading or listing.
@@ -41,20 +41,21 @@ pub(super) enum Use {
     Change,
 }
 
-/// Names that nobody is given beneath one root, and what is excepted.
+/// The protected names beneath one root, and the exceptions.
 #[derive(Debug, Default)]
 pub(super) struct ExcludedNames {
     protect: Vec<String>,
-    /// Exact paths that are given whatever their names.
+    /// Exact paths that are allowed whatever their names.
     allow: Vec<String>,
-    /// Folded names that are given although they begin with a dot or steer tools; secrets stay refused.
+    /// Folded names that are allowed although they begin with a dot or configure tools; names of
+    /// secrets stay refused.
     allow_names: Vec<String>,
     /// Paths of the gate's own files, folded name by name.
     own: Vec<Vec<String>>,
 }
 
 impl ExcludedNames {
-    /// `own`: paths below the root of files that are the gate's.
+    /// `own`: the gate's own files, as paths below the root.
     pub fn new(root: &Root, own: &[&str]) -> Self {
         let folded = |names: &[String]| names.iter().map(|name| fold(name)).collect();
         Self {
@@ -65,13 +66,14 @@ impl ExcludedNames {
         }
     }
 
-    /// Whether this is a plain relative path below the root, of names that are given.
+    /// Checks that this is a plain relative path below the root without a protected name.
     pub fn check(&self, path: &str, purpose: Use) -> Result<(), PathRefusal> {
         written(path)?;
         if self.protects(path, purpose) { Err(PathRefusal::Protected) } else { Ok(()) }
     }
 
-    /// Whether a name in this path is protected, in any spelling some file system takes for it.
+    /// Whether a name in this path is protected, in any spelling that some file system treats as
+    /// equal.
     pub fn protects(&self, path: &str, purpose: Use) -> bool {
         let names: Vec<String> = path.split('/').map(fold).collect();
         if self.own.iter().any(|own| names.starts_with(own)) {
@@ -93,7 +95,7 @@ impl ExcludedNames {
     }
 }
 
-/// Whether this is a plain relative path, whatever its names.
+/// Checks that this is a plain relative path, whatever its names.
 fn written(path: &str) -> Result<(), PathRefusal> {
     if path.is_empty() || path.len() > PATH_BYTES_MAX {
         return Err(PathRefusal::Path("has 1 to 4096 bytes"));
@@ -110,7 +112,7 @@ fn written(path: &str) -> Result<(), PathRefusal> {
     if !path.nfc().eq(path.chars()) {
         return Err(PathRefusal::Path("is in unicode normal form c"));
     }
-    // Look-alikes such as `‥` and `／` are dots and slashes to somebody.
+    // Some readers treat look-alikes such as `‥` and `／` as dots and slashes.
     let folded: String = path.nfkc().collect();
     names(path)?;
     if folded != path {

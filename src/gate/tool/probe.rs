@@ -1,9 +1,9 @@
-//! What an operator is told of a tool before any agent calls it: is everything there that it needs, and is
-//! that as it should be.
+//! The operator's report about a tool before any agent calls it: whether everything that it needs
+//! exists and is fit for use.
 //!
-//! Each kind looks in its own room, with the very parts a call would use. Nothing of it is a call: no
-//! argument and no credential is sent but what a database wants to see of its own client, nothing is
-//! written, and what stands at the other end is asked for nothing.
+//! Each kind probes in its own folder, with the same parts that a call uses. A probe is not a call:
+//! it sends no argument, no credential except what a database demands from its client, and no
+//! request, and it writes nothing.
 
 use std::sync::Arc;
 
@@ -14,37 +14,37 @@ use super::scrub::Scrub;
 use crate::catalog::Binding;
 use crate::catalog::host::Origin;
 
-/// How one thing that a tool needs was found; what is worse is greater.
+/// The result for one thing that a tool needs; a worse result is greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ProbeState {
-    /// It cannot be looked at without a call: a pattern of hosts.
+    /// It cannot be probed without a call: a pattern of hosts.
     Skipped,
-    /// It is there, and as it should be.
+    /// It exists and is fit for use.
     Ready,
-    /// A server shows it and no lock pins it, so no agent has it.
+    /// A server offers it and no lock pins it, so no agent has it.
     New,
-    /// It works as it was pinned, and is shown in other words or takes more than it did.
+    /// It works as pinned, but its description changed or it accepts more than before.
     Changed,
-    /// Nobody answers, or nobody lets us in.
+    /// It does not respond, or refuses the gate.
     Unreached,
-    /// This machine cannot isolate it as it must be.
+    /// This machine cannot isolate it as demanded.
     Unavailable,
-    /// It leads to an address that the binding does not open.
+    /// It resolves to an address that the binding does not allow.
     Blocked,
-    /// What answers cannot show that it is who it should be.
+    /// It cannot prove its identity.
     Untrusted,
-    /// It is there and must not be used as it is.
+    /// It exists and must not be used in its present state.
     Unfit,
-    /// It is not what was pinned.
+    /// It differs from what was pinned.
     Drifted,
-    /// It is not there.
+    /// It does not exist.
     Missing,
     /// The gate does not start with it.
     Refused,
 }
 
 impl ProbeState {
-    /// The word for it, lowercase.
+    /// The name of the state, in lower case.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -63,40 +63,40 @@ impl ProbeState {
         }
     }
 
-    /// Whether nothing stands against it.
+    /// Whether nothing is wrong with it.
     #[must_use]
     pub const fn is_fine(self) -> bool {
         matches!(self, Self::Skipped | Self::Ready | Self::New | Self::Changed)
     }
 
-    /// Whether it was not found out how it is: another time it may be fine.
+    /// Whether its state could not be determined: another probe may succeed.
     #[must_use]
     pub const fn is_unknown(self) -> bool {
         matches!(self, Self::Unreached | Self::Unavailable)
     }
 }
 
-/// One thing that was looked at.
+/// The result for one thing that was probed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Point {
-    /// What: `https://api.example.com:443`, `/usr/bin/sort`, `sandbox S2`.
+    /// The subject: `https://api.example.com:443`, `/usr/bin/sort`, `sandbox S2`.
     pub what: String,
-    /// How it was found.
+    /// The state.
     pub state: ProbeState,
-    /// The same in words, for the operator; never a secret.
+    /// The state in words, for the operator; never a secret.
     pub found: String,
-    /// What to do about it; nothing if it is fine.
+    /// What the operator should do; `None` if it is fine.
     pub todo: Option<String>,
 }
 
 impl Point {
-    /// It is as it should be.
+    /// A result without a finding.
     #[must_use]
     pub fn ready(what: impl Into<String>, found: impl Into<String>) -> Self {
         Self { what: what.into(), state: ProbeState::Ready, found: found.into(), todo: None }
     }
 
-    /// It is not, and this is what to do.
+    /// A result with a finding and the action that it needs.
     #[must_use]
     pub fn wrong(
         what: impl Into<String>,
@@ -109,23 +109,23 @@ impl Point {
     }
 }
 
-/// The worst of them; a tool of which there is nothing to look at is ready.
+/// The worst result; a tool without results is ready.
 #[must_use]
 pub fn worst(points: &[Point]) -> ProbeState {
     points.iter().map(|point| point.state).max().unwrap_or(ProbeState::Ready)
 }
 
-/// What every look needs.
+/// The inputs of every probe.
 #[derive(Clone, Debug)]
 pub struct ProbeSetup {
-    /// Who knows the addresses of names.
+    /// Resolves names.
     pub resolve: Arc<dyn Resolve>,
-    /// What isolation this machine gives, found out once.
+    /// The sandbox levels of this machine, determined once.
     pub levels: Arc<Levels>,
 }
 
-/// Looks at everything one binding needs. Takes as long as what it reaches: the caller has a deadline.
-/// What stands behind an MCP server is compared where the server is asked, and is nothing here.
+/// Probes everything that one binding needs. Takes as long as its backends, so the caller sets a
+/// deadline. The tools of an MCP server are compared where the server itself is probed.
 pub async fn probe(binding: Binding, around: &ProbeSetup) -> Vec<Point> {
     let scrub = Scrub::new(&binding.kind.secrets());
     let points = look(binding.kind, around).await;
@@ -133,7 +133,7 @@ pub async fn probe(binding: Binding, around: &ProbeSetup) -> Vec<Point> {
     points.into_iter().map(clean).collect()
 }
 
-/// Connects to an origin with the client a call would use, and sends nothing.
+/// Connects to an origin with the client that a call would use, and sends nothing.
 pub(super) async fn connect(
     origin: &Origin,
     client: Result<Client, impl std::fmt::Display>,
@@ -147,7 +147,7 @@ pub(super) async fn connect(
     }
 }
 
-/// What a connection, or the lack of one, means.
+/// The result of a connection, or of the failure to connect.
 pub(super) fn connection(what: String, came: Result<Reached, ConnectError>) -> Point {
     let refused = match came {
         Ok(Reached { peer, tls: Some(version) }) => {

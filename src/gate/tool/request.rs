@@ -1,4 +1,5 @@
-//! What the kinds that send HTTP have in common: headers and targets of a request, and how a failure is named.
+//! Shared by the kinds that use HTTP: headers and targets of a request, and the classes of
+//! failures.
 
 use http::{HeaderName, HeaderValue, header};
 
@@ -8,24 +9,24 @@ use crate::catalog::template::encode;
 use crate::domain::call::ToolCall;
 use crate::domain::outcome::{FailureClass, Unmasked};
 
-/// Why a request cannot be written.
+/// Why a request cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// A secret has characters that no header holds.
+    /// A secret has characters that a header cannot hold.
     #[error("the secret for `{0}` fits no header")]
     Secret(HeaderName),
-    /// Its URL is no URI.
+    /// The URL is not a URI.
     #[error("no uri")]
     Uri,
-    /// Its parts make no request.
+    /// The parts do not form a request.
     #[error(transparent)]
     Form(#[from] http::Error),
 }
 
-/// The headers these credentials are sent in, with the values they have now.
+/// The headers that carry these credentials, with their current values.
 ///
 /// # Errors
-/// A secret that fits no header.
+/// A secret does not fit a header.
 pub(super) fn headers_of(
     credentials: &[Credential],
 ) -> Result<Vec<(HeaderName, HeaderValue)>, RequestError> {
@@ -41,8 +42,8 @@ pub(super) fn headers_of(
     Ok(out)
 }
 
-/// The request of this call: by its headers a server tells a repetition, and whoever operates it finds the
-/// entry. An encoded answer is not asked for.
+/// Completes the request of this call. Its headers let a server recognise a repetition, and let its
+/// operator find the ledger entry. No encoding is requested.
 pub(super) fn of_call(request: http::request::Builder, call: &ToolCall) -> http::request::Builder {
     let id = format!("{}.{}", call.run(), call.id());
     let request = request
@@ -72,7 +73,7 @@ pub(super) fn sources<'a>(
     std::iter::successors(Some(error), |error| error.source())
 }
 
-/// Why the connector made no connection, if it was the connector.
+/// The connector's error, if it made no connection.
 pub(super) fn refusal<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> Option<&'a ConnectError> {

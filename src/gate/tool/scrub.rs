@@ -1,4 +1,4 @@
-//! Our own credentials in what a tool says: masked always, whatever a policy asks (I6, I9).
+//! Masks the gate's own credentials in every output of a tool, whatever the policy says (I6, I9).
 
 use std::any::Any;
 use std::ops::Range;
@@ -25,12 +25,12 @@ use crate::ledger::permit::Permit;
 use crate::limits::Spend;
 
 const MASK: &str = "[REDACTED:credential]";
-/// Bytes of a form by which it is looked for; the rest is compared where that is found.
+/// Bytes of a form's prefix that the search uses; the rest is compared at each match.
 const FRONT: usize = 16;
-/// Bytes of a form that is believed in a text that was put together again.
+/// Shortest form that counts as a match in text that was reassembled.
 const TOGETHER_MIN: usize = 12;
 
-/// Every credential of this process, in each form it could come back in, and every token of a gate.
+/// Every credential of this process, in each form in which it could appear, and every run token.
 #[derive(Clone, Default)]
 pub struct Scrub {
     finder: Arc<RwLock<Finder>>,
@@ -40,7 +40,7 @@ pub struct Scrub {
 /// Finds all forms in one pass.
 #[derive(Default)]
 struct Finder {
-    /// Which values of the secrets these are the forms of.
+    /// The generation of the secrets from which the forms were built.
     generation: u64,
     forms: Vec<zeroize::Zeroizing<String>>,
     fronts: Option<Regex>,
@@ -50,7 +50,7 @@ impl Finder {
     fn of(secrets: &[Secret], generation: u64) -> Self {
         let values = secrets.iter().flat_map(Secret::values);
         let mut forms: Vec<String> = values.flat_map(|value| forms(&value)).collect();
-        // Longest first, so that no part of a longer form is left over.
+        // Longest first, so that no part of a longer form remains.
         forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         forms.dedup();
         let forms: Vec<_> = forms.into_iter().map(zeroize::Zeroizing::new).collect();
@@ -58,12 +58,13 @@ impl Finder {
             forms.iter().map(|form| regex::escape(form.get(..FRONT).unwrap_or(form))).collect();
         fronts.sort();
         fronts.dedup();
-        // INVARIANT: escaped literals are a pattern. Were they none, each form is its own search.
+        // INVARIANT: escaped literals always form a pattern. Otherwise each form is searched for
+        // separately.
         let fronts = (!fronts.is_empty()).then(|| Regex::new(&fronts.join("|")).ok()).flatten();
         Self { generation, forms, fronts }
     }
 
-    /// Where forms of at least `bytes_min` bytes stand in a text.
+    /// The positions of forms of at least `bytes_min` bytes in a text.
     fn find(&self, text: &str, bytes_min: usize) -> Vec<Range<usize>> {
         let Some(fronts) = &self.fronts else {
             let each = self.forms.iter().filter(|form| form.len() >= bytes_min);
@@ -78,13 +79,13 @@ impl Finder {
                 form.filter(|form| form.len() >= bytes_min)
                     .map(|form| at..at.saturating_add(form.len())),
             );
-            // Forms are ASCII, so the byte after the first of one begins a character.
+            // Forms are ASCII, so the byte after the first one begins a character.
             from = at.saturating_add(1);
         }
         found
     }
 
-    /// Where secrets and tokens of a gate stand in a text, however they are written there.
+    /// The positions of secrets and run tokens in a text, in any form.
     fn spans(&self, text: &str) -> Vec<Range<usize>> {
         if self.forms.is_empty() && text.len() < token::CHARS {
             return Vec::new();
@@ -122,7 +123,7 @@ impl Finder {
         Some(out)
     }
 
-    /// A message without secrets, whole: `limit` cuts it, when everything is taken out of it.
+    /// A message with secrets masked, at full length: `limit` cuts it after every mask.
     fn message(&self, message: &str) -> String {
         self.mask(message).unwrap_or_else(|| message.to_owned())
     }
@@ -140,11 +141,11 @@ impl Finder {
         }
     }
 
-    /// Whether a secret stands in this JSON text, or may: as it is written, or in one of its strings.
+    /// Whether this JSON text contains a secret, or may: literally, or in one of its strings.
     fn hides_in(&self, json: &[u8]) -> bool {
         let Ok(written) = std::str::from_utf8(json) else { return true };
         let hides = |text: &str| !self.spans(text).is_empty();
-        // Half a character reads as nothing: where there are secrets, one may stand around it.
+        // Half of a surrogate pair cannot be decoded, so a secret may surround it.
         let unread = !self.forms.is_empty();
         hides(written)
             || text::strings(json).any(|string| string.map_or(unread, |string| hides(&string)))
@@ -152,17 +153,17 @@ impl Finder {
 }
 
 impl Scrub {
-    /// Prepares to find these secrets: as they are, percent-encoded, in hex, as numbers, backwards,
-    /// escaped for JSON, HTML or mail, broken over lines, in letters that only look like ASCII, by thirteen
-    /// places, and inside base64 or base32 of something longer; those
-    /// of their values too that come later.
+    /// Prepares to find these secrets: literally, percent-encoded, in hex, as numbers, reversed,
+    /// escaped for JSON, HTML or mail, broken over lines, in letters that only look like ASCII, in
+    /// ROT13, and inside base64 or base32 of a longer text. Includes values that the secrets take
+    /// later.
     #[must_use]
     pub fn new(secrets: &[Secret]) -> Self {
         let finder = Finder::of(secrets, generation(secrets));
         Self { finder: Arc::new(RwLock::new(finder)), secrets: secrets.into() }
     }
 
-    /// The finder of every value the secrets have had.
+    /// The finder for every value that the secrets have had.
     fn finder(&self) -> RwLockReadGuard<'_, Finder> {
         let now = generation(&self.secrets);
         let finder = self.finder.read();
@@ -170,8 +171,8 @@ impl Scrub {
             return finder;
         }
         drop(finder);
-        // WHY: compared again under the lock. Another thread may know of newer secrets by now, and whoever asked
-        // must not be given less than it knows itself.
+        // WHY compare again under the lock: another thread may have added newer secrets, and the
+        // finder returned here must include them.
         let mut finder = self.finder.write();
         if finder.generation < now {
             *finder = Finder::of(&self.secrets, now);
@@ -179,13 +180,13 @@ impl Scrub {
         RwLockWriteGuard::downgrade(finder)
     }
 
-    /// Whether any text in the value holds one of the secrets.
+    /// Whether any text in the value contains one of the secrets.
     #[must_use]
     pub fn finds(&self, value: &Json) -> bool {
         self.finder().finds(value)
     }
 
-    /// Whether one of the secrets stands in this JSON text, or may.
+    /// Whether this JSON text contains one of the secrets, or may.
     #[must_use]
     pub fn hides_in(&self, json: &[u8]) -> bool {
         self.finder().hides_in(json)
@@ -197,7 +198,7 @@ impl Scrub {
         self.finder().mask(text).unwrap_or_else(|| text.to_owned())
     }
 
-    /// The outcome with every form of every secret masked. What is opaque stays that.
+    /// The outcome with every form of every secret masked. Opaque content stays opaque.
     #[must_use]
     pub fn apply(&self, outcome: Unmasked) -> Unmasked {
         let finder = self.finder();
@@ -206,7 +207,7 @@ impl Scrub {
                 let status = finder.mask(&status).unwrap_or(status);
                 let (result, opaque) = result.into_parts();
                 if !finder.hides_in(&result) {
-                    // A clean result keeps its bytes.
+                    // A result without secrets keeps its bytes.
                     return Unmasked::Completed {
                         result: AnswerContent::of(result, opaque),
                         status,
@@ -215,7 +216,7 @@ impl Scrub {
                 let clean = Json::parse(&result, &Limits::FILE).ok().map(|value| {
                     canonical::bytes(&firewall::map_text(&value, &|text| finder.mask(text)))
                 });
-                // What stands across several values of it cannot be masked in any of them.
+                // A secret that spans several values cannot be masked in any of them.
                 match clean.filter(|clean| !finder.hides_in(clean)) {
                     Some(result) => {
                         Unmasked::Completed { result: AnswerContent::of(result, opaque), status }
@@ -235,7 +236,7 @@ impl Scrub {
     }
 }
 
-/// Grows whenever one of the secrets takes another value.
+/// Increases whenever one of the secrets changes.
 fn generation(secrets: &[Secret]) -> u64 {
     secrets.iter().fold(0, |sum, secret| sum.saturating_add(secret.generation()))
 }
@@ -246,7 +247,7 @@ impl std::fmt::Debug for Scrub {
     }
 }
 
-/// An executor whose every outcome is scrubbed, whoever wrote it.
+/// An executor whose every outcome is scrubbed, whatever its kind.
 pub(super) struct Scrubbed {
     pub(super) inner: Arc<dyn ToolExecutor>,
     pub(super) scrub: Scrub,
@@ -366,7 +367,7 @@ mod tests {
             assert!(masked.contains("[REDACTED:credential]"), "{form}");
             assert!(masked.starts_with("\"before é ") && masked.ends_with(" after\""), "{masked}");
         }
-        // A list of numbers is no text that could be masked: it is not released at all.
+        // A list of numbers is not a text that could be masked, so it is withheld.
         let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
         let numbers = Json::Array(TOKEN.bytes().map(|b| Json::from(u64::from(b))).collect());
         let result = canonical::bytes(&Json::object([("data", numbers)]));

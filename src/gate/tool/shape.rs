@@ -1,5 +1,5 @@
-//! JSON of others as structs of ours. An error names the place and what is expected there, never a value: that may be
-//! personal, or a secret, and what is refused is recorded.
+//! Foreign JSON as structs. An error names the location and what is expected there, never the
+//! value, which may be personal or a secret: refusals are recorded.
 
 use std::fmt::{self, Display};
 
@@ -12,15 +12,15 @@ use serde::forward_to_deserialize_any;
 
 use crate::domain::json::Json;
 
-/// Characters of a name or word of others that an error shows.
+/// Characters of a foreign name that an error shows.
 const SHOWN: usize = 64;
 
-/// This value as a type that says what it may hold.
+/// Parses this value into a type.
 pub(super) fn read<'a, T: Deserialize<'a>>(value: &'a Json) -> Result<T, ShapeError> {
     T::deserialize(Node(value))
 }
 
-/// Where a value departs from its type, and how.
+/// The location at which a value departs from its type, and how.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{why}", if path.is_empty() { String::new() } else { format!("`{path}`: ") })]
 pub(super) struct ShapeError {
@@ -30,7 +30,7 @@ pub(super) struct ShapeError {
 }
 
 impl ShapeError {
-    /// The same, seen from one level above.
+    /// The same error, seen from one level above.
     fn below(mut self, step: &str) -> Self {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = format!("{step}{dot}{}", self.path);
@@ -68,7 +68,7 @@ fn shown(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(SHOWN).collect()
 }
 
-/// A value that is read in a second step, or passed on.
+/// A value that is parsed later, or passed on.
 #[derive(Debug)]
 pub(super) struct Value(pub Json);
 
@@ -128,7 +128,7 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 }
 
-/// For a member on which nothing depends: what is of another type is none.
+/// For a member that is not required: a value of another type counts as absent.
 pub(super) fn lenient<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -138,7 +138,8 @@ where
     Ok(read(&value).ok())
 }
 
-/// For a list on which nothing depends: what is no list is empty. Its items are read strictly.
+/// For a list that is not required: a value that is not a list counts as empty. Its items are
+/// parsed strictly.
 pub(super) fn list<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -150,7 +151,7 @@ where
     items.map(item).collect::<Result<_, ShapeError>>().map_err(D::Error::custom)
 }
 
-/// For a member that is there or not: `null` is a value, and refused where the type has none.
+/// For an optional member: `null` is a value, and is refused if the type has no null.
 pub(super) fn present<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -205,7 +206,8 @@ impl<'de> Deserializer<'de> for Node<'de> {
         visitor.visit_enum(StrDeserializer::new(word))
     }
 
-    /// Of an object alone: serde takes a list for a struct too, its items for the fields in their order.
+    /// Accepts an object only: serde would also take a list for a struct, with its items as the
+    /// fields in order.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -260,7 +262,7 @@ impl<'de> MapAccess<'de> for Members<'de> {
         &mut self,
         seed: T,
     ) -> Result<T::Value, ShapeError> {
-        // Of a map serde asks for a name first, and then for its value.
+        // serde asks a map for a name first, then for its value.
         let Some((name, value)) = self.value.take() else {
             return Err(ShapeError::custom("a value without a name"));
         };

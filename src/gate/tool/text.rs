@@ -1,14 +1,14 @@
-//! JSON text that is released as it came: whether it is JSON at all, and the strings in it.
+//! JSON text that is released unchanged: whether it is JSON at all, and the strings in it.
 //!
-//! Results of tools stay the bytes the tool sent, and those may hold what the strict reader refuses
-//! (a name twice, a number beyond 2^53). Nothing here builds a value.
+//! Results of tools keep the bytes that the tool sent, and those may contain what the strict parser
+//! refuses (a duplicate name, a number beyond 2^53). This module builds no values.
 
 use serde_json::value::RawValue;
 
-/// Nested arrays and objects of a result: what common readers take.
+/// Nested arrays and objects in a result: the depth that common readers accept.
 const DEPTH_MAX: usize = 120;
 
-/// One JSON value in UTF-8, and not too deep.
+/// Whether this is one JSON value in UTF-8, within the depth limit.
 pub(super) fn is_json(text: &[u8]) -> bool {
     serde_json::from_slice::<&RawValue>(text).is_ok() && depth(text) <= DEPTH_MAX
 }
@@ -30,7 +30,7 @@ fn depth(text: &[u8]) -> usize {
     most
 }
 
-/// To the end of a string whose first quote was read.
+/// Skips to the end of a string whose opening quote was read.
 fn skip(bytes: &mut std::slice::Iter<'_, u8>) {
     while let Some(byte) = bytes.next() {
         match byte {
@@ -41,8 +41,8 @@ fn skip(bytes: &mut std::slice::Iter<'_, u8>) {
     }
 }
 
-/// Every string in this JSON, member names too, as it reads; `None` for one that is no text (half a
-/// surrogate pair).
+/// Every decoded string in this JSON, including member names; `None` for one that is not a text
+/// (half a surrogate pair).
 pub(super) fn strings(text: &[u8]) -> impl Iterator<Item = Option<String>> {
     let mut rest = text;
     std::iter::from_fn(move || {

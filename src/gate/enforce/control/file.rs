@@ -1,8 +1,9 @@
-//! The local switch file: it stops calls while it is there, with everything else down.
+//! The local switch file: it stops calls while it exists, even if everything else is down.
 //!
-//! One line per stop: `stop all`, `stop agent NAME`, `stop tool NAME`, `stop run ID`; empty lines and lines
-//! that begin with `#` say nothing. A file that is there and does not say what to stop (empty, not to be read,
-//! a word that is not known) stops everything. It never opens anything: without it, the list alone counts.
+//! One line per stop: `stop all`, `stop agent NAME`, `stop tool NAME`, `stop run ID`. Empty lines
+//! and lines that begin with `#` are ignored. A file that exists and does not name a stop (empty,
+//! unreadable, an unknown word) stops everything. The file can only stop calls: without it, the
+//! list of orders alone decides.
 
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,23 +16,23 @@ use parking_lot::Mutex;
 use super::switches::OrderSubject;
 use crate::control::Target;
 
-/// Between two looks.
+/// Time between two reads of the file's metadata.
 const LOOK: Duration = Duration::from_millis(100);
-/// Bytes it may have.
+/// Largest size in bytes that is read.
 const BYTES_MAX: u64 = 64 * 1024;
 
-/// What tells one state of the file from another without reading it.
+/// Identifies a version of the file by its metadata, without reading the content.
 type FileStamp = (u64, u64, u64, i64, i64, i64, i64);
 
-/// What it says.
+/// The content of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) enum SwitchState {
-    /// It is not there.
+    /// The file does not exist.
     #[default]
     Nothing,
-    /// These are stopped; never empty.
+    /// The file stops these targets; never empty.
     Stops(Vec<Target>),
-    /// It is there and cannot be understood: everything is stopped.
+    /// The file exists and cannot be understood: everything is stopped.
     Unclear(SwitchFileError),
 }
 
@@ -42,7 +43,7 @@ pub(super) enum SwitchFileError {
     NoFile,
     #[error("{0} bytes, at most {BYTES_MAX} are read")]
     Size(u64),
-    /// What the system said.
+    /// The error of the operating system.
     #[error("{0}")]
     Unread(String),
     #[error("line {0} is no stop")]
@@ -58,7 +59,7 @@ impl From<std::io::Error> for SwitchFileError {
 }
 
 impl SwitchState {
-    /// What is stopped.
+    /// The targets that the file stops.
     pub fn targets(&self) -> Vec<Target> {
         match self {
             Self::Nothing => Vec::new(),
@@ -75,7 +76,7 @@ struct FileState {
     said: Arc<SwitchState>,
 }
 
-/// The file at its place.
+/// The switch file at its configured path.
 #[derive(Debug)]
 pub(super) struct SwitchFile {
     path: PathBuf,
@@ -87,7 +88,7 @@ impl SwitchFile {
         Self { path, seen: Mutex::default() }
     }
 
-    /// What it says now, at most 100 ms ago. `now` is monotonic.
+    /// The content, at most 100 ms old. `now` is monotonic.
     pub fn said(&self, now: Duration) -> Arc<SwitchState> {
         let mut seen = self.seen.lock();
         if seen.looked.is_some_and(|looked| now.saturating_sub(looked) < LOOK) {
@@ -100,7 +101,7 @@ impl SwitchFile {
                 (seen.stamp, seen.said) = (None, Arc::default());
                 return Arc::default();
             }
-            // Not a file, or not to be looked at: it is read below, which says why.
+            // Not a file, or no metadata: the read below reports why.
             Ok(_) | Err(_) => None,
         };
         if stamp.is_none() || stamp != seen.stamp {
@@ -109,7 +110,7 @@ impl SwitchFile {
         Arc::clone(&seen.said)
     }
 
-    /// Why this is stopped, if the file stops it.
+    /// Why the file stops this subject, if it does.
     pub fn against(&self, about: &OrderSubject<'_>, now: Duration) -> Option<String> {
         match &*self.said(now) {
             SwitchState::Nothing => None,
@@ -123,7 +124,7 @@ impl SwitchFile {
         }
     }
 
-    /// What it says, for people.
+    /// What the file stops, as a note for operators.
     pub fn note(&self, now: Duration) -> Option<String> {
         match &*self.said(now) {
             SwitchState::Nothing => None,
@@ -163,7 +164,7 @@ fn stamp(meta: &std::fs::Metadata) -> FileStamp {
     )
 }
 
-/// A link that leads nowhere is there.
+/// A dangling symbolic link counts as present, so that it stops everything.
 fn is_absent(error: &std::io::Error, path: &Path) -> bool {
     error.kind() == std::io::ErrorKind::NotFound && std::fs::symlink_metadata(path).is_err()
 }
@@ -171,18 +172,18 @@ fn is_absent(error: &std::io::Error, path: &Path) -> bool {
 fn read(path: &Path) -> SwitchState {
     match text(path) {
         Ok(Some(text)) => parse(&text),
-        // It went away in between.
+        // The file was removed in between.
         Ok(None) => SwitchState::Nothing,
         Err(why) => SwitchState::Unclear(why),
     }
 }
 
-/// Its text; `None` if it is not there.
+/// The text of the file; `None` if it does not exist.
 fn text(path: &Path) -> Result<Option<String>, SwitchFileError> {
     let failed = |e: std::io::Error| {
         if is_absent(&e, path) { Ok(None) } else { Err(e.into()) }
     };
-    // WHY: opening a pipe would wait for whoever writes into it.
+    // WHY: opening a pipe would block until another process opens it for writing.
     match std::fs::metadata(path) {
         Ok(meta) if !meta.is_file() => return Err(SwitchFileError::NoFile),
         Ok(meta) if meta.size() > BYTES_MAX => return Err(SwitchFileError::Size(meta.size())),

@@ -1,9 +1,9 @@
-//! Break-glass at the gate: which calls need no approver just now, and why.
+//! Break-glass at the gate: which calls need no approver now, and under which order.
 //!
-//! An order opens nothing before this gate has checked its signatures and put that on the books. From then on
-//! it has exactly one effect: a call of its agent to one of its tools that would wait for an approver does not.
-//! Each nonce opens once. What ended stays ended: by time, by `close`, by a revoked key, and by a clock that
-//! does not fit.
+//! An order opens nothing before this gate has checked its signatures and recorded it. From then on
+//! it has exactly one effect: a call of its agent to one of its tools that would be held runs
+//! without an approver. Each nonce opens once. An order ends for good: at its expiry, by `close`,
+//! by a revoked key, or when the gate's clock does not fit the order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use crate::record::control::{ControlApplied, TargetKind};
 use crate::record::{self, Draft};
 use crate::telemetry::metrics::Metrics;
 
-/// How far this gate's clock may be behind that of whoever put the order on the list.
+/// How far this gate's clock may be behind the clock of the operator API that listed the order.
 const BEHIND: Duration = Duration::from_secs(60);
-/// How long after its end an order may go without a review before that is told.
+/// How long after its end an order may stay unreviewed before the gate reports it.
 const REVIEW_WITHIN: Duration = Duration::from_secs(24 * 60 * 60);
-/// Orders without a review that are told at once.
+/// Unreviewed orders that one report names.
 const TOLD_MAX: usize = 8;
 
-/// The port to whoever knows the break-glass signers: whether a statement holds at this time. Total and
+/// Port to the break-glass signers: decides whether a statement is valid at this time. Total and
 /// without effect.
 pub trait Breaker: Send + Sync + std::fmt::Debug {
-    /// Has on the books what it goes by.
+    /// Records the inputs of the check, such as the list of signers.
     fn ready(&self) -> Readying<'_> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -44,49 +44,49 @@ pub trait Breaker: Send + Sync + std::fmt::Debug {
     /// Checks statement, signatures and signers.
     ///
     /// # Errors
-    /// It opens nothing.
+    /// The statement opens nothing.
     fn check(&self, signed: &SignedBreakGlass, now: Timestamp) -> Result<Open, ApprovalRefusal>;
 }
 
-/// One order, as far as it is known here.
+/// One order, as known to this gate.
 #[derive(Debug)]
 struct KnownOrder {
     seq: u64,
-    /// What it says, if it can be read.
+    /// The parsed statement; `None` if it cannot be read.
     statement: Option<BreakGlassStatement>,
-    /// In force, unless it has ended: checked, and on the books.
+    /// Set once the statement is checked and recorded; the order is in force until `ended`.
     open: Option<Arc<Open>>,
-    /// When it was put on the list, by the clock of whoever did.
+    /// When the row was listed, by the clock of the operator API that wrote it.
     at: Timestamp,
-    /// When it ends at the latest by a clock that cannot be set.
+    /// The latest end of the order on the monotonic clock, which cannot be set back.
     until: Duration,
-    /// It was in force here, in this life or the last.
+    /// True if the order was in force at this gate, in this process or the one before.
     opened: bool,
     ended: bool,
     reviewed: bool,
 }
 
-/// The break-glass orders of the list, and what they open here.
+/// The break-glass orders of the list, and what they open at this gate.
 pub(in crate::enforce) struct Glass {
-    /// Who checks statements. Without it nothing opens.
+    /// Checks statements. Without it nothing opens.
     breaker: Option<Arc<dyn Breaker>>,
     stops: Arc<Stops>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     /// Every order of the list, by nonce.
     known: Mutex<BTreeMap<String, KnownOrder>>,
-    /// Rows of the last life: to be checked once it is known who may sign.
+    /// Rows that the previous process obeyed, to be checked once the signers are known.
     before: Mutex<Vec<Row>>,
-    /// Keys that were stopped in the last life, with the number of the order. What fell then does not rise
-    /// again because a key was reinstated since.
+    /// Keys stopped before this process started, with the number of the stopping order. An order
+    /// that fell with such a key stays ended, even if the key was reinstated since.
     fallen: Mutex<Vec<(u64, String)>>,
-    /// The latest time that anybody on the list had seen before this life: it is later now, whatever the
-    /// clock says.
+    /// The latest time that a gate or a row on the list shows from before this process started. The
+    /// true time is later, whatever the local clock says.
     seen: Mutex<Option<Timestamp>>,
 }
 
 impl Glass {
-    /// No order is known yet.
+    /// Starts without any known order.
     pub fn new(parts: &Parts) -> Self {
         let Commands { breaker, stops, .. } = parts.commands.clone();
         let (clock, metrics) = (Arc::clone(&parts.clock), Arc::clone(&parts.metrics));
@@ -102,7 +102,7 @@ impl Glass {
         }
     }
 
-    /// Has recorded what the checks of statements go by.
+    /// Records the inputs of the statement checks.
     async fn ready(&self) -> Result<(), ApprovalRefusal> {
         match &self.breaker {
             Some(breaker) => breaker.ready().await,
@@ -110,18 +110,18 @@ impl Glass {
         }
     }
 
-    /// Notes a time that somebody had seen before this life.
+    /// Takes in a timestamp that the list shows from before this process started.
     pub fn saw(&self, at: Timestamp) {
         let mut seen = self.seen.lock();
         *seen = (*seen).max(Some(at));
     }
 
-    /// Whether somebody saw the end of this statement in the last life already.
+    /// Whether the list shows a time at or after the end of this statement.
     fn is_past(&self, statement: &BreakGlassStatement) -> bool {
         self.seen.lock().is_some_and(|seen| seen >= statement.expires)
     }
 
-    /// Keeps the number of an order that stopped a key. Whatever is none is left out.
+    /// Keeps the number of an order that stopped a key. Ignores all other rows.
     pub fn remember_stop(&self, row: &Row) {
         let stops = [Action::Suspend, Action::Revoke];
         if let Some(Order::Switch { action, target: Target::Key(key) }) = &row.order
@@ -131,23 +131,23 @@ impl Glass {
         }
     }
 
-    /// Whether enough of those who signed an order were trusted all the time since.
+    /// Whether enough of the order's signers were trusted ever since.
     fn stood(&self, seq: u64, open: &Open) -> bool {
         let fallen = self.fallen.lock();
         open.stands_without(|key| fallen.iter().any(|(at, stopped)| *at > seq && stopped == key))
     }
 
-    /// Keeps a row that was obeyed in the last life. Whatever is no break-glass order is left out.
+    /// Keeps a row that the previous process obeyed. Ignores rows that are not break-glass orders.
     pub fn remember(&self, row: &Row) {
         if is_glass(row) {
             self.before.lock().push(row.clone());
         }
     }
 
-    /// Notes an order, in the order of the list; false if its nonce was used before.
+    /// Adds an order, in list order; false if its nonce was used before.
     fn note(&self, row: &Row, signed: &SignedBreakGlass) -> bool {
         let statement = BreakGlassStatement::parse(signed.statement.as_bytes()).ok();
-        // What cannot be read opens nothing; the number stands for the nonce it has not.
+        // An unreadable statement opens nothing; its row number takes the place of the nonce.
         let nonce = statement.as_ref().map_or_else(|| row.seq.to_string(), |s| s.nonce.clone());
         let mut known = self.known.lock();
         if known.get(&nonce).is_some_and(|known| known.seq != row.seq) {
@@ -171,7 +171,7 @@ impl Glass {
     }
 }
 
-/// Whether a row is one of those that are kept here.
+/// Whether this row is a break-glass order, a close or a review.
 pub(super) const fn is_glass(row: &Row) -> bool {
     matches!(
         row.order,
@@ -180,11 +180,11 @@ pub(super) const fn is_glass(row: &Row) -> bool {
 }
 
 impl KnownOrder {
-    /// Ends it, for good, if it is time or its keys are revoked.
+    /// Ends the order for good if its time is over or too many of its keys are revoked.
     fn look(&mut self, now: Timestamp, monotonic: Duration, revoked: &dyn Fn(&str) -> bool) {
         let Some(open) = &self.open else { return };
         let BreakGlassStatement { not_before, expires, .. } = &open.statement;
-        // WHY: a clock that was set back would make the order longer.
+        // WHY `monotonic` and `early`: a clock that was set back would prolong the order.
         let late = now >= *expires || monotonic >= self.until;
         let early = now < *not_before || now.plus(BEHIND) < self.at;
         if late || early || !open.stands_without(revoked) {
@@ -198,7 +198,8 @@ impl KnownOrder {
 }
 
 impl Glass {
-    /// The order under which a call of this agent to this tool needs no approver now, if there is one.
+    /// The order under which a call of this agent to this tool needs no approver now, if there is
+    /// one.
     pub(in crate::enforce) fn open_for(&self, agent: &str, tool: &ToolName) -> Option<Arc<Open>> {
         let mut known = self.known.lock();
         self.look_at(&mut known);
@@ -217,8 +218,8 @@ impl Glass {
         self.metrics.break_glass(open);
     }
 
-    /// Takes up again what was open in the last life and has not ended since. What this gate obeyed then is
-    /// on the books; its signatures are checked again.
+    /// Reopens the orders that the previous process had open and that have not ended since. They
+    /// are recorded; their signatures are checked again.
     pub fn reopen(&self) {
         for row in std::mem::take(&mut *self.before.lock()) {
             match &row.order {
@@ -227,14 +228,15 @@ impl Glass {
                         continue;
                     }
                     match self.holds(signed) {
-                        // WHY: a clock that was set back meanwhile would open it a second time.
+                        // WHY: a clock that was set back meanwhile would open the order a second
+                        // time.
                         Ok(open) if self.is_past(&open.statement) => {
                             self.ended_before(&open.statement.nonce);
                         }
                         Ok(open) => self.take_effect(open),
                         Err(why) => {
                             self.never_opens(signed, &why);
-                            // Nothing but its time speaks against it: it was in force.
+                            // The only objection is its expiry, so the order was in force before.
                             if why.detail == "break_glass.expired"
                                 && let Ok(statement) =
                                     BreakGlassStatement::parse(signed.statement.as_bytes())
@@ -275,7 +277,8 @@ impl Glass {
         }
     }
 
-    /// It was in force in the last life and is not any more; whether it was reviewed is told all the same.
+    /// Marks an order that was in force before the restart and has ended. A missing review is still
+    /// reported.
     fn ended_before(&self, nonce: &str) {
         self.change(nonce, |one| (one.opened, one.ended) = (true, true));
     }
@@ -299,7 +302,7 @@ impl Glass {
         });
     }
 
-    /// `data` of `control.applied` for what lets nothing run.
+    /// `data` of `control.applied` for an order that opens nothing.
     fn noted(&self, seq: u64, nonce: &str) -> ControlApplied {
         let known = self.known.lock();
         let statement = known.get(nonce).and_then(|one| one.statement.as_ref());
@@ -308,7 +311,7 @@ impl Glass {
         ControlApplied::idle(seq, record::control::Action::Note, (kind, &name))
     }
 
-    /// What is open, and what was not reviewed in time, for people.
+    /// Open orders and overdue reviews, as notes for operators.
     pub fn notes(&self) -> Vec<String> {
         let mut known = self.known.lock();
         self.look_at(&mut known);
@@ -333,11 +336,11 @@ impl Glass {
 }
 
 impl Control {
-    /// Records an order that lets nothing run, and reports it.
+    /// Records and reports an order that opens nothing.
     async fn glass_noted(&self, seq: u64, applied: ControlApplied) {
         let done = Json::of(&applied);
         let entry = DraftWithPayloads::bare(Draft::of(applied));
-        // Without an entry nothing was done that could be told.
+        // Without an entry the effect is not recorded, so there is nothing to report.
         if self.ledger.owe(entry).await.is_ok() {
             self.report(seq, done).await;
         }
@@ -345,7 +348,8 @@ impl Control {
 }
 
 impl Road {
-    /// Obeys a break-glass order, in its turn: what ends ends here, what opens opens when it is on the books.
+    /// Obeys a break-glass row in list order. An end takes effect at once; an opening takes effect
+    /// once it is recorded.
     pub(super) fn break_glass_row(self: &Arc<Self>, row: &Row) {
         let (road, seq) = (Arc::clone(self), row.seq);
         match &row.order {
@@ -380,7 +384,7 @@ impl Road {
         }
     }
 
-    /// Checks a statement, puts on the books that it opens, and only then lets it.
+    /// Checks a statement, records the opening, and only then puts it in force.
     async fn open_glass(self: &Arc<Self>, seq: u64, signed: &SignedBreakGlass) -> Json {
         let glass = &self.control.glass;
         let open = match glass.ready().await.and_then(|()| glass.holds(signed)) {
@@ -414,7 +418,7 @@ impl Road {
         done
     }
 
-    /// Judges again what waits for an approver and no longer has to.
+    /// Judges again the held calls that no longer need an approver.
     pub(super) fn release_held(self: &Arc<Self>) {
         for run in self.runs.all() {
             let held: Vec<(CallId, ToolName)> = {

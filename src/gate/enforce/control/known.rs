@@ -1,16 +1,17 @@
-//! Whether what an order is about exists here: a slip in a name stops nothing, and that is told.
+//! Checks that the target of an order exists at this gate. An order with a misspelt name stops
+//! nothing, so the report says so.
 
 use crate::control::Target;
 use crate::domain::near;
 use crate::enforce::Road;
 
 impl Road {
-    /// Names of this kind that are near, if there is none like it here; `None` if it is here.
+    /// Similar names of this kind, if the target does not exist here; `None` if it does.
     pub(super) fn unknown(&self, target: &Target) -> Option<Vec<String>> {
         let rules = self.in_force.now();
         let (manifests, runs) = (rules.agents.manifests(), self.runs.all());
         let here: Vec<String> = match target {
-            // Keys of approvers and of break-glass are not known in one place.
+            // Keys of approvers and break-glass signers are not listed in one place.
             Target::All | Target::Key(_) => return None,
             Target::Agent(_) => {
                 let running = runs.iter().map(|run| run.manifest.name.clone());

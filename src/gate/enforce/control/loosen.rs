@@ -1,6 +1,8 @@
-//! Orders that take back a stop: signed by an operator, on this gate's books before they are obeyed.
+//! Orders that take back a stop: an operator signs them, and this gate records them before it
+//! obeys.
 //!
-//! The list carries such an order and proves nothing: whoever can write a row can write any row.
+//! A row in the list proves nothing by itself: any process with write access to the list can write
+//! any row.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,15 +24,15 @@ use crate::ledger::drafts::DraftWithPayloads;
 use crate::record::control::{ControlApplied, ControlRefused};
 use crate::record::{Draft, TaggedDigest, Text};
 
-/// How long after it was signed an order takes back what the gate itself suspended.
+/// How old a signed order may be and still end a suspension that the gate itself imposed.
 const FORGIVES_WITHIN: Duration = Duration::from_secs(15 * 60);
-/// Rows whose digests are remembered: a signed order speaks after one of these.
+/// Rows whose digests are remembered: a signed order must name one of them as its predecessor.
 const DIGESTS_MAX: usize = 1024;
 
-/// The port to whoever knows the operators' keys: whether a signed order holds at this time. Total and without
-/// effect.
+/// Port to the operators' keys: decides whether a signed order is valid at this time. Total and
+/// without effect.
 pub trait Releaser: Send + Sync + std::fmt::Debug {
-    /// Has on the books what it goes by.
+    /// Records the inputs of the check, such as the list of operators.
     fn ready(&self) -> Readying<'_> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -38,7 +40,7 @@ pub trait Releaser: Send + Sync + std::fmt::Debug {
     /// Checks statement, signature and signer.
     ///
     /// # Errors
-    /// It takes nothing back.
+    /// The order takes nothing back.
     fn loosens(
         &self,
         signed: &SignedApproval,
@@ -46,22 +48,22 @@ pub trait Releaser: Send + Sync + std::fmt::Debug {
     ) -> Result<Loosening, ApprovalRefusal>;
 }
 
-/// What is needed to judge an order that loosens.
+/// State for checking orders that take back a stop.
 #[derive(Debug, Default)]
 pub(super) struct Release {
     digests: Mutex<BTreeMap<u64, Digest>>,
-    /// Statements that were obeyed, by the number of their row: each is good for one.
+    /// Statements that were obeyed, with the number of their row. Each may be used once.
     used: Mutex<BTreeMap<Digest, u64>>,
 }
 
 impl Release {
-    /// Remembers that a statement was obeyed as this row; false if it was as another one before.
+    /// Marks a statement as obeyed for this row; false if it was obeyed for another row.
     pub fn uses(&self, statement: &str, seq: u64) -> bool {
         let digest = Digest::of(&[statement.as_bytes()]);
         *self.used.lock().entry(digest).or_insert(seq) == seq
     }
 
-    /// Whether a list has this row just so; before its first row it has the row 0.
+    /// Whether the list has exactly this row. Row 0 stands for the position before the first row.
     fn has(&self, previous: Previous) -> bool {
         if previous.seq == 0 {
             return previous == Previous::NONE;
@@ -69,7 +71,7 @@ impl Release {
         self.digests.lock().get(&previous.seq) == Some(&previous.digest)
     }
 
-    /// Remembers what a row of the list said.
+    /// Remembers the digest of a row.
     pub fn saw(&self, row: &Row) {
         let mut digests = self.digests.lock();
         digests.insert(row.seq, row.digest);
@@ -84,7 +86,7 @@ fn refused(detail: &str, message: impl Into<String>) -> ApprovalRefusal {
 }
 
 impl Control {
-    /// The order of a row that takes back a stop, if it holds.
+    /// Checks a row that takes back a stop, and returns its order and target.
     async fn loosening(
         &self,
         releaser: &dyn Releaser,
@@ -107,7 +109,8 @@ impl Control {
         Ok((order, target))
     }
 
-    /// An order that loosens and does not hold: somebody who can write the list is no operator.
+    /// Records and reports an invalid order. Write access to the list does not make a third party
+    /// an operator.
     async fn refuse_row(&self, row: &Row, signed: &SignedApproval, why: &ApprovalRefusal) {
         let ApprovalRefusal { detail, message } = why;
         self.metrics.order_refused();
@@ -129,7 +132,7 @@ impl Control {
 }
 
 impl Road {
-    /// Obeys an order to take back a stop, once it is on the books; else puts on the books that it was refused.
+    /// Obeys an order to take back a stop once it is recorded; otherwise records its refusal.
     pub(super) async fn loosen_row(self: &Arc<Self>, row: &Row, signed: &SignedApproval) {
         let loosening = match self.holds.releaser() {
             Ok(releaser) => self.control.loosening(&*releaser, row, signed).await,
@@ -158,10 +161,11 @@ impl Road {
         };
         tracing::warn!(order = row.seq, subject = %by.subject, kind = target.kind(), %name, "an operator takes back a stop");
         let entry = DraftWithPayloads::bare(Draft::of(applied.clone()));
-        // Without an entry nothing was done that could be told.
+        // Without an entry the effect is not recorded, so there is nothing to report.
         if self.ledger.owe(entry).await.is_ok() {
             self.control.commands.stops.write().lift(&order, &target);
-            // What the gate itself suspended has no number; one that was signed long ago is not about it.
+            // The gate's own suspensions have no order number; an old signature cannot refer to
+            // them.
             if said.at.plus(FORGIVES_WITHIN) > self.clock.now() {
                 self.forgive(&target);
             }

@@ -1,7 +1,9 @@
-//! What operators have stopped: asked at every decision, and obeyed for calls on their way.
+//! Operators' orders at the gate: consulted at every decision, and carried out on calls already on
+//! the road.
 //!
-//! Orders come from the numbered list (`watch`) and from one local file (`file`) that works with everything
-//! else down. `Switches` is what is stopped now; `obey` is what an order does to calls on the road.
+//! Orders come from the numbered list (`watch`) and from one local file (`file`), which works even
+//! if everything else is down. `Switches` holds the current stops; `obey` applies an order to calls
+//! on the road.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,37 +43,38 @@ mod obey;
 mod switches;
 mod watch;
 
-/// How old the last look at the list may be before T2 and T3 calls are not taken.
+/// Maximum age of the last read of the list before T2 and T3 calls are refused.
 const FRESH: Duration = Duration::from_secs(5);
-/// How old it may be before the gate says that it is not ready: who reads the list reads the ledger's storage.
+/// Maximum age before the gate reports that it is not ready. The list lives in the ledger's
+/// storage, so a gate that cannot read it cannot write entries either.
 const HEARD: Duration = Duration::from_millis(1500);
 
-/// How operators reach this gate, and what they may do here.
+/// The operators' channels to this gate, and the components that act on their orders.
 #[derive(Clone, Debug, Default)]
 pub struct Commands {
-    /// What they have stopped: shared with those who check signatures.
+    /// The current stops; shared with the components that check signatures.
     pub stops: Arc<Stops>,
-    /// The list of orders that is followed, if one is.
+    /// The list of orders to follow, if there is one.
     pub follow: Option<Follow>,
-    /// Who checks break-glass statements. Without it nothing opens.
+    /// Checks break-glass statements. Without it nothing opens.
     pub breaker: Option<Arc<dyn Breaker>>,
-    /// Who decides about amendments of the policy, where they are required.
+    /// Decides about amendments of the policy, where they are required.
     pub amender: Option<Arc<dyn Amender>>,
 }
 
-/// What operators want of this gate, and what it knows of itself.
+/// The operators' orders at this gate, and the gate's self-test and posture.
 pub struct Control {
     commands: Commands,
     pub(super) glass: Glass,
     release: Release,
     file: Option<SwitchFile>,
-    /// When the last look at the list that was answered began, monotonic. None before the first.
+    /// When the last successful read of the list began (monotonic). `None` before the first.
     read: Mutex<Option<Duration>>,
     progress: Mutex<Progress>,
     wake: Notify,
-    /// Whether the gate passes its own test.
+    /// The result of the gate's self-test.
     pub(super) canary: CanaryTrust,
-    /// What agents found of ways past the gate.
+    /// The ways past the gate that agents reported.
     pub(super) posture: Postures,
     ledger: Ledger,
     clock: Arc<dyn Clock>,
@@ -86,7 +89,7 @@ impl std::fmt::Debug for Control {
 }
 
 impl Control {
-    /// No order was read yet.
+    /// Starts without any order read.
     pub(super) fn new(parts: &Parts, tasks: &Tasks) -> Self {
         let settings = &parts.settings;
         Self {
@@ -106,24 +109,27 @@ impl Control {
         }
     }
 
-    /// How long the list was not read, if that is too long. A gate without a list never is.
+    /// The age of the last read of the list, if it exceeds `FRESH`. `None` for a gate without a
+    /// list.
     pub(super) fn stale(&self) -> Option<Duration> {
         self.unread().filter(|age| *age > FRESH)
     }
 
-    /// How long the list was not read. A gate that follows none, or has not read it once, reads none.
+    /// The age of the last read of the list. `None` for a gate that follows no list or has not read
+    /// it yet.
     fn unread(&self) -> Option<Duration> {
         let read = (*self.read.lock())?;
         Some(self.clock.monotonic().saturating_sub(read))
     }
 
-    /// Whether an order takes trust away from this key: of an approver, of who signs manifests or bundles.
+    /// Whether an order suspends or revokes this key, of an approver or of a signer of manifests or
+    /// bundles.
     #[must_use]
     pub fn is_key_stopped(&self, key: &str) -> bool {
         self.commands.stops.has_key(key, self.clock.now())
     }
 
-    /// What keeps the gate from doing all its work, because of its operators.
+    /// Why operators' orders keep the gate from doing all its work.
     #[must_use]
     pub fn reasons(&self) -> Vec<String> {
         let silent = self.unread().filter(|age| *age > HEARD);
@@ -134,13 +140,13 @@ impl Control {
         told.into_iter().collect()
     }
 
-    /// What keeps the gate from being ready, because of its own test.
+    /// Why the self-test keeps the gate from being ready.
     #[must_use]
     pub fn self_test_reasons(&self) -> Vec<String> {
         self.canary.reasons()
     }
 
-    /// What operators have stopped, for people.
+    /// The current stops, as notes for operators.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.commands.stops.read().notes(self.clock.now());
@@ -157,7 +163,7 @@ fn refusal(detail: &str, message: String, rule: &str) -> LayerReason {
 }
 
 impl Road {
-    /// Everything operators have against one call, just now.
+    /// Every reason for which operators' orders refuse this call now.
     pub(super) fn stopped(&self, run: &Run, tool: &ToolName, cancel: &Cancel) -> Vec<LayerReason> {
         let mut against = Vec::new();
         if cancel.is_ordered() {
@@ -171,12 +177,12 @@ impl Road {
         against
     }
 
-    /// Whether an order stands against this call.
+    /// Whether an order stops this call.
     pub(super) fn is_stopped(&self, run: &Run, tool: &ToolName) -> bool {
         self.standing(&OrderSubject::call(run, tool)).is_some()
     }
 
-    /// What operators have against a new run under this manifest, below this parent.
+    /// Why operators' orders refuse a new run under this manifest, below this parent.
     pub(super) fn stopped_opening(
         &self,
         manifest: &Manifest,

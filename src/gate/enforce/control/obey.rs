@@ -1,8 +1,9 @@
-//! What an order does to calls on their way, and the honest list of what it did.
+//! Applies an order to calls on the road, and reports truthfully what it did.
 //!
-//! `Revoke` and `Kill` reach calls wherever they are: one that is not decided yet is denied, one that is
-//! permitted and not begun ends cancelled, one at its tool ends cancelled if the tool only reads, else
-//! unknown, one that is held ends cancelled. What has not ended within the bound is named as left.
+//! `Revoke` and `Kill` reach calls in every state. An undecided call is denied. A permitted call
+//! that has not begun ends cancelled. A running call ends cancelled if its tool only reads, and
+//! unknown otherwise. A held call ends cancelled. The report lists the calls that have not ended
+//! within the bound as left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,11 +27,12 @@ use crate::record::control::{ControlApplied, How, LeftCall, StoppedCall};
 use crate::record::{Draft, TaggedDigest, Text};
 use crate::tool::{self, Cancel};
 
-/// How long an order waits for the calls that it stops. An operator is told within a second.
+/// How long an order waits for the calls that it stops. The operator's report is due within a
+/// second.
 const BOUND: Duration = Duration::from_millis(800);
 /// Stopped calls that one entry names; all are counted.
 const NAMED_MAX: usize = 256;
-/// Calls that are left which one entry names; all are counted.
+/// Remaining calls that one entry names; all are counted.
 const LEFT_MAX: usize = 64;
 
 /// A call that was on the road when the order came.
@@ -41,18 +43,18 @@ struct AffectedCall {
     cancel: Cancel,
 }
 
-/// Everything an order reaches.
+/// Everything that an order affects.
 #[derive(Default)]
 pub(super) struct Reach {
     calls: Vec<AffectedCall>,
     held: Vec<(Arc<Run>, CallId)>,
     runs: Vec<Arc<Run>>,
-    /// Calls that are let go on, because the order says so.
+    /// Calls that may continue, because the order only suspends.
     spared: usize,
 }
 
 impl Reach {
-    /// Takes up the calls of one run, or those of them that are for this tool.
+    /// Collects the affected calls of one run: all of them, or those to this tool.
     fn take(&mut self, run: &Arc<Run>, tool: Option<&ToolName>, stops: bool, seal: bool) {
         let mut state = run.state.lock();
         if seal && state.sealed.is_none() {
@@ -85,7 +87,7 @@ impl Reach {
     }
 }
 
-/// What came of it.
+/// The effect of an order.
 #[derive(Default)]
 struct OrderEffect {
     stopped: Vec<StoppedCall>,
@@ -95,7 +97,8 @@ struct OrderEffect {
 }
 
 impl OrderEffect {
-    /// How a call ended: stopped in this way, by itself, or not in time.
+    /// Adds the end of a call. `ended`: stopped in this way, ended by itself, or (`None`) not in
+    /// time.
     fn note(&mut self, run: &RunId, call: &CallId, ended: Option<Option<How>>) {
         match ended {
             Some(Some(how)) => {
@@ -106,7 +109,7 @@ impl OrderEffect {
         }
     }
 
-    /// What the entry says.
+    /// The entry that records the effect.
     fn applied(self, seq: u64, action: Action, target: &Target) -> ControlApplied {
         let left = self.left.len().saturating_add(self.spared);
         let (kind, name) = (target.recorded(), target.name());
@@ -123,17 +126,17 @@ impl OrderEffect {
 }
 
 impl AffectedCall {
-    /// How it ended, if it was stopped. Waits until it left the road.
+    /// How the call was stopped, or `None` if it ended by itself. Waits until it leaves the road.
     async fn ended(&mut self) -> Option<How> {
         match self.answer.wait_for(Option::is_some).await {
             Ok(answer) => how(answer.as_ref()?, &self.cancel),
-            // Lost on the road: nobody knows.
+            // The call was lost on the road, so its outcome is unknown.
             Err(_) => Some(How::Unknown),
         }
     }
 }
 
-/// How a call ended; `None` if it ended by itself in the same moment.
+/// How a call was stopped; `None` if it ended by itself at the same moment.
 fn how(answer: &Answer, cancel: &Cancel) -> Option<How> {
     let Err(fault) = answer else { return None };
     if fault.code == Code::CallHeld {
@@ -149,8 +152,8 @@ fn how(answer: &Answer, cancel: &Cancel) -> Option<How> {
 }
 
 impl Road {
-    /// Obeys one order, in its turn. What it stops is asked to stop when this returns; that it did, and
-    /// what became of it, is written and reported by a task of its own.
+    /// Obeys one order, in list order. On return, every affected call has been asked to stop. A
+    /// separate task waits for them, then records and reports the effect.
     pub(super) async fn obey(self: &Arc<Self>, row: Row) {
         self.control.release.saw(&row);
         if let Some(Order::Switch { action, target }) = &row.order {
@@ -159,7 +162,7 @@ impl Road {
         self.carry_out(row).await;
     }
 
-    /// As [`Self::obey`], for an order that the switches know already.
+    /// As [`Self::obey`], for an order that the switches already contain.
     pub(super) async fn carry_out(self: &Arc<Self>, row: Row) {
         self.control.progress.lock().begin(row.seq);
         let road = Arc::clone(self);
@@ -169,7 +172,7 @@ impl Road {
                 self.tasks.spawn(async move { road.control.report(row.seq, done).await });
             }
             Some(Order::Switch { action: Action::Reinstate, .. }) => {
-                // Nobody signed it.
+                // An unsigned reinstatement: the check of an empty statement refuses it.
                 let signed = SignedApproval { statement: String::new(), signature: String::new() };
                 self.tasks.spawn(async move { road.loosen_row(&row, &signed).await });
             }
@@ -179,13 +182,13 @@ impl Road {
             }
             Some(Order::Switch { action, target }) => {
                 let (action, target) = (*action, target.clone());
-                // Before it ends what it is about.
+                // Checked first: carrying out the order may end the target.
                 let unknown = self.unknown(&target);
                 let reach = self.stop_what(action, &target, true);
                 tracing::warn!(order = row.seq, action = action.as_str(), kind = target.kind(), name = %target.name(), "an operator's order");
                 self.tasks.spawn(async move {
                     let done = road.finish(Some(&row), (action, &target), reach).await;
-                    // Without an entry nothing was done that could be told.
+                    // Without an entry the effect is not recorded, so there is nothing to report.
                     if let Ok(done) = done {
                         road.control.report(row.seq, reporting(&done, unknown)).await;
                     }
@@ -202,7 +205,7 @@ impl Road {
             }
             Some(Order::Word { .. } | Order::Modify { .. }) => {
                 self.tasks.spawn(async move {
-                    // A call of another gate is that gate's business.
+                    // For a call of another gate the report stays empty.
                     let done = road.approval_row(&row).await;
                     let done = done.unwrap_or_else(|| Json::object::<&str>([]));
                     road.control.report(row.seq, done).await;
@@ -211,7 +214,7 @@ impl Road {
         }
     }
 
-    /// What becomes of an approver's word about a held call, or of other arguments for one.
+    /// Submits an approver's statement, or an approver's other arguments, about a held call.
     async fn approval_row(self: &Arc<Self>, row: &Row) -> Option<Json> {
         match row.order.as_ref()? {
             Order::Word { run, call, statement, signature } => {
@@ -239,7 +242,8 @@ impl Road {
         }
     }
 
-    /// Asks everything to stop that the order is about. `seal`: its runs take no new calls from here on.
+    /// Asks every call that the order affects to stop. `seal`: the order's runs take no new calls
+    /// from now on.
     pub(super) fn stop_what(&self, action: Action, target: &Target, seal: bool) -> Reach {
         let mut reach = Reach::default();
         let stops = match action {
@@ -249,7 +253,8 @@ impl Road {
         };
         let needed = self.settings.manifest_threshold;
         let tool = if let Target::Tool(tool) = target { Some(tool) } else { None };
-        // A tool, or the policy in force, is that of every run; only the calls are stopped then.
+        // An order about a tool or about the policy in force affects all runs: it stops their calls
+        // and seals no run.
         let rules = self.in_force.now();
         let falls = rules.policy.as_ref().is_some_and(|policy| policy.falls_with(target));
         let of_all = tool.is_some() || falls;
@@ -262,7 +267,7 @@ impl Road {
         reach
     }
 
-    /// Waits for what was asked to stop, and puts what became of it on the books.
+    /// Waits for the affected calls to stop, and records the effect.
     pub(super) async fn finish(
         self: &Arc<Self>,
         row: Option<&Row>,
@@ -285,7 +290,7 @@ impl Road {
             let ended = timeout_at(end, unheld).await.ok().and_then(Result::ok);
             came.note(&run, &call, ended.map(|unheld| unheld.then_some(How::Unheld)));
         }
-        // After them, so that the books say of a held call who ended it.
+        // Sealed after the held calls, so that the ledger shows this order as their end.
         let mut sealing = Vec::new();
         for run in runs {
             let road = Arc::clone(self);
@@ -296,16 +301,16 @@ impl Road {
             came.sealed =
                 came.sealed.saturating_add(usize::from(timeout_at(end, run).await.is_ok()));
         }
-        // What was decided before the order stands before it in the books.
+        // Decisions made before the order must stand before it in the ledger.
         drop(timeout_at(end, self.in_force.replacing()).await);
-        // The file has no number.
+        // An order of the switch file has no number.
         let seq = row.map_or(0, |row| row.seq);
         let applied = named_by(row, came.applied(seq, action, target));
         let entry = DraftWithPayloads::bare(Draft::of(applied.clone()));
         self.ledger.owe(entry).await.map(|_| applied)
     }
 
-    /// What became of a row that amends the policy.
+    /// Carries out a row that amends the policy.
     async fn amend(self: &Arc<Self>, row: &Row) -> Json {
         match &self.control.commands.amender {
             Some(amender) => amender.amend(self, row).await,
@@ -318,7 +323,7 @@ impl Road {
 }
 
 impl Control {
-    /// Tells the list what was done, for as long as it takes or until the gate stops.
+    /// Reports the effect of an order to the list; retries until it succeeds or the gate stops.
     pub(super) async fn report(&self, seq: u64, done: Json) {
         let Some(follow) = &self.commands.follow else { return };
         let (origin, at) = (follow.origin.clone(), self.clock.now());
@@ -340,7 +345,7 @@ fn error(why: &str) -> Json {
     Json::object([("error", Json::from(why))])
 }
 
-/// `control.applied` with the operator who gave the order, as its row says: what only stops is not signed.
+/// Adds to `control.applied` the operator named by the row. An order that only stops is not signed.
 fn named_by(row: Option<&Row>, applied: ControlApplied) -> ControlApplied {
     let Some(row) = row else { return applied };
     let given = &row.given;
@@ -354,7 +359,8 @@ fn named_by(row: Option<&Row>, applied: ControlApplied) -> ControlApplied {
     }
 }
 
-/// What is reported of an order that was obeyed: where nothing of the name is here, that too, and what is near.
+/// The report of an obeyed order. If the target does not exist here, the report says so and lists
+/// similar names.
 pub(super) fn reporting(applied: &ControlApplied, unknown: Option<Vec<String>>) -> Json {
     let mut done = Json::of(applied);
     if let (Json::Object(members), Some(near)) = (&mut done, unknown) {

@@ -1,4 +1,4 @@
-//! What is suspended and revoked now, as the rows of the list say.
+//! The current suspensions and revocations, built from the rows of the list.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,13 @@ use crate::identity::manifest::Manifest;
 use crate::record;
 use crate::record::control::ControlApplied;
 
-/// What a decision is about, as orders name it.
+/// The subject of a decision, in the terms of orders.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OrderSubject<'a> {
     pub manifest: &'a Manifest,
     pub run: Option<&'a RunId>,
-    /// The run that delegated to it: what stops that one, or one above it, stops this.
+    /// The run that delegated to it. A stop of this run or of one above it applies to the subject
+    /// too.
     pub parent: Option<&'a Run>,
     pub tool: Option<&'a ToolName>,
 }
@@ -37,7 +38,7 @@ impl<'a> OrderSubject<'a> {
         Self { manifest, run: None, parent, tool: None }
     }
 
-    /// Its own manifest, and those of the runs above.
+    /// Its own manifest and those of the runs above.
     fn manifests(&self) -> impl Iterator<Item = &'a Manifest> {
         std::iter::once(self.manifest).chain(self.above().map(|run| &*run.manifest))
     }
@@ -46,8 +47,8 @@ impl<'a> OrderSubject<'a> {
         std::iter::successors(self.parent, |run| run.parent.as_deref())
     }
 
-    /// Whether an order about this target is about it, or about a run above it. A key is the target of every manifest that is
-    /// left with fewer than `needed` signatures without it.
+    /// Whether an order about this target applies to the subject or to a run above it. A key
+    /// applies to every manifest that has fewer than `needed` signatures without it.
     pub fn is(&self, target: &Target, needed: usize) -> bool {
         match target {
             Target::All => true,
@@ -63,14 +64,14 @@ impl<'a> OrderSubject<'a> {
     }
 }
 
-/// One order that stands against a target.
+/// One order that stops a target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct StopOrder {
     /// The number of the order.
     seq: u64,
     action: Action,
     until: Option<Timestamp>,
-    /// Taken back until then.
+    /// The order is taken back until then.
     lifted: Option<Timestamp>,
 }
 
@@ -80,7 +81,7 @@ impl StopOrder {
     }
 }
 
-/// An order that stands against what was asked about.
+/// An order that stops the subject of a decision.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct StandingOrder {
     /// `suspended` or `revoked`.
@@ -101,12 +102,13 @@ impl StandingOrder {
     }
 }
 
-/// What operators have stopped.
+/// The current stops, shared across the gate.
 #[derive(Debug, Default)]
 pub struct Stops(RwLock<Switches>);
 
 impl Stops {
-    /// Whether an order takes trust away from this key: of an approver, of who signs manifests or bundles.
+    /// Whether an order suspends or revokes this key, of an approver or of a signer of manifests or
+    /// bundles.
     #[must_use]
     pub fn has_key(&self, key: &str, now: Timestamp) -> bool {
         self.read().key(key, now)
@@ -121,14 +123,14 @@ impl Stops {
     }
 }
 
-/// The stops themselves.
+/// The stops by target.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Switches {
     stops: BTreeMap<Target, Vec<StopOrder>>,
 }
 
 impl Switches {
-    /// Obeys one order that stops; what loosens needs [`Self::lift`].
+    /// Applies one order that stops; taking back a stop needs [`Self::lift`].
     pub fn stop(&mut self, row: &Row, action: Action, target: &Target) {
         self.stand(row.seq, action, (target, row.given.expires), None);
     }
@@ -147,12 +149,12 @@ impl Switches {
                     stops.push(StopOrder { seq, action, until, lifted });
                 }
             }
-            // Neither leaves anything behind here.
+            // These actions leave no stop behind.
             Action::Reinstate | Action::Kill => {}
         }
     }
 
-    /// Takes back what stood against a target when this was signed.
+    /// Takes back the stops of a target that preceded the signed order.
     pub fn lift(&mut self, order: &Loosening, target: &Target) {
         let said = order.statement();
         self.lift_after(said.previous.seq, target, said.expires);
@@ -162,7 +164,7 @@ impl Switches {
         let Some(stops) = self.stops.get_mut(target) else { return };
         match until {
             None => stops.retain(|stop| stop.seq > after),
-            // Taken back for a time only: what stood before stands again afterwards.
+            // A lift with an end: the earlier stops apply again afterwards.
             Some(_) => {
                 let then = stops.iter_mut().filter(|stop| stop.seq <= after);
                 then.for_each(|stop| stop.lifted = until);
@@ -173,7 +175,7 @@ impl Switches {
         }
     }
 
-    /// Takes up what this gate has recorded.
+    /// Restores the stops from an entry that this gate recorded.
     pub fn take_up(&mut self, applied: &ControlApplied) -> Option<()> {
         for one in applied.standing.iter().flat_map(|list| list.iter()) {
             let action = match one.action {
@@ -194,7 +196,7 @@ impl Switches {
         Some(())
     }
 
-    /// Every stop that is not over, as an entry has it.
+    /// Every stop that has not ended, as the entry lists them.
     pub fn standing(&self, now: Timestamp) -> Vec<record::control::Standing> {
         let all =
             self.stops.iter().flat_map(|(target, stops)| stops.iter().map(move |s| (target, s)));
@@ -212,7 +214,7 @@ impl Switches {
         told.collect()
     }
 
-    /// What stands against this; what is revoked before what is suspended.
+    /// The order that stops this subject; a revocation takes precedence over a suspension.
     pub fn against(
         &self,
         about: &OrderSubject<'_>,
@@ -241,7 +243,7 @@ impl Switches {
         about.manifests().find_map(|manifest| self.unsigned(manifest, needed, now))
     }
 
-    /// The key that is stopped, if too few of those who signed the manifest are left.
+    /// A stopped signer's key, if too few of the manifest's signers remain.
     fn unsigned(
         &self,
         manifest: &Manifest,
@@ -266,7 +268,7 @@ impl Switches {
         !self.stops.is_empty() && self.stop_of_key(key, now).is_some()
     }
 
-    /// Everything that is stopped, for people.
+    /// All current stops, as notes for operators.
     pub fn notes(&self, now: Timestamp) -> Vec<String> {
         let mut notes = Vec::new();
         for (target, stops) in &self.stops {

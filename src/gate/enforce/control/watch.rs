@@ -1,4 +1,4 @@
-//! Reading the list of orders, again and again, and showing that this gate is there.
+//! Polls the list of orders, and publishes this gate's presence.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,30 +19,30 @@ use crate::ledger::store::StoreError;
 use crate::record::control::{ControlApplied, TargetKind};
 use crate::record::{self, Draft, TaggedDigest};
 
-/// Between two looks at the list, with the time a look takes less than 250 ms.
+/// Pause between two reads of the list; with the read itself, less than 250 ms.
 const LOOK: Duration = Duration::from_millis(200);
-/// Between two signs of life while something changes.
+/// Interval of presence updates while the state changes.
 const SHOW: Duration = Duration::from_secs(1);
-/// Between two signs of life while nothing changes.
+/// Interval of presence updates while the state is unchanged.
 const SHOW_SAME: Duration = Duration::from_secs(3);
 /// Stops that one entry names.
 const STANDING_MAX: usize = 32;
-/// Rows of one look.
+/// Rows per read.
 const PAGE: usize = 256;
 
-/// What else a gate tells about itself: members of [`Presence::state`].
+/// Further members of [`Presence::state`] that the gate reports.
 pub type StateReporter = Arc<dyn Fn() -> Vec<(&'static str, Json)> + Send + Sync>;
 
-/// Which list a gate follows, and as whom.
+/// The list that a gate follows, and the gate's identity in it.
 #[derive(Clone)]
 pub struct Follow {
     /// The list.
     pub orders: Arc<dyn Orders>,
     /// Origin of the gate's chain.
     pub origin: String,
-    /// Host and process, for people.
+    /// Host and process, for a human reader.
     pub writer: String,
-    /// What else the gate tells about itself: `ready`, `reasons`.
+    /// Further state that the gate reports: `ready`, `reasons`.
     pub told: StateReporter,
 }
 
@@ -52,16 +52,17 @@ impl std::fmt::Debug for Follow {
     }
 }
 
-/// How far this gate is with the list.
+/// This gate's progress through the list.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// The last row that was taken up.
+    /// The last row that was read.
     seen: u64,
-    /// Rows that were taken up and are not reported yet.
+    /// Rows that were read and are not reported yet.
     open: BTreeSet<u64>,
 }
 
-/// Orders that came while this gate was away: what they stop is stopped, their calls are not yet.
+/// Orders that arrived while this gate was down. Their stops apply already; their effect on calls
+/// is still due.
 #[derive(Debug, Default)]
 #[must_use = "an order that is not obeyed"]
 pub struct Backlog(Vec<Row>);
@@ -76,12 +77,12 @@ impl Progress {
         self.open.remove(&seq);
     }
 
-    /// Every row up to this one is obeyed and reported.
+    /// The last row up to which every row is obeyed and reported.
     fn obeyed(&self) -> u64 {
         self.obeyed_but(&[])
     }
 
-    /// The same while these are still to be obeyed.
+    /// The same, while these rows are still due.
     fn obeyed_but(&self, owed: &[Row]) -> u64 {
         let owed = owed.first().map(|row| row.seq);
         let first = self.open.first().copied().into_iter().chain(owed).min();
@@ -89,12 +90,12 @@ impl Progress {
     }
 }
 
-/// Rows that this gate's own books speak of: what the list says of them now changes nothing.
+/// Rows that this gate's own ledger contains. Their current content in the list changes nothing.
 #[derive(Debug, Default)]
 struct RecordedRows {
-    /// All up to this one, which is said by number and digest.
+    /// All rows up to this one, identified by number and digest.
     upto: Option<(u64, Digest)>,
-    /// And these.
+    /// Single rows after it.
     later: BTreeMap<u64, Digest>,
 }
 
@@ -105,7 +106,7 @@ impl RecordedRows {
     }
 }
 
-/// Whether a row takes back a stop, and has not been obeyed here.
+/// Whether a row takes back a stop and has not been obeyed here.
 fn loosens(row: &Row, recorded: &RecordedRows) -> bool {
     let loosens = matches!(
         row.order,
@@ -119,12 +120,12 @@ impl Control {
         *self.read.lock() = Some(began);
     }
 
-    /// Reads the whole list from its first row, so that what was stopped stays stopped over a restart, and
-    /// shows that this gate is there. What has to be obeyed still is for [`Road::resume`], before the gate takes any
-    /// call.
+    /// Reads the whole list from the first row, so that stops survive a restart, and publishes this
+    /// gate's presence. Returns the orders that are still due; [`Road::resume`] obeys them before
+    /// the gate takes any call.
     ///
     /// # Errors
-    /// The list cannot be read: nothing is known, and nothing changed.
+    /// The list cannot be read; the state is unchanged.
     pub async fn rebuild(&self) -> Result<Backlog, StoreError> {
         let Some(follow) = &self.commands.follow else { return Ok(Backlog::default()) };
         let (began, orders) = (self.clock.monotonic(), &follow.orders);
@@ -149,7 +150,8 @@ impl Control {
                     switches.stop(&row, *action, target);
                 }
                 self.glass.remember_stop(&row);
-                // WHY: a gate that is new opens nothing either before that is on its own books.
+                // WHY: a new gate too must record a break-glass order itself before the order opens
+                // anything.
                 let new = (before.is_none() && is_glass(&row)) || loosens(&row, &recorded);
                 if new || before.as_ref().is_some_and(|before| before.seq < row.seq) {
                     unseen.push(row);
@@ -187,7 +189,7 @@ impl Control {
         Ok(Backlog(owed))
     }
 
-    /// What stands by this gate's own books, and which rows they speak of.
+    /// The stops in this gate's own ledger, and the rows they come from.
     async fn on_the_books(&self) -> Result<(Switches, RecordedRows), StoreError> {
         let unread = |e: crate::ledger::Error| StoreError::Unavailable(e.to_string());
         let (mut switches, mut recorded) = (Switches::default(), RecordedRows::default());
@@ -205,7 +207,8 @@ impl Control {
         Ok((switches, recorded))
     }
 
-    /// Whoever changed the list since loosens nothing by it: then each row counts again, beside the books.
+    /// Checks that the list still has the recorded row. If the list was changed since, the change
+    /// cannot loosen anything: every row is applied again, in addition to the recorded stops.
     async fn compare(
         &self,
         follow: &Follow,
@@ -223,7 +226,7 @@ impl Control {
         Ok(())
     }
 
-    /// Puts on the books what stands now, so that it stands whatever becomes of the list.
+    /// Records the current stops, so that they survive whatever happens to the list.
     async fn put_standing(
         &self,
         last: Option<&Row>,
@@ -259,24 +262,25 @@ impl Control {
 }
 
 impl Road {
-    /// Obeys what came while this gate was away. To be done once the runs of the last life are known, and
-    /// before any call is taken.
+    /// Obeys the orders that arrived while this gate was down. Call it once the runs of the
+    /// previous process are known, and before any call is taken.
     pub(in crate::enforce) async fn catch_up(self: &Arc<Self>, Backlog(owed): Backlog) {
         self.control.glass.reopen();
         self.release_held();
-        // All at once, so that none of them counts as obeyed before it is.
+        // All at once: otherwise a later row could count as obeyed before it is.
         owed.iter().for_each(|row| self.control.progress.lock().begin(row.seq));
         for row in owed {
             match &row.order {
-                // Before anybody is served, so that nothing is denied because of what was taken back.
+                // Before the first call is served, so that no call is denied for a stop that was
+                // taken back.
                 Some(Order::Loosen(signed)) => self.loosen_row(&row, signed).await,
                 Some(_) | None => self.carry_out(row).await,
             }
         }
     }
 
-    /// Follows the list and the switch file until it is told not to, then shows that it ended, if nothing
-    /// is on the road any more.
+    /// Follows the list and the switch file until cancelled. If no call is on the road then,
+    /// publishes that this gate has ended.
     pub async fn follow_orders(self: Arc<Self>, until: CancellationToken) {
         tokio::join!(self.follow_list(&until), self.follow_file(&until));
     }
@@ -314,7 +318,7 @@ impl Road {
         }
     }
 
-    /// Reads what is new and obeys it, in order; how many rows that were.
+    /// Reads new rows and obeys them in order; returns their number.
     async fn look(self: &Arc<Self>, follow: &Follow) -> Result<usize, StoreError> {
         let began = self.clock.monotonic();
         let seen = self.control.progress.lock().seen;
@@ -345,7 +349,7 @@ impl Road {
             Some((at, before)) => {
                 let same = (&before.state, before.seq) == (&presence.state, presence.seq);
                 let wait = if same { SHOW_SAME } else { SHOW };
-                // A row that was obeyed is told at once.
+                // An obeyed row is published at once.
                 before.seq != presence.seq || now.saturating_sub(*at) >= wait
             }
         };
@@ -354,7 +358,8 @@ impl Road {
         }
     }
 
-    /// Stops what is on the road when the file begins to stop it. Decisions ask the file themselves.
+    /// Stops calls on the road when the file begins to stop them. New decisions consult the file
+    /// themselves.
     async fn follow_file(self: &Arc<Self>, until: &CancellationToken) {
         let Some(file) = &self.control.file else { return };
         let mut before: Vec<Target> = Vec::new();
@@ -375,7 +380,8 @@ impl Road {
         }
     }
 
-    /// The file has no number: 0. Its runs stay open, for it may go away again.
+    /// An order of the file has number 0. Its runs stay open, because the file may be removed
+    /// again.
     fn by_file(self: &Arc<Self>, action: Action, target: Target) {
         tracing::warn!(action = action.as_str(), kind = target.kind(), name = %target.name(), "the switch file");
         let reach = self.stop_what(action, &target, false);

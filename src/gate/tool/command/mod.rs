@@ -1,8 +1,9 @@
 //! The `command` kind: one pinned program, run by descriptor inside a sandbox.
 //!
-//! `prepare` fills the template, opens the program and hashes it; the permitted run executes that very
-//! descriptor. Arguments are items of a list and meet no shell; standard input comes from the arguments;
-//! both outputs are read up to a bound, and whatever the command started ends with it.
+//! `prepare` fills the template, opens the program and hashes it; the permitted run executes that
+//! very descriptor. Arguments are list items and never pass a shell; standard input comes from the
+//! arguments; both outputs are read up to a bound. Every process that the command started ends with
+//! it.
 
 mod output;
 mod probe;
@@ -37,13 +38,13 @@ use crate::judge::prepared::PreparedResource;
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 
-/// Bytes of standard error that are part of a result.
+/// Bytes of standard error kept in a result.
 const ERRORS_MAX: u64 = 64 << 10;
-/// Reading more of it than this ends the command.
+/// A command that writes more than this to standard error is ended.
 const ERRORS_END: u64 = 8 << 20;
-/// A process that used up its processor time: SIGXCPU.
+/// SIGXCPU: the signal for a process that used up its processor time.
 const OUT_OF_TIME: i32 = 24;
-/// The detail that says that a program is another one now.
+/// The detail of a refusal because the program's hash differs from the pinned one.
 const MISMATCH: &str = "command.binary_hash_mismatch";
 
 /// Runs one program.
@@ -58,7 +59,7 @@ pub struct Command {
     cgroups: Option<Arc<Cgroups>>,
 }
 
-/// A program as it was judged, and what it will get.
+/// A program as it was judged, with its arguments and input.
 struct PreparedProgram {
     program: OwnedFd,
     seen: ProgramIdentity,
@@ -66,7 +67,7 @@ struct PreparedProgram {
     input: Option<String>,
 }
 
-/// What must not change between judging and running.
+/// The identity that must not change between judging and running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ProgramIdentity {
     device: u64,
@@ -90,10 +91,10 @@ impl ProgramIdentity {
 }
 
 impl Command {
-    /// A command that this system can isolate as it must be.
+    /// A command with the isolation that its binding demands.
     ///
     /// # Errors
-    /// The level it demands is not there, and what is missing.
+    /// The demanded isolation level is not available; with the reason.
     pub fn new(
         binding: Binding,
         read_only: bool,
@@ -150,7 +151,7 @@ impl Command {
             Err(most) => return crowded(most),
         };
         let plan = self.plan(held);
-        // WHY: here, not where it is started: that may come only after the run has ended.
+        // WHY here and not where it is started: the start may come only after the run has ended.
         let shared = (self.binding.workspace == Workspace::Run)
             .then(|| self.workspaces.of(permit.call().run()));
         let started = match start(plan, held, shared, (self.cgroups.clone(), permit.fuse())).await {
@@ -158,7 +159,8 @@ impl Command {
             Err(outcome) => return outcome,
         };
         let CommandSupervisor { mut child, control, leaf } = started;
-        // There is no lesser one that it could run in; if it does not come to run, this is taken back.
+        // Recorded before it is confirmed: no lesser level exists. If the command does not start,
+        // this is corrected.
         permit.observe(|seen| {
             seen.sandbox = Sandbox::parse(self.binding.level.as_str());
             seen.cgroup = leaf.as_ref().map(|_| Cgroup::MemoryPids);
@@ -171,7 +173,8 @@ impl Command {
                 read(Some(control), ERRORS_MAX, ERRORS_MAX),
             )
         };
-        // What is dropped here lets go of the socket, and the supervisor ends everything.
+        // An early return or a cancellation drops `control`, and the supervisor then ends
+        // everything.
         let (output, errors, report) = match reading.await {
             Ok(all) => all,
             Err(output::Error::TooMuch) => {
@@ -233,7 +236,7 @@ impl Command {
         Unmasked::Completed { result, status: format!("exit {code} in {level}") }
     }
 
-    /// The supervisor is gone: nobody knows how far the command came.
+    /// The supervisor is gone, so whether the command took effect is unknown.
     fn lost(&self) -> Unmasked {
         if self.read_only {
             return failed(FailureClass::ToolError, "the command's supervisor was ended");
@@ -272,7 +275,7 @@ impl ToolExecutor for Command {
     }
 }
 
-/// A program, open, if it is still what was pinned.
+/// Opens a program, if it is still the pinned one.
 fn open(program: &Program) -> Result<(OwnedFd, ProgramIdentity), LayerReason> {
     let unreadable = |why: String| reason("command.program", format!("the program {why}"));
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -289,15 +292,15 @@ fn open(program: &Program) -> Result<(OwnedFd, ProgramIdentity), LayerReason> {
     Ok((file.into(), before))
 }
 
-/// A supervisor that took its plan.
+/// A supervisor that has received its plan.
 struct CommandSupervisor {
     child: tokio::process::Child,
-    /// Dropped, it ends the run.
+    /// Dropping it ends the run.
     control: tokio::net::UnixStream,
     leaf: Option<Leaf>,
 }
 
-/// Starts it, away from the threads that serve: handing over waits for the other side.
+/// Starts a supervisor on a blocking thread: the handover waits for the other side.
 async fn start(
     plan: SandboxPlan,
     held: &PreparedProgram,
@@ -346,7 +349,7 @@ async fn start(
     }
 }
 
-/// Nothing, or this text in memory.
+/// An empty input, or this text in memory.
 fn standard_input(text: Option<&str>) -> std::io::Result<OwnedFd> {
     let Some(text) = text else { return Ok(File::open("/dev/null")?.into()) };
     let mut file = File::from(rustix::fs::memfd_create("stdin", MemfdFlags::CLOEXEC)?);
@@ -355,7 +358,7 @@ fn standard_input(text: Option<&str>) -> std::io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// None of the places came free.
+/// The failure for a call that got no sandbox slot in time.
 fn crowded(most: usize) -> Unmasked {
     let message = format!(
         "the command was not run: the gate runs at most {most} commands at once \

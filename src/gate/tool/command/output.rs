@@ -1,4 +1,4 @@
-//! What a command writes, up to a bound.
+//! The output of a command, up to a bound.
 
 use base64::Engine as _;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -6,29 +6,30 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use crate::domain::json::Json;
 use crate::domain::outcome::Opaque;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE: usize = 16 << 10;
 
-/// Why reading ended before the end.
+/// Why reading stopped before the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Error {
-    /// More than may be written at all.
+    /// The command wrote more than the limit.
     TooMuch,
-    /// It cannot be read.
+    /// The stream cannot be read.
     Lost,
 }
 
-/// The beginning of a stream, or all of it.
+/// The beginning of a stream, or the whole of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Output {
-    /// As many bytes as are kept.
+    /// The bytes kept, up to the limit.
     pub bytes: Vec<u8>,
-    /// There were more.
+    /// Whether more bytes followed.
     pub cut: bool,
 }
 
 impl Output {
-    /// As text, or in base64 where it is none; and why nobody can look through all of it, if so.
+    /// The output as text, or as base64 if it is not text. If the firewall cannot scan all of it,
+    /// also the reason.
     pub fn member(
         &self,
         text: &'static str,
@@ -44,7 +45,7 @@ impl Output {
     }
 }
 
-/// Reads to the end; keeps `kept` bytes, and gives up beyond `most`.
+/// Reads to the end; keeps `kept` bytes, and fails beyond `most`.
 pub(super) async fn read(
     from: Option<impl AsyncRead + Unpin>,
     kept: u64,

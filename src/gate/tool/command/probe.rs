@@ -1,5 +1,5 @@
-//! For an operator: whether the programs are those that were pinned, and whether this machine can isolate
-//! them.
+//! The operator's check of a command tool: whether its programs are the pinned ones, and whether
+//! this machine can isolate them.
 
 use super::{MISMATCH, open};
 use crate::catalog::command::{Command as Binding, Level, Program};

@@ -1,9 +1,9 @@
-//! The `fetch` kind: one URL of the agent's choice, within the bounds of its binding.
+//! The `fetch` kind: one URL of the agent's choice, within the limits of its binding.
 //!
-//! What the binding says of scheme, host and port is judged before any name is resolved. A redirect is
-//! not followed: the result names where it leads, and going there is a call of its own, with its own
-//! decision and its own entry. Nothing of the gate's goes along: no run, no trace, no proxy, and a
-//! credential only to the one origin it was pinned to.
+//! The binding's rules for scheme, host and port are checked before any name is resolved. Redirects
+//! are not followed: the result names the target, and fetching that is a call of its own, with its
+//! own decision and entry. The request carries nothing of the gate: no run, no trace, no proxy. A
+//! credential goes only to the one origin it was pinned to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,17 +36,17 @@ use crate::judge::prepared::{Prepared, PreparedResource};
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 
-/// Who asks, unless the agent may say and says so.
+/// The `User-Agent`, unless the agent may set it and does.
 const AGENT: &str = concat!("wicketgate/", env!("CARGO_PKG_VERSION"));
 /// Bytes of the longest header value an agent may set.
 const VALUE_BYTES_MAX: usize = 1024;
-/// Origins that an operator's look connects to; whatever is listed beyond them is said not to be looked at.
+/// Origins that an operator's probe connects to; the report lists further ones as not probed.
 const LOOKS_MAX: usize = 16;
-/// How slow an answer may be, whatever the tool's own deadline is.
+/// The slowest acceptable response, whatever the tool's own deadline is.
 const PACE: Pace =
     Pace { head: Duration::from_secs(15), stretch: Duration::from_secs(10), bytes_min: 10 * 1024 };
 
-/// One tool that fetches.
+/// One fetch tool.
 #[derive(Debug)]
 pub struct Fetch {
     rule: binding::Fetch,
@@ -54,7 +54,7 @@ pub struct Fetch {
     result_bytes_max: u64,
 }
 
-/// A request that is read and waits for its permit. Secrets are not in it.
+/// A parsed request that waits for its permit. It holds no secrets.
 struct PreparedFetch {
     url: WebUrl,
     method: Method,
@@ -71,7 +71,7 @@ struct Args {
     headers: Option<BTreeMap<String, Value>>,
 }
 
-/// Why this tool may not be asked for what an answer redirects to.
+/// Why the agent may not call this tool for the target of a redirect.
 #[derive(Debug, thiserror::Error)]
 enum Redirect {
     #[error("the answer redirects to no url")]
@@ -83,10 +83,10 @@ enum Redirect {
 }
 
 impl Fetch {
-    /// Connects to nothing.
+    /// Builds the tool without connecting.
     ///
     /// # Errors
-    /// Certificate authorities that cannot be used.
+    /// The certificate authorities cannot be used.
     pub fn new(
         mut rule: binding::Fetch,
         result_bytes_max: u64,
@@ -99,7 +99,7 @@ impl Fetch {
         Ok(Self { rule, clients, result_bytes_max })
     }
 
-    /// The request these arguments ask for, or everything that stands against it.
+    /// Parses the request from the arguments, or returns every reason against it.
     fn read(&self, args: &Json) -> Result<PreparedFetch, Vec<Denied>> {
         let args = shape::read::<Args>(args).unwrap_or_default();
         let text = args.url.as_deref().unwrap_or_default();
@@ -107,7 +107,7 @@ impl Fetch {
             Ok(url) => (self.rule.denials(&url), Some(url)),
             Err(fault) => {
                 let said = Denied { detail: fault.detail(), message: fault.to_string() };
-                // Where other readers would go with it is said too.
+                // The refusal also names the host that a lenient URL parser would use.
                 let leads = web_url::lenient_host(text);
                 let inside = leads.and_then(|host| self.rule.admits_host(&host).err());
                 ([said].into_iter().chain(inside).collect(), None)
@@ -177,7 +177,7 @@ impl Fetch {
         Ok(request)
     }
 
-    /// Sends the request its `prepare` read. Only `execute` calls this, with a permitted call.
+    /// Sends the request that `prepare` parsed. Only `execute` calls this, with a permitted call.
     async fn send(&self, prepared: &Prepared, fuse: &Fuse) -> Unmasked {
         let Some(ready) = prepared.hold::<PreparedFetch>() else {
             return failed(FailureClass::Changed, false, "the call was prepared by another tool");
@@ -234,7 +234,7 @@ impl Fetch {
         content::body(kind, &body).among(head.status, [("content_type", Json::from(kind)), headers])
     }
 
-    /// Where a redirect leads, if this tool may be asked for it.
+    /// The target of a redirect, if the agent may call this tool for it.
     fn leads(&self, from: &WebUrl, location: &HeaderValue) -> Result<String, Redirect> {
         let text = location.to_str().map_err(|_| Redirect::NoText)?;
         let place = from.join(text).unwrap_or_else(|| text.to_owned());
@@ -248,7 +248,7 @@ impl Fetch {
         }
     }
 
-    /// The headers of an answer that agents are given; several lines of one name as one.
+    /// The response headers that agents receive; repeated headers are joined.
     fn headers_of(&self, headers: &http::HeaderMap) -> (&'static str, Json) {
         let shown = self.rule.headers_returned.iter().filter_map(|name| {
             let lines: Vec<&str> =
@@ -286,7 +286,7 @@ impl ToolExecutor for Fetch {
     }
 }
 
-/// For an operator: whether the hosts that are named one by one are there. Sends nothing.
+/// The operator's probe: whether the hosts listed by name are reachable. Sends no request.
 pub(super) async fn probe(rule: &binding::Fetch, resolve: &Arc<dyn Resolve>) -> Vec<Point> {
     let skipped = |what: String, why: &str| Point::wrong(what, ProbeState::Skipped, why, "");
     let (mut points, mut origins) = (Vec::new(), rule.origins());
@@ -314,8 +314,8 @@ fn completed<const N: usize>(status: StatusCode, members: [(&'static str, Json);
     Unmasked::Completed { result: AnswerContent::Text(result), status: status.as_u16().to_string() }
 }
 
-/// The connection failed under way. `GET` and `HEAD` change nothing by their definition, so it is known
-/// what became of the call: it failed.
+/// The outcome of a connection that failed in progress. `GET` and `HEAD` change nothing by
+/// definition, so the call has failed and is not unknown.
 fn broken(error: &(dyn std::error::Error + 'static)) -> Unmasked {
     let hyper = sources(error).find_map(|e| e.downcast_ref::<hyper::Error>());
     if hyper.is_some_and(hyper::Error::is_parse_too_large) {

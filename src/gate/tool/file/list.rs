@@ -1,6 +1,6 @@
-//! The `file.list` kind: the entries of one directory, and of those below it where that is configured.
+//! The `file.list` kind: the entries of one directory and, if configured, of those below it.
 //!
-//! Links are shown as links and never followed; what lies below a protected name is not shown.
+//! Links are listed as links and never followed; entries below a protected name are not listed.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
@@ -25,9 +25,9 @@ use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
 use crate::tool::shape::{self, lenient};
 
-/// Names that are looked at for one answer, whatever it may hold.
+/// Names examined for one answer, whatever its size.
 const SCANNED_MAX: usize = 65_536;
-/// Bytes of an answer around its entries.
+/// Bytes reserved for the parts of an answer around its entries.
 const FRAME_BYTES: usize = 8192;
 
 /// Lists directories beneath one root.
@@ -49,7 +49,7 @@ struct OpenDirectory {
     bytes_max: usize,
 }
 
-/// What was found so far.
+/// The entries found so far.
 #[derive(Default)]
 struct ListedNames {
     entries: Vec<Json>,
@@ -58,11 +58,11 @@ struct ListedNames {
     truncated: bool,
 }
 
-/// Why a listing ends before its end.
+/// Why a listing stops early.
 enum ListingStop {
     /// The answer is full.
     Full,
-    /// There is more than anybody looks at.
+    /// The directory has more names than one answer examines.
     TooMany,
     /// The directory cannot be read.
     Unreadable,
@@ -81,7 +81,7 @@ const fn one_level() -> Option<u64> {
 }
 
 impl FileList {
-    /// Opens the root. `bytes_max`: of an answer.
+    /// Opens the root. `bytes_max` limits the answer.
     ///
     /// # Errors
     /// A root that cannot be opened, or a kernel without `openat2`.
@@ -161,12 +161,12 @@ impl OpenDirectory {
             ("entries", found.entries.into()),
             ("truncated", Json::from(found.truncated)),
         ]);
-        // Names are shown whole, what is no text in them escaped; `truncated` leaves out whole names.
+        // Names are complete, with bytes that are not text escaped; `truncated` omits whole names.
         let result = AnswerContent::Text(canonical::bytes(&result));
         Unmasked::Completed { result, status: "ok".into() }
     }
 
-    /// The entries of one directory in the order of their bytes, each followed by those below it.
+    /// The entries of one directory in byte order, each followed by those below it.
     fn entries(
         &self,
         dir: &OwnedFd,
@@ -175,7 +175,7 @@ impl OpenDirectory {
         found: &mut ListedNames,
     ) -> Result<(), ListingStop> {
         for name in names(dir, found)? {
-            // What is gone by now is not there.
+            // An entry that has vanished is not listed.
             let Ok(stat) = rustix::fs::statat(dir, &*name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
@@ -193,7 +193,8 @@ impl OpenDirectory {
             members.extend(hidden.then(|| ("protected", Json::from(true))));
             found.add(Json::object(members), self.entries_max, self.bytes_max)?;
             if kind == FileType::Directory && depth > 1 && !hidden && !escaped {
-                // One that cannot be opened, or is another mount, is shown without its entries.
+                // A directory that cannot be opened, or is another mount, is listed without its
+                // entries.
                 if let Ok(inner) = walk(dir, &path_of(&name), DIRECTORY) {
                     let below = self.entries(&inner, &format!("{path}/"), depth - 1, found);
                     match below {
@@ -248,8 +249,8 @@ fn names(dir: &OwnedFd, found: &mut ListedNames) -> Result<Vec<CString>, Listing
     Ok(names)
 }
 
-/// A name as it may be shown to anybody, and whether that is not the name itself: bytes that are no text
-/// as `\xHH`, characters that hide or mislead as `\u{…}`.
+/// A name in a form that is safe to show, and whether it was changed: bytes that are not text
+/// become `\xHH`, characters that hide or mislead become `\u{…}`.
 fn show(name: &CStr) -> (String, bool) {
     let bytes = name.to_bytes();
     let plain = |text: &&str| !text.chars().any(|c| is_hidden(c) || c == '\\');
@@ -274,7 +275,7 @@ fn show(name: &CStr) -> (String, bool) {
     (shown, true)
 }
 
-/// Only for names that are shown as they are.
+/// The name as a path; valid only for names that are shown unchanged.
 fn path_of(name: &CStr) -> String {
     name.to_string_lossy().into_owned()
 }

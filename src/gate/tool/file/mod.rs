@@ -1,9 +1,9 @@
-//! The kinds that work on files: `file.read`, `file.list` and `file.write`, each beneath a root that was
-//! opened at start.
+//! The kinds that work on files: `file.read`, `file.list` and `file.write`, each beneath a root
+//! that was opened at start.
 //!
-//! The kernel walks every path (`openat2`: beneath the root, no symbolic links, no other mounts); the
-//! facts that are judged come from open descriptors, and the permitted call goes through the very same
-//! descriptors. There is no second walk that decides anything and no fallback.
+//! The kernel walks every path (`openat2`: beneath the root, no symbolic links, no other mounts).
+//! The judged facts come from open descriptors, and the permitted call uses the very same
+//! descriptors. No second walk decides anything, and there is no fallback.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -27,22 +27,23 @@ pub use list::FileList;
 pub use read::FileRead;
 pub use write::FileWrite;
 
-/// Times a walk is tried again when the kernel saw a rename on its way.
+/// Retries of a walk when the kernel saw a concurrent rename.
 const WALKS_MAX: u32 = 8;
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_XDEV);
-// NONBLOCK: opening a FIFO must not wait for a writer; NOCTTY: nor a terminal become ours.
+// NONBLOCK: opening a FIFO must not wait for a writer. NOCTTY: a terminal must not become the
+// gate's.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOFOLLOW);
-// Without NOFOLLOW, which answers a link with "no directory": NO_SYMLINKS refuses it as what it is.
+// Without NOFOLLOW, which would report a link as "no directory": NO_SYMLINKS refuses it as a link.
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Why nothing beneath a root can be looked at.
+/// Why a root cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The root cannot be opened, or the kernel has no `openat2`.
@@ -50,25 +51,25 @@ pub enum Error {
     Root {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: Errno,
     },
-    /// No tool may look at the path, or it is no plain file.
+    /// The path is not allowed for any tool, or is not a plain file.
     #[error("{}", .0.message)]
     Refused(LayerReason),
 }
 
-/// A directory that was opened at start, and what nobody is given beneath it.
+/// A directory that was opened at start, and the names beneath it that no tool may access.
 #[derive(Debug)]
 struct RootDirectory {
     name: String,
     root: OwnedFd,
     guard: ExcludedNames,
-    /// The gate's own files by device and inode: a second name of one is no other file.
+    /// The gate's own files by device and inode, so that a second name of one is refused too.
     own: Vec<(u64, u64)>,
 }
 
-/// What must not change between judging and acting.
+/// The identity that must not change between judging and acting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct FileIdentity {
     device: u64,
@@ -100,7 +101,7 @@ impl FileIdentity {
 }
 
 impl RootDirectory {
-    /// Opens the root. From here on the directory itself counts and not its name.
+    /// Opens the root. From here on the open directory counts, not its name.
     ///
     /// # Errors
     /// A root that cannot be opened, or a kernel without `openat2`.
@@ -108,7 +109,7 @@ impl RootDirectory {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let failed = |source| Error::Root { path: root.path.clone(), source };
         let fd = rustix::fs::open(&root.path, flags, Mode::empty()).map_err(failed)?;
-        // Better to refuse to start than to refuse every call.
+        // A refusal at start is better than a refusal of every call.
         rustix::fs::openat2(&fd, ".", flags, Mode::empty(), RESOLVE).map_err(failed)?;
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let files: Vec<_> = root.own.iter().map(|path| real(path)).collect();
@@ -120,7 +121,7 @@ impl RootDirectory {
         Ok(Self { name: root.name.clone(), root: fd, guard, own })
     }
 
-    /// Whether this path may be used for that, by its text.
+    /// Whether the text of this path allows it to be used for this purpose.
     fn check(&self, path: &str, purpose: Use) -> Result<(), LayerReason> {
         self.guard.check(path, purpose).map_err(|refusal| match refusal {
             PathRefusal::Path(why) => reason("file.path", format!("a path {why}")),
@@ -128,7 +129,7 @@ impl RootDirectory {
         })
     }
 
-    /// Whether what was opened is none of the gate's own files.
+    /// Refuses an opened file that is one of the gate's own.
     fn check_own(&self, seen: &FileIdentity) -> Result<(), LayerReason> {
         if self.own.contains(&seen.identity()) { Err(protected()) } else { Ok(()) }
     }
@@ -152,11 +153,11 @@ fn walk(from: &OwnedFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// SHA-256 of the file at `path` beneath this root, or that there is none: for whoever plans a rollback.
-/// The walk is that of a call.
+/// SHA-256 of the file at `path` beneath this root, or `None` if it does not exist; for planning a
+/// rollback. Walks the path as a call would.
 ///
 /// # Errors
-/// It is no plain file, is protected, or cannot be read.
+/// It is not a plain file, is protected, or cannot be read.
 pub fn digest(root: &Root, path: &str) -> Result<Option<Digest>, Error> {
     let beneath = RootDirectory::open(root)?;
     beneath.check(path, Use::Look).map_err(Error::Refused)?;
@@ -164,8 +165,8 @@ pub fn digest(root: &Root, path: &str) -> Result<Option<Digest>, Error> {
     Ok(before.map(|before| before.digest))
 }
 
-/// For an operator: whether the root opens, and whether this process may do there what the tool does.
-/// Writes nothing.
+/// The operator's probe: whether the root opens, and whether this process has the rights that the
+/// tool needs. Writes nothing.
 pub(super) fn probe(root: &Root, writes: bool) -> Vec<Point> {
     let what = format!("{} {}", root.name, root.path.display());
     let beneath = match RootDirectory::open(root) {
@@ -207,7 +208,7 @@ fn protected() -> LayerReason {
     reason("file.protected_name", why)
 }
 
-/// A second name may lie outside the root, where others may write.
+/// A second name may lie outside the root, where other users may write.
 fn two_names() -> LayerReason {
     reason("file.not_regular", "the file has more than one name")
 }
@@ -221,7 +222,7 @@ fn refused(error: Errno, path: &str) -> LayerReason {
             reason("file.not_regular", format!("`{path}` is not a regular file"))
         }
         Errno::AGAIN => reason("file.path", format!("`{path}` is being renamed all the time")),
-        // Also ENOSYS and EPERM: without the kernel's own walk there is none.
+        // Includes ENOSYS and EPERM: without the kernel's walk no path can be opened.
         _ => reason("file.path", format!("`{path}` cannot be opened")),
     }
 }

@@ -23,7 +23,7 @@ use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
 use crate::tool::shape::{self, lenient};
 
-/// Bytes of the largest file of which a part may be read.
+/// Bytes of the largest file that may be read in parts.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Reads files beneath one root.
@@ -52,7 +52,7 @@ pub(super) struct OpenFile {
 }
 
 impl FileRead {
-    /// Opens the root. From here on the directory itself counts and not its name.
+    /// Opens the root. From here on the open directory counts, not its name.
     ///
     /// # Errors
     /// A root that cannot be opened, or a kernel without `openat2`.
@@ -117,7 +117,7 @@ impl ToolExecutor for FileRead {
     }
 }
 
-/// Reads what was judged, off the async threads. Only `execute` calls this, with a permitted call.
+/// Reads the judged file on a blocking thread. Only `execute` calls this, with a permitted call.
 pub(super) async fn read(prepared: &Prepared) -> Unmasked {
     let Some(opened) = prepared.hold::<OpenFile>() else {
         return failed(FailureClass::Changed, "the call was prepared by another tool");
@@ -137,7 +137,7 @@ pub(super) async fn read(prepared: &Prepared) -> Unmasked {
     }
 }
 
-/// The bytes, if the file is before and after the reading what was judged.
+/// The bytes, if the file is the judged one both before and after the read.
 pub(super) fn bytes(
     mut file: File,
     seen: FileIdentity,
@@ -162,7 +162,7 @@ pub(super) fn bytes(
     Ok(bytes)
 }
 
-/// A part of a file is opaque whatever it holds: what a policy masks may be cut in half at its edges.
+/// A part of a file is opaque whatever it holds: data that a policy masks may be cut at its edges.
 fn result(opened: &OpenFile, bytes: &[u8]) -> AnswerContent {
     let size = u64::try_from(opened.seen.size).unwrap_or_default();
     let mut members = vec![("path", Json::from(opened.path.as_str())), ("size", Json::from(size))];

@@ -1,4 +1,4 @@
-//! On real files; everything but the permit itself.
+//! Tests on real files, with everything real except the permit.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests may stop at the first surprise")]
 
@@ -96,7 +96,7 @@ async fn a_file_is_read_through_the_descriptor_that_was_judged() {
     };
     let facts = (access.as_str(), root.as_str(), path.as_str(), kind.as_str(), *size);
     assert_eq!(facts, ("read", "work", "sub/ok.txt", "regular", 5));
-    // Another file under the same name is not what was judged, and is not what is read.
+    // Another file under the same name was not judged, so it is not read.
     std::fs::write(fixture.path("other"), "other").unwrap();
     std::fs::rename(fixture.path("other"), fixture.path("sub/ok.txt")).unwrap();
     assert_eq!(text(read(&prepared).await), r#"{"path":"sub/ok.txt","size":5,"text":"hello"}"#);

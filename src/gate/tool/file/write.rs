@@ -1,7 +1,7 @@
-//! The `file.write` kind: one regular file, made, replaced or deleted as a whole.
+//! The `file.write` kind: creates, replaces or deletes one regular file as a whole.
 //!
-//! What is there is opened, looked at and read before anybody judges; the directory it lies in stays open.
-//! `change` acts on these descriptors, and only if they still are what was judged.
+//! The existing file is opened, checked and read before the call is judged; the directory it lies
+//! in stays open. `change` acts on these descriptors, and only if they are still what was judged.
 
 use std::any::Any;
 use std::fs::File;
@@ -33,13 +33,15 @@ use crate::tool::ToolExecutor;
 
 /// Version of the payload that undoes a write.
 pub const PRE_IMAGE: &str = "wicketgate/pre-image/1";
-/// Bytes of a file that a reversible write may change: its pre-image is a payload.
+/// Bytes of the largest file that a reversible write may change: its pre-image is stored as a
+/// payload.
 const PRE_IMAGE_BYTES_MAX: usize = 512 << 10;
-/// Bytes such a content may take as text of a pre-image; in base64 it always takes less.
+/// Bytes that such content may take as the text of a pre-image; base64 always takes fewer.
 const TEXT_BYTES_MAX: usize = 768 << 10;
-/// Bytes of a file that may be replaced or deleted: they are read and hashed before the judgement.
+/// Bytes of the largest file that may be replaced or deleted: it is read and hashed before the
+/// judgement.
 const TARGET_BYTES_MAX: i64 = 4 << 20;
-/// Permission bits of a file that is made.
+/// Permission bits of a new file.
 pub(super) const MODE_NEW: u32 = 0o644;
 
 /// Writes files beneath one root.
@@ -53,23 +55,23 @@ pub struct FileWrite {
 pub(super) struct WritePlan {
     pub beneath: Arc<RootDirectory>,
     pub path: String,
-    /// The deepest directory of the path that is there; `.` is the root.
+    /// The deepest existing directory of the path; `.` is the root.
     pub folder: String,
     pub parent: OwnedFd,
-    /// Directories to be made below it.
+    /// Directories to create below it.
     pub missing: Vec<String>,
     pub name: String,
-    /// What it will hold; none for a deletion.
+    /// The new content; `None` for a deletion.
     pub content: Option<Vec<u8>>,
-    /// What is there.
+    /// The existing file, if there is one.
     pub before: Option<PreImage>,
 }
 
-/// What is there, read through the descriptor it was judged by.
+/// The existing file, read through the descriptor by which it was judged.
 pub(super) struct PreImage {
     pub file: OwnedFd,
     pub seen: FileIdentity,
-    /// When anything about it changed last.
+    /// When its content or metadata last changed.
     pub touched: (i64, i64),
     pub mode: u32,
     pub group: u32,
@@ -112,7 +114,7 @@ impl<'a> WriteArguments<'a> {
 }
 
 impl FileWrite {
-    /// Opens the root, and takes away what a process that was killed in a write left in it.
+    /// Opens the root, and removes the staging files of killed processes.
     ///
     /// # Errors
     /// A root that cannot be opened, or a kernel without `openat2`.
@@ -146,7 +148,7 @@ impl FileWrite {
         Ok((plan.effect(), plan))
     }
 
-    /// The deepest directory that is there, and the names that are not; those only if they may be made.
+    /// The deepest existing directory, and the missing names below it if they may be created.
     fn folder(
         &self,
         folder: &str,
@@ -180,7 +182,7 @@ impl WritePlan {
         }
     }
 
-    /// SHA-256 of what it will hold; empty for a deletion.
+    /// SHA-256 of the new content; empty for a deletion.
     pub fn after(&self) -> String {
         self.content.as_ref().map_or_else(String::new, |content| Digest::of(&[content]).hex())
     }
@@ -204,7 +206,7 @@ impl WritePlan {
         }
     }
 
-    /// What it takes to undo it.
+    /// The data to undo the write.
     fn pre_image(&self) -> Result<Json, LayerReason> {
         let before = match &self.before {
             None => Json::object([("exists", Json::from(false))]),
@@ -238,7 +240,7 @@ impl WritePlan {
     }
 }
 
-/// As text where it is some, and where that is not much longer.
+/// The bytes as text if they are text and not much longer that way; otherwise as base64.
 fn shown(bytes: &[u8]) -> (&'static str, Json) {
     let text = std::str::from_utf8(bytes).ok().map(Json::from);
     match text.filter(|text| canonical::bytes(text).len() <= TEXT_BYTES_MAX) {
@@ -248,14 +250,14 @@ fn shown(bytes: &[u8]) -> (&'static str, Json) {
 }
 
 impl PreImage {
-    /// The file of this name in this directory, or that there is none.
+    /// The file of this name in this directory; `None` if it does not exist.
     pub fn of(
         beneath: &RootDirectory,
         dir: &OwnedFd,
         name: &str,
     ) -> Result<Option<Self>, LayerReason> {
         let refuse = |error| refused(error, name);
-        // Looked at before it is opened: opening a device may be an effect.
+        // Checked before it is opened: opening a device may be an effect.
         let look = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = match walk(dir, name, look) {
             Err(Errno::NOENT) => return Ok(None),
@@ -285,7 +287,7 @@ impl PreImage {
     }
 }
 
-/// Everything in the file, from its first byte, and one byte more than may be in it.
+/// The whole file from its first byte, and one byte more than it may have.
 pub(super) fn contents(file: &OwnedFd) -> std::io::Result<Vec<u8>> {
     use std::os::unix::fs::FileExt as _;
     let file = File::from(file.try_clone()?);
@@ -304,7 +306,7 @@ pub(super) fn contents(file: &OwnedFd) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether this is a file that may be written over: plain, ours, and known by one name.
+/// Whether this file may be overwritten: a plain file of the gate's user with a single name.
 fn fit(stat: &Stat) -> Result<(), LayerReason> {
     if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
         return Err(reason("file.symlink", "the path is a symbolic link"));
@@ -357,7 +359,7 @@ impl ToolExecutor for FileWrite {
         };
         let fuse = permit.fuse().clone();
         let writing = tokio::task::spawn_blocking(move || change::apply(&plan, &fuse));
-        // A panic half way: nobody knows how far it came.
+        // A panic half way: whether the write took effect is unknown.
         writing.await.unwrap_or_else(|_| Unmasked::Unknown { cause: "panic".into() })
     }
 }

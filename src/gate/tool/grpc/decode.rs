@@ -1,8 +1,8 @@
-//! From the message that came back to JSON, by protobuf's mapping: 64-bit integers and bytes are texts, fields
-//! that have their default value and fields that nobody described are left out.
+//! Converts a response message to JSON by protobuf's mapping: 64-bit integers and bytes become
+//! texts; fields with their default value and fields without a description are omitted.
 //!
-//! The library writes whatever it can, at any depth. What would overflow a stack, and what is not a value of its
-//! type, is refused before it writes anything.
+//! The library writes what it can, at any depth. A message that would overflow a stack, or holds a
+//! value that is not one of its type, is refused before the library writes anything.
 
 use prost_reflect::prost::Message as _;
 use prost_reflect::prost_types::{Any, Duration, FieldMask, Timestamp};
@@ -14,28 +14,28 @@ use crate::catalog::grpc::WellKnownType;
 use crate::domain::json::Json;
 use crate::tool::number::float;
 
-/// Messages within messages of one answer, what is packed in `Any` included: no answer makes anybody's stack
-/// overflow, here or where it is read next.
+/// Nested messages in one response, including those packed in `Any`: no response may overflow a
+/// stack, here or in the next reader.
 const DEPTH_MAX: usize = 60;
 
-/// Why an answer has no form in JSON.
+/// Why a response has no form in JSON.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum DecodeError {
     /// It is nested too deeply.
     #[error("the service's answer is nested deeper than {DEPTH_MAX} levels")]
     Depth,
-    /// It holds a type that nobody described.
+    /// It holds a type without a description.
     #[error("the service's answer holds an `Any` of a type that is not in the descriptor set")]
     Type,
-    /// It holds a value that is not one of its type.
+    /// It holds a value that is invalid for its type.
     #[error("the service's answer holds a `{0}` that is not valid")]
     Value(String),
 }
 
-/// The value that a message is, and whether some of it is bytes.
+/// The JSON value of a message, and whether it contains bytes.
 ///
 /// # Errors
-/// What of it cannot be written.
+/// The part of the message that cannot be written.
 pub(super) fn json(mut message: DynamicMessage) -> Result<(Json, bool), DecodeError> {
     let mut bytes = false;
     check(&mut message, DEPTH_MAX, &mut bytes)?;
@@ -45,8 +45,8 @@ pub(super) fn json(mut message: DynamicMessage) -> Result<(Json, bool), DecodeEr
     Ok((plain(written).ok_or(DecodeError::Value(name))?, bytes))
 }
 
-/// Whether this message and all in it can be written, with `depth` levels left. Leaves out extensions, and sets
-/// `bytes` if it meets some.
+/// Checks that this message and everything in it can be written, with `depth` levels left. Removes
+/// extensions; sets `bytes` if it finds any.
 fn check(message: &mut DynamicMessage, depth: usize, bytes: &mut bool) -> Result<(), DecodeError> {
     let depth = depth.checked_sub(1).ok_or(DecodeError::Depth)?;
     let of = message.descriptor();
@@ -89,7 +89,7 @@ fn check_value(value: &mut Value, depth: usize, bytes: &mut bool) -> Result<(), 
     }
 }
 
-/// What the library would write as another value than it is.
+/// Whether the value is valid. The library would write an invalid one as another value.
 fn is_valid(known: WellKnownType, message: &DynamicMessage) -> bool {
     match known {
         WellKnownType::Timestamp => message
@@ -120,12 +120,12 @@ fn any(message: &mut DynamicMessage, depth: usize, bytes: &mut bool) -> Result<(
     let wrong = |_error| DecodeError::Value(name.to_owned());
     let mut inner = DynamicMessage::decode(of, &packed.value[..]).map_err(wrong)?;
     check(&mut inner, depth, bytes)?;
-    // Written as it was read, so that it can be sent back: one spelling of a type.
+    // Normalised, so that it can be sent back: one spelling of a type.
     let type_url = format!("{TYPE_URL}{name}");
     message.transcode_from(&Any { type_url, value: inner.encode_to_vec() }).map_err(wrong)
 }
 
-/// The same value as our own type; `None` for what no JSON holds.
+/// The same value as `Json`; `None` if JSON cannot hold it.
 fn plain(written: Written) -> Option<Json> {
     Some(match written {
         Written::Unit | Written::Option(None) => Json::Null,
@@ -133,7 +133,7 @@ fn plain(written: Written) -> Option<Json> {
         Written::Bool(truth) => Json::Bool(truth),
         Written::U32(number) => Json::Int(i64::from(number)),
         Written::I32(number) => Json::Int(i64::from(number)),
-        // The shortest text that reads as the same float, not the double it happens to be.
+        // The shortest text that reads as the same float, not its exact value as a double.
         Written::F32(number) if number.is_finite() => float(number.to_string().parse().ok()?),
         Written::F32(number) => float(f64::from(number)),
         Written::F64(number) => float(number),

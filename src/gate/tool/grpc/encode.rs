@@ -1,8 +1,10 @@
-//! From arguments to the message that is sent: protobuf's JSON mapping, one spelling of every value.
+//! Converts arguments to a request message: protobuf's JSON mapping, with one spelling of every
+//! value.
 //!
-//! The library reads every spelling that the mapping allows, and a policy judges one of them. The schema of the
-//! arguments leaves one of each; what it cannot describe (the range of 64-bit integers, one of several, the
-//! message inside an `Any`) is checked here, before the library reads the arguments.
+//! The library accepts every spelling that the mapping allows, but a policy judges one of them. The
+//! schema of the arguments leaves one spelling each. Properties that a schema cannot describe (the
+//! range of 64-bit integers, oneofs, the message inside an `Any`) are checked here, before the
+//! library reads the arguments.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +15,19 @@ use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor};
 use crate::catalog::grpc::WellKnownType;
 use crate::domain::json::Json;
 
-/// What precedes the name of a type in an `Any`.
+/// The prefix of a type name in an `Any`.
 pub(super) const TYPE_URL: &str = "type.googleapis.com/";
 
-/// Why arguments are not the message that is asked for. Holds no value, only names.
+/// Why arguments do not form the request message. Contains names only, no values.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{}`: {why}", if path.is_empty() { "arguments" } else { path })]
 pub(super) struct EncodeError {
-    /// Where, as a JSON pointer.
+    /// The location, as a JSON pointer.
     path: String,
     why: Misfit,
 }
 
-/// What a value is not, or does not have.
+/// How a value does not fit its type.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 enum Misfit {
     #[error("is not a `{0}` in JSON")]
@@ -77,24 +79,24 @@ impl From<Misfit> for EncodeError {
 }
 
 impl EncodeError {
-    /// The same, seen from one level above.
+    /// The same error, seen from one level above.
     fn below(self, name: &str) -> Self {
         let name: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
         Self { path: format!("/{name}{}", self.path), why: self.why }
     }
 }
 
-/// The message of this type that a value is.
+/// The message of this type that the value represents.
 ///
 /// # Errors
-/// Where the value is not one, and why.
+/// The location at which the value does not fit, and how.
 pub(super) fn message(of: &MessageDescriptor, json: &Json) -> Result<DynamicMessage, EncodeError> {
     check(of, json)?;
     read(of, json)
 }
 
 fn read(of: &MessageDescriptor, json: &Json) -> Result<DynamicMessage, EncodeError> {
-    // The library's error quotes the value, which may be a secret.
+    // WHY the library's error is dropped: it quotes the value, which may be a secret.
     let unfit = |_error| Misfit::Message(of.full_name().to_owned()).into();
     DynamicMessage::deserialize(of.clone(), json.to_serde()).map_err(unfit)
 }
@@ -107,7 +109,7 @@ fn check(of: &MessageDescriptor, json: &Json) -> Result<(), EncodeError> {
             Some(field) => one(&field.kind(), json),
             None => Err(Misfit::Wrapper.into()),
         },
-        // Read here too, so that a refusal names the place.
+        // Checked here too, so that a refusal names the location.
         Some(
             WellKnownType::Empty
             | WellKnownType::Struct
@@ -128,7 +130,7 @@ fn fields(of: &MessageDescriptor, members: &BTreeMap<String, Json>) -> Result<()
     let mut chosen = BTreeMap::new();
     for (name, json) in members {
         let unknown = || EncodeError::from(Misfit::Field(of.full_name().to_owned())).below(name);
-        // The library reads the name in the proto file too.
+        // The library would also accept the name from the proto file.
         let field = of.get_field_by_json_name(name).ok_or_else(unknown)?;
         let oneof = field.containing_oneof();
         if let Some(other) =
@@ -178,13 +180,13 @@ fn key(kind: &Kind, name: &str) -> Result<(), EncodeError> {
     }
 }
 
-/// A text that is a value as that is always written.
+/// Checks that a text is the canonical spelling of a value.
 fn exact<T: std::str::FromStr + ToString>(text: &str) -> Result<(), EncodeError> {
     let same = text.parse::<T>().is_ok_and(|value| value.to_string() == text);
     if same { Ok(()) } else { Err(Misfit::Spelling.into()) }
 }
 
-/// One value of this kind, in its one spelling.
+/// Checks one value of this kind for its canonical spelling.
 fn one(kind: &Kind, json: &Json) -> Result<(), EncodeError> {
     let text = || json.as_str().ok_or(Misfit::Text);
     let unless = |fits: bool, why: Misfit| if fits { Ok(()) } else { Err(why.into()) };
@@ -222,7 +224,7 @@ fn one(kind: &Kind, json: &Json) -> Result<(), EncodeError> {
     }
 }
 
-/// A `google.protobuf.Any`: its type must be one that the descriptor set has.
+/// Checks a `google.protobuf.Any`: the descriptor set must have its type.
 fn any(of: &MessageDescriptor, members: &BTreeMap<String, Json>) -> Result<(), EncodeError> {
     let wrong = || EncodeError::from(Misfit::TypeUrl).below("@type");
     let url = members.get("@type").and_then(Json::as_str).ok_or_else(wrong)?;

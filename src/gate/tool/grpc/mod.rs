@@ -1,8 +1,9 @@
-//! The `grpc` kind: one unary method of a literal service, called with a message made of validated arguments.
+//! The `grpc` kind: one unary method of a fixed service, called with a message built from validated
+//! arguments.
 //!
-//! The message is made in `prepare`, so the bytes that were judged are the bytes that are sent. Framing and
-//! status are read here and not by a library: the one that is in the tree stops the process at a status
-//! that is odd enough.
+//! `prepare` builds the message, so the judged bytes are the bytes that are sent. Framing and
+//! status are read here instead of by a library: the one in the dependency tree aborts the process
+//! on a malformed status.
 
 mod decode;
 mod encode;
@@ -39,9 +40,9 @@ use crate::judge::prepared::{Prepared, PreparedResource};
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 
-/// The header that says how messages are compressed.
+/// The header that names the compression of messages.
 const ENCODING: &str = "grpc-encoding";
-/// Bytes before a message: whether it is compressed, and its length.
+/// Bytes before a message: the compression flag and the length.
 const PREFIX: usize = 5;
 
 /// One bound method.
@@ -53,19 +54,19 @@ pub struct Grpc {
     credentials: Vec<Credential>,
     request_bytes_max: u64,
     result_bytes_max: u64,
-    /// Calling it once more changes nothing, so an unknown end is no more than a failure.
+    /// Repeating the call changes nothing, so an unknown outcome counts as a failure.
     repeatable: bool,
     read_only: bool,
 }
 
-/// A message that waits for its permit, with its prefix. Secrets are not in it.
+/// A framed message that waits for its permit. It holds no secrets.
 struct PreparedGrpc(Bytes);
 
 impl Grpc {
-    /// Makes the client of one binding. Connects to nothing.
+    /// Builds the client of one binding without connecting.
     ///
     /// # Errors
-    /// Certificate authorities that cannot be used.
+    /// The certificate authorities cannot be used.
     pub fn new(
         grpc: grpc::Grpc,
         facts: &ToolFacts,
@@ -123,7 +124,7 @@ impl Grpc {
         Ok(request.body(Full::new(ready.0.clone()))?)
     }
 
-    /// Sends the message its `prepare` made. Only `execute` calls this, with a permitted call.
+    /// Sends the message that `prepare` built. Only `execute` calls this, with a permitted call.
     async fn send(&self, prepared: &Prepared, fuse: &Fuse) -> Unmasked {
         let Some(ready) = prepared.hold::<PreparedGrpc>() else {
             return failed(FailureClass::Changed, false, "the call was prepared by another tool");
@@ -161,13 +162,13 @@ impl Grpc {
             return protocol("the service's answer is compressed");
         }
         if let Some(status) = GrpcStatus::of(&head.headers) {
-            // An answer of nothing but its end. That it is well is said behind a message.
+            // A response without a message. A success must follow a message.
             return self.ended(&status, None);
         }
         let most = self.result_bytes_max;
         match whole(body, most).await {
             Ok(GrpcReply { message, status: Some(status) }) => self.ended(&status, Some(&message)),
-            // The stream ended, and nobody said how the call did.
+            // The stream ended without a status, so the outcome is unknown.
             Ok(GrpcReply { status: None, .. }) | Err(GrpcAnswerError::Broken) => self.lost(),
             Err(GrpcAnswerError::TooLarge) => {
                 let message = format!("the service's answer has more than {most} bytes");
@@ -176,10 +177,10 @@ impl Grpc {
         }
     }
 
-    /// A call that ended with this status, and what came before it.
+    /// The outcome of a call that ended with this status, after this body.
     fn ended(&self, status: &GrpcStatus, body: Option<&[u8]>) -> Unmasked {
         if !status.is_ok() {
-            // A service that gave up says nothing of what it had done until then.
+            // A service that gave up does not say what it had done until then.
             return match status.unsure() {
                 Some(cause) if !self.repeatable => Unmasked::Unknown { cause: cause.to_owned() },
                 Some(_) | None => failed(FailureClass::ToolError, true, &status.said()),
@@ -237,8 +238,8 @@ impl ToolExecutor for Grpc {
     }
 }
 
-/// `application/grpc`, as protobuf or without a word about it.
-/// What gRPC reads as UNAVAILABLE, if it comes from somebody in between ("HTTP to gRPC Status Code Mapping").
+/// Whether this is an HTTP status that gRPC maps to UNAVAILABLE when an intermediary sends it
+/// ("HTTP to gRPC Status Code Mapping").
 fn of_gateway(status: StatusCode) -> bool {
     matches!(
         status,
@@ -252,7 +253,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
     ["application/grpc", "application/grpc+proto"].contains(&essence)
 }
 
-/// A message with its prefix; `None` if it is longer than any can be.
+/// A message with its prefix; `None` if it is longer than the format allows.
 fn framed(message: &impl Message) -> Option<Vec<u8>> {
     let encoded = message.encode_to_vec();
     let length = u32::try_from(encoded.len()).ok()?;
@@ -263,7 +264,7 @@ fn framed(message: &impl Message) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The message of a body that is exactly one, uncompressed.
+/// The message of a body that holds exactly one, uncompressed.
 fn one_message(body: &[u8]) -> Option<&[u8]> {
     let (prefix, message) = body.split_at_checked(PREFIX)?;
     let (compressed, length) = prefix.split_first()?;
@@ -272,7 +273,7 @@ fn one_message(body: &[u8]) -> Option<&[u8]> {
     (*compressed == 0 && whole).then_some(message)
 }
 
-/// A body and what stood behind it.
+/// A body and the status after it.
 struct GrpcReply {
     message: Vec<u8>,
     status: Option<GrpcStatus>,
@@ -303,7 +304,7 @@ async fn whole(mut body: Incoming, bytes_max: u64) -> Result<GrpcReply, GrpcAnsw
     Ok(GrpcReply { message, status })
 }
 
-/// The one connection of a binding; calls share it.
+/// The one connection of a binding, shared by its calls.
 #[derive(Debug)]
 struct GrpcConnection {
     origin: Origin,
@@ -319,7 +320,7 @@ impl GrpcConnection {
         Self { origin, open, trust, resolve, client: Mutex::new((0, client)) }
     }
 
-    /// The next call makes a new connection, unless another one saw to that.
+    /// Makes the next call use a new connection, unless another call has done so already.
     fn renew(&self, number: u64) {
         let mut client = self.client.lock();
         if client.0 == number {
@@ -330,7 +331,7 @@ impl GrpcConnection {
     }
 }
 
-/// For an operator: whether the place of the service is there. Sends no request.
+/// The operator's probe: whether the service's host is reachable. Sends no request.
 pub(super) async fn probe(grpc: &grpc::Grpc, resolve: &Arc<dyn Resolve>) -> Vec<Point> {
     let (origin, open) = (&grpc.origin, &grpc.private_addresses);
     let client = TrustRoots::of_http2(grpc.ca.as_deref())
@@ -338,8 +339,8 @@ pub(super) async fn probe(grpc: &grpc::Grpc, resolve: &Arc<dyn Resolve>) -> Vec<
     vec![probe::connect(origin, client, None).await]
 }
 
-/// One call on a connection. A connection on which a call got no end is not used again: whoever froze would
-/// else take every later call with it, until TCP gives up.
+/// One call on a connection. A connection on which a call got no end is not used again: a server
+/// that froze would otherwise stall every later call until TCP gives up.
 struct UnderWay<'a> {
     connection: &'a GrpcConnection,
     number: u64,
@@ -353,7 +354,7 @@ impl<'a> UnderWay<'a> {
         Self { connection, number, client, well: false }
     }
 
-    /// The call got an end, whatever it was.
+    /// Marks that the call got an end, whatever it was.
     fn ended(mut self) {
         self.well = true;
     }

@@ -1,5 +1,6 @@
-//! What a server says of its services, asked for once by an operator's command and written to a file. No gate
-//! asks while it serves: a description that can change under a policy is none.
+//! A server's description of its services, fetched once by an operator's command and written to a
+//! file. A serving gate never fetches it: a description that can change under a policy must not be
+//! trusted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,16 +23,16 @@ use crate::catalog::host::Origin;
 use crate::ledger::fuse::Fuse;
 use crate::tool::net::{self, Client, Resolve, TrustRoots};
 
-/// The newer one first.
+/// The reflection services, newest first.
 const PATHS: [&str; 2] = [
     "grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
-/// Bytes of all that is answered to one question, and of the file that is made.
+/// Bytes of all responses to one request, and of the resulting file.
 const BYTES_MAX: u64 = 4 << 20;
-/// Files of one description.
+/// Files in one description.
 const FILES_MAX: usize = 1024;
-/// How long one question may take.
+/// The time limit of one request.
 const ANSWER: Duration = Duration::from_secs(30);
 
 /// A server that may describe itself.
@@ -41,7 +42,7 @@ pub struct Server {
     origin: Origin,
 }
 
-/// A description, complete.
+/// A complete description.
 #[derive(Debug)]
 pub struct ServiceDescription {
     /// A serialized `FileDescriptorSet`, every file after those it imports.
@@ -53,68 +54,68 @@ pub struct ServiceDescription {
 /// Why there is no description.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server does not speak this version of reflection, or none.
+    /// The server does not support this version of reflection, or none.
     #[error("the server offers no reflection")]
     Unimplemented,
-    /// The server answers with an error, in its own words, without control characters.
+    /// The server's error message, without control characters.
     #[error("the server says: {0}")]
     Words(String),
-    /// The question ended with this status.
+    /// The request ended with this status.
     #[error("{}", .0.said())]
     Status(GrpcStatus),
-    /// More names than fit a message.
+    /// More names than fit into one message.
     #[error("a question is too long")]
     Question,
-    /// The question makes no request.
+    /// The request cannot be built.
     #[error(transparent)]
     Request(#[from] http::Error),
-    /// No connection was made.
+    /// The connector made no connection.
     #[error(transparent)]
     Refused(#[from] net::ConnectError),
-    /// The connection was made, and not the exchange.
+    /// The connection failed during the exchange.
     #[error("the connection failed")]
     Connection,
-    /// What answers is no gRPC.
+    /// The response is not gRPC.
     #[error("it does not speak gRPC here")]
     NoGrpc,
-    /// The answer ended before its status.
+    /// The connection was lost before the status.
     #[error("the connection was lost")]
     Lost,
-    /// The answer has more bytes than the gate reads.
+    /// The response has more bytes than the gate reads.
     #[error("its answer is too large")]
     Size,
-    /// Nothing comes in time.
+    /// The response did not arrive in time.
     #[error("it does not answer")]
     Late,
-    /// The answer is no stream of reflection.
+    /// The response is not of the reflection protocol.
     #[error("its answer is not of this protocol")]
     Protocol,
-    /// A file of the answer is no descriptor.
+    /// A file in the response is not a descriptor.
     #[error("a file of the answer is no descriptor")]
     NoDescriptor,
-    /// The description has more files than the gate takes.
+    /// The description has more files than the gate accepts.
     #[error("the description has more than {FILES_MAX} files")]
     Files,
-    /// The description has more bytes than the gate takes.
+    /// The description has more bytes than the gate accepts.
     #[error("the description has more than {BYTES_MAX} bytes")]
     Bytes,
-    /// A file imports what the server does not show.
+    /// A file imports a file that the server does not send.
     #[error("the server does not describe all that `{0}` imports")]
     Import(String),
     /// The files contradict each other.
     #[error(transparent)]
     Pool(#[from] prost_reflect::DescriptorError),
-    /// The description lacks a service that was asked for.
+    /// The description lacks a requested service.
     #[error("the server does not describe `{0}`")]
     NoService(String),
 }
 
 impl Server {
-    /// Connects to nothing. `open` are the ranges beyond the public Internet; `ca` is PEM text of the only
-    /// authorities to trust.
+    /// Prepares a client without connecting. `open` lists address ranges beyond the public
+    /// Internet; `ca` is PEM text of the only authorities to trust.
     ///
     /// # Errors
-    /// Certificate authorities that cannot be used.
+    /// The certificate authorities cannot be used.
     pub fn new(
         origin: Origin,
         open: &[Cidr],
@@ -125,10 +126,10 @@ impl Server {
         Ok(Self { client, origin })
     }
 
-    /// The description of these services, of all if none is named.
+    /// The description of these services, or of all services if none is named.
     ///
     /// # Errors
-    /// A server that does not answer, does not know a service, or describes it incompletely.
+    /// The server does not respond, does not know a service, or describes it incompletely.
     pub async fn describe(&self, services: &[String]) -> Result<ServiceDescription, Error> {
         let (path, all) = self.services().await?;
         let wanted = if services.is_empty() { all } else { services.to_vec() };
@@ -144,14 +145,14 @@ impl Server {
             let imported = files.values().flat_map(|file: &FileDescriptorProto| &file.dependency);
             let missing: BTreeSet<String> =
                 imported.filter(|name| !files.contains_key(*name)).cloned().collect();
-            // What was asked for once and did not come will not come.
+            // A file that was requested once and did not arrive is not requested again.
             let missing = missing.into_iter().filter(|name| asked.insert(name.clone()));
             questions = missing.map(MessageRequest::FileByFilename).collect();
         }
         complete(&files, &wanted)
     }
 
-    /// The path the server answers at, and its services.
+    /// The reflection path that the server supports, and its services.
     async fn services(&self) -> Result<(&'static str, Vec<String>), Error> {
         let question = [MessageRequest::ListServices(String::new())];
         for path in PATHS {
@@ -179,7 +180,7 @@ impl Server {
         Err(Error::Unimplemented)
     }
 
-    /// Puts all questions at once and reads all answers.
+    /// Sends all requests at once and reads all responses.
     async fn ask(
         &self,
         path: &str,
@@ -228,7 +229,7 @@ impl From<GrpcStatus> for Error {
     }
 }
 
-/// The server's own words, for a terminal; `Scrub` masks them first and cuts then.
+/// The server's error message, for a terminal; `Scrub` masks it before it is cut.
 fn words(words: &str) -> Error {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     Error::Words(words.chars().map(plain).collect())
@@ -259,7 +260,7 @@ fn answers(mut body: &[u8]) -> Result<Vec<MessageResponse>, Error> {
     Ok(out)
 }
 
-/// The files of one answer, by name.
+/// Adds the files of one response, by name.
 fn take(
     answer: MessageResponse,
     files: &mut BTreeMap<String, FileDescriptorProto>,
@@ -282,15 +283,15 @@ fn take(
     }
 }
 
-/// The set of these files, if nothing that they name is missing.
+/// The descriptor set of these files, if every file they import is present.
 fn complete(
     files: &BTreeMap<String, FileDescriptorProto>,
     wanted: &[String],
 ) -> Result<ServiceDescription, Error> {
     let mut set = FileDescriptorSet::default();
     let mut placed = BTreeSet::new();
-    // Every round places the files whose imports are there; what is left in the end imports itself or
-    // what nobody has.
+    // Every round places the files whose imports are placed. Files left at the end import
+    // themselves or a missing file.
     loop {
         let ready: Vec<&FileDescriptorProto> = files
             .values()

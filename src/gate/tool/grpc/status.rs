@@ -1,10 +1,10 @@
-//! How a service says that a call ended.
+//! The status with which a service ends a call.
 
 use http::HeaderMap;
 
-/// The header or trailer with the number of a status.
+/// The header or trailer with the status code.
 const STATUS: &str = "grpc-status";
-/// The header or trailer with its words.
+/// The header or trailer with the status message.
 const MESSAGE: &str = "grpc-message";
 
 const NAMES: [&str; 17] = [
@@ -27,7 +27,7 @@ const NAMES: [&str; 17] = [
     "UNAUTHENTICATED",
 ];
 
-/// A status, from the trailers of an answer or from its head.
+/// A status from the trailers or the headers of a response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GrpcStatus {
     name: &'static str,
@@ -35,8 +35,8 @@ pub struct GrpcStatus {
 }
 
 impl GrpcStatus {
-    /// The status among these headers, if there is one. One that is no number of the protocol's is `UNKNOWN`;
-    /// details are not read.
+    /// The status in these headers, if there is one. An unknown code becomes `UNKNOWN`; details are
+    /// not read.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let code = headers.get(STATUS)?.to_str().unwrap_or_default();
         let number = code.parse::<usize>().ok().filter(|number| number.to_string() == code);
@@ -45,17 +45,17 @@ impl GrpcStatus {
         Some(Self { name, message: message.unwrap_or_default() })
     }
 
-    /// Whether the service did what it was asked.
+    /// Whether the call succeeded.
     pub(super) fn is_ok(&self) -> bool {
         self.name == "OK"
     }
 
-    /// Whether the service does not have the method at all.
+    /// Whether the service lacks the method.
     pub(super) fn is_unimplemented(&self) -> bool {
         self.name == "UNIMPLEMENTED"
     }
 
-    /// The word for an end that leaves open whether the service acted, if this is one.
+    /// The cause of an end that leaves open whether the service acted, if this is one.
     pub(super) fn unsure(&self) -> Option<&'static str> {
         match self.name {
             "CANCELLED" => Some("cancelled"),
@@ -65,7 +65,8 @@ impl GrpcStatus {
         }
     }
 
-    /// ``the service answered `NOT_FOUND`: its own words``, whole: `Scrub` masks first and cuts then.
+    /// ``the service answered `NOT_FOUND`: its own words``, at full length: `Scrub` masks it before
+    /// it is cut.
     pub(super) fn said(&self) -> String {
         let plain = |c: char| if c.is_control() { ' ' } else { c };
         let words: String = self.message.chars().map(plain).collect();
@@ -74,7 +75,7 @@ impl GrpcStatus {
     }
 }
 
-/// Percent-decoded; what is no UTF-8 then is replaced, as the protocol says.
+/// Percent-decodes a text; invalid UTF-8 is replaced, as the protocol requires.
 fn unescaped(text: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -118,7 +119,7 @@ mod tests {
             headers.insert(S, http::HeaderValue::from_bytes(odd).unwrap());
             assert_eq!(GrpcStatus::of(&headers).unwrap().name, "UNKNOWN", "{odd:?}");
         }
-        // What a library of others ends the process over.
+        // Values over which another library aborts the process.
         let details: &[(&str, &[u8])] =
             &[(S, b"13"), ("grpc-status-details-bin", b"!!! no base64")];
         assert_eq!(of(details).unwrap(), "the service answered `INTERNAL`");

@@ -1,4 +1,5 @@
-//! What messages are made of, without a service. That others read them alike is shown by `tests/grpc`.
+//! The encoding of messages, without a service. `tests/grpc` shows that other implementations
+//! decode them alike.
 
 use prost_reflect::prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, Value};
@@ -80,7 +81,7 @@ fn no_depth_of_an_answer_overflows_anything() {
         packed = outer;
     }
     assert_eq!(decode::json(packed), Err(DecodeError::Depth));
-    // Lists of lists are not even read.
+    // Lists of lists are refused before they are parsed.
     let mut bytes = Vec::new();
     for key in [0x0a, 0x32].into_iter().cycle().take(10_000) {
         let mut outer = vec![key];

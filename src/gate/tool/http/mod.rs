@@ -1,4 +1,4 @@
-//! The `http` kind: one request to a literal host, filled from validated arguments.
+//! The `http` kind: one request to a fixed host, filled from validated arguments.
 
 use std::sync::Arc;
 
@@ -46,17 +46,17 @@ pub struct Http {
     result_bytes_max: u64,
 }
 
-/// A request that is filled and waits for its permit. Secrets are not in it.
+/// A filled request that waits for its permit. It holds no secrets.
 struct PreparedHttp {
     target: String,
     body: Bytes,
 }
 
 impl Http {
-    /// Makes the client of one binding. Connects to nothing.
+    /// Builds the client of one binding without connecting.
     ///
     /// # Errors
-    /// Certificate authorities or secrets that cannot be used.
+    /// Certificate authorities or secrets cannot be used.
     pub fn new(
         http: binding::Http,
         read_only: bool,
@@ -132,7 +132,7 @@ impl Http {
         Ok(request.body(Full::new(ready.body.clone()))?)
     }
 
-    /// Sends the request its `prepare` filled. Only `execute` calls this, with a permitted call.
+    /// Sends the request that `prepare` filled. Only `execute` calls this, with a permitted call.
     async fn send(&self, prepared: &Prepared, fuse: &Fuse) -> Unmasked {
         let Some(ready) = prepared.hold::<PreparedHttp>() else {
             return failed(FailureClass::Changed, false, "the call was prepared by another tool");
@@ -182,7 +182,7 @@ impl Http {
         }
     }
 
-    /// The whole body, or the reason why there is none.
+    /// The whole body, or the reason it was not read.
     async fn body(&self, body: Incoming) -> Result<Vec<u8>, Unmasked> {
         let most = self.result_bytes_max;
         whole(body, most, None).await.map_err(|unread| match unread {
@@ -197,7 +197,7 @@ impl Http {
     /// The connection failed after something may have been sent.
     fn broken(&self, error: &(dyn std::error::Error + 'static)) -> Unmasked {
         if !self.read_only {
-            // What is no answer says as little of what was done as none at all.
+            // A malformed response says as little about the effect as no response.
             return Unmasked::Unknown { cause: "connection_lost".into() };
         }
         let hyper = sources(error).find_map(|e| e.downcast_ref::<hyper::Error>());
@@ -242,7 +242,7 @@ impl ToolExecutor for Http {
     }
 }
 
-/// For an operator: whether what it reaches is there. Sends nothing.
+/// The operator's probe: whether the origin is reachable. Sends no request.
 pub(super) async fn probe(http: &binding::Http, resolve: &Arc<dyn Resolve>) -> Vec<Point> {
     let (origin, open) = (&http.origin, &http.private_addresses);
     let client = Client::new(origin, open, http.ca.as_deref(), Arc::clone(resolve));
@@ -256,7 +256,8 @@ fn in_query(credential: &Credential) -> Option<(&str, &Secret)> {
     }
 }
 
-/// Whether somebody in between says that the tool did not answer it: 502, 504 (RFC 9110, 15.6.3 and 15.6.5).
+/// Whether an intermediary reports that the tool did not respond: 502, 504 (RFC 9110, 15.6.3 and
+/// 15.6.5).
 fn of_gateway(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT)
 }

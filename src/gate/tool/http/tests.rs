@@ -1,4 +1,4 @@
-//! Against real servers on loopback; everything but the permit itself.
+//! Tests against real servers on loopback, with everything real except the permit.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests may stop at the first surprise")]
 
@@ -105,7 +105,8 @@ async fn request(stream: &mut TcpStream) -> String {
     }
 }
 
-/// A server that answers one request with these bytes and closes; gives back what it was sent.
+/// A server that sends these bytes in response to one request and closes; returns the bytes that it
+/// received.
 async fn answering(answer: Vec<u8>) -> (u16, tokio::task::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -395,7 +396,7 @@ fn values_that_would_change_the_path_are_refused_with_a_code() {
     assert_eq!(fixture.prepare(&long).unwrap_err()[0].detail, "http.too_large");
 }
 
-/// A server that speaks TLS with the certificate of `localhost` and answers one request.
+/// A server with TLS and the certificate of `localhost` that responds to one request.
 fn tls_server() -> u16 {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -418,7 +419,7 @@ fn tls_server() -> u16 {
         let connection = rustls::ServerConnection::new(Arc::new(config)).unwrap();
         let mut tls = rustls::StreamOwned::new(connection, stream);
         let mut seen = [0_u8; 4096];
-        // A client that does not trust us ends the handshake here.
+        // A client that does not trust the certificate ends the handshake here.
         if tls.read(&mut seen).is_ok_and(|n| n > 0) {
             let _ = tls.write_all(&ok("", "over tls"));
             let _ = tls.flush();
@@ -427,7 +428,7 @@ fn tls_server() -> u16 {
     port
 }
 
-/// Everything leads to loopback.
+/// Resolves every name to loopback.
 #[derive(Debug)]
 struct Loopback;
 

@@ -1,4 +1,5 @@
-//! One tool, or one other method, of a server: prepared without it, asked only with a permit.
+//! One tool, or one other method, of a server: prepared without contacting it, called only with a
+//! permit.
 
 use crate::domain::outcome::{Cgroup, Sandbox};
 use std::sync::Arc;
@@ -30,8 +31,8 @@ use crate::mcp::raw::quoted;
 use crate::tool::ToolExecutor;
 use crate::tool::shape::{self, lenient};
 
-/// How long before its deadline a call gives up waiting for a connection, so that what is known then
-/// (nothing was sent) is also what is written.
+/// How long before its deadline a call stops waiting for a connection, so that its outcome can
+/// still be recorded as "nothing was sent".
 const MARGIN: Duration = Duration::from_millis(100);
 
 /// One governed name of a server.
@@ -52,10 +53,10 @@ struct PreparedMcp {
 }
 
 impl McpTool {
-    /// The tool of this binding. Starts nothing.
+    /// The tool of this binding. Does not start the server.
     ///
     /// # Errors
-    /// What is pinned cannot be read.
+    /// The pinned data cannot be read.
     pub fn new(
         upstream: Arc<McpUpstream>,
         mcp: Mcp,
@@ -102,7 +103,7 @@ impl McpTool {
         Ok(PreparedMcp { name, params, headers })
     }
 
-    /// Sends the call its `prepare` built. Only `execute` calls this, with a permitted call.
+    /// Sends the call that `prepare` built. Only `execute` calls this, with a permitted call.
     async fn send(
         &self,
         link: &McpLink,
@@ -130,7 +131,7 @@ impl McpTool {
         }
     }
 
-    /// As `send`, for tests of what a connection does with many calls.
+    /// As `send`, for tests of a connection with many calls.
     #[cfg(test)]
     pub(super) async fn sent(&self, link: &McpLink, call: &ToolCall) -> Unmasked {
         let ready = self.ready(call).expect("the call can be prepared");
@@ -198,7 +199,8 @@ impl ToolExecutor for McpTool {
                 return failed(FailureClass::Connect, false, message);
             }
         };
-        // It was the signed tool when the call was judged, and may not be on this connection.
+        // The tool matched its signature when the call was judged, but may differ on this
+        // connection.
         if let Some(Drift::Breaking(_)) = self.pin.as_ref().map(|pin| pin.drift()) {
             let message = "the tool is no longer what was signed".to_owned();
             return failed(FailureClass::Changed, false, message);
@@ -214,7 +216,7 @@ impl ToolExecutor for McpTool {
     }
 }
 
-/// What a completion is asked for of: a prompt by its name, or a resource by its URI.
+/// The subject of a completion: a prompt by name, or a resource by URI.
 #[derive(Deserialize)]
 struct CompletionParams {
     #[serde(rename = "ref")]
@@ -229,7 +231,7 @@ struct Reference {
     uri: Option<String>,
 }
 
-/// What a policy reads as the name of what is asked for.
+/// The name of the subject, as a policy reads it.
 fn named(method: &str, args: &Json) -> Option<String> {
     if method == "completion/complete" {
         let CompletionParams { reference } = shape::read(args).ok()?;

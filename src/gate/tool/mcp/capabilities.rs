@@ -1,4 +1,4 @@
-//! What a server says that it has.
+//! The capabilities that a server declares.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
@@ -6,13 +6,13 @@ use serde::de::{Deserializer, IgnoredAny};
 use crate::domain::json::Json;
 use crate::tool::shape::{self, Value, lenient};
 
-/// The capabilities that the gate asks for. A capability is there whatever its value is.
+/// The capabilities that the gate uses. A capability is present whatever its value.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Deserialize)]
 pub(super) struct Capabilities {
     /// Tools can be listed and called.
     #[serde(default, deserialize_with = "tools")]
     pub tools: Option<ToolsCapability>,
-    /// The server logs to its client.
+    /// The server can log to its client.
     #[serde(default, deserialize_with = "there")]
     pub logging: bool,
     #[serde(default, deserialize_with = "there")]
@@ -23,22 +23,22 @@ pub(super) struct Capabilities {
     completions: bool,
 }
 
-/// What a server says of its tools.
+/// The server's `tools` capability.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ToolsCapability {
-    /// The server says when they change.
+    /// The server announces changes of its tools.
     #[serde(default, deserialize_with = "lenient")]
     pub list_changed: Option<bool>,
 }
 
 impl Capabilities {
-    /// Of `capabilities` as the server gave them.
+    /// Reads the `capabilities` member of the server.
     pub fn of(json: &Json) -> Self {
         shape::read(json).unwrap_or_default()
     }
 
-    /// The methods besides `tools/call` that they promise.
+    /// The methods besides `tools/call` that the capabilities promise.
     pub fn methods(&self) -> Vec<&'static str> {
         let promised: [(bool, &[&str]); 3] = [
             (self.resources, &["resources/list", "resources/templates/list", "resources/read"]),

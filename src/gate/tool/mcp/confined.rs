@@ -1,8 +1,8 @@
-//! A server in a sandbox: which program its command line means, and what it is started with.
+//! A server in a sandbox: the program that its command line names, and how it is started.
 //!
-//! The program is found where the gate looks, and is then executed by its descriptor, as commands are: in there no
-//! `PATH` is searched and no script starts an interpreter. A script is therefore read here for the interpreter it
-//! names.
+//! The gate finds the program by its own search path and executes it by descriptor, as it does
+//! commands: inside the sandbox no `PATH` is searched and the kernel starts no interpreter for a
+//! script. The gate therefore reads the script's first line to find its interpreter.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -21,31 +21,32 @@ use crate::catalog::command::{Level, inspect};
 use crate::catalog::server::{Network, Sandbox, Stdio};
 use crate::tool::sandbox::{self, Cgroups, Leaf, SandboxPlan, Scratch, host, loopback};
 
-/// Scripts whose interpreters are scripts.
+/// Longest chain of scripts that are interpreters of scripts.
 const SCRIPTS_MAX: usize = 4;
-/// Bytes of a program that are read for what it is.
+/// Bytes of a program that are read to determine its format.
 const HEAD_BYTES: u64 = 64 << 10;
-/// Where programs are looked for if nobody says.
+/// The search path if the configuration sets none.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// A supervisor that took its plan.
+/// A supervisor that has received its plan.
 pub(super) struct ServerSupervisor {
-    /// The supervisor: it ends when the server did, and not before.
+    /// The supervisor; it ends after the server has ended.
     pub child: Child,
-    /// Shut down or dropped, it ends the server and all it started.
+    /// Shutting it down or dropping it ends the server and all its processes.
     pub control: UnixStream,
-    /// Where the server reads.
+    /// The server's standard input.
     pub input: pipe::Sender,
-    /// What it is in with all it started, where there are control groups.
+    /// The control group of the server and its processes, if there are control groups.
     pub leaf: Option<Leaf>,
-    /// Its way to the hosts it may reach. Dropped, every connection ends.
+    /// The server's proxy to the hosts it may reach. Dropping it closes every connection.
     pub tunnel: Option<JoinSet<()>>,
 }
 
-/// Starts this server in this sandbox. Blocks until the supervisor has taken it over; needs a runtime.
+/// Starts this server in this sandbox. Blocks until the supervisor has received its plan; needs a
+/// runtime.
 ///
 /// # Errors
-/// The program cannot be found or is none, or the supervisor cannot be started.
+/// The program cannot be found or has an unknown format, or the supervisor cannot be started.
 pub(super) fn start(
     stdio: &Stdio,
     sandbox: &Sandbox,
@@ -74,15 +75,15 @@ pub(super) fn start(
     Ok(ServerSupervisor { child, control, input, leaf, tunnel })
 }
 
-/// A program, and how it is begun.
+/// A program, and how to start it.
 #[derive(Debug)]
 struct ConfinedProgram {
     file: File,
-    /// Its loader.
+    /// The dynamic loader of the program.
     loader: Option<PathBuf>,
-    /// Its name, and what stands before the configured arguments.
+    /// The program's name, and the arguments before the configured ones.
     argv: Vec<String>,
-    /// Scripts that it is to read.
+    /// The scripts that the program reads.
     scripts: Vec<PathBuf>,
 }
 
@@ -116,14 +117,14 @@ fn plan(stdio: &Stdio, confined: &Sandbox, found: ConfinedProgram) -> SandboxPla
         cwd: stdio.cwd.clone(),
         network,
         serves: true,
-        // What an operator made writable for sandboxes is writable for one user.
+        // Paths that an operator made writable for sandboxes are writable for one fixed user.
         uid: if confined.write.is_empty() { sandbox::next_uid() } else { sandbox::NOBODY },
         cpu: sandbox::next_cpu(),
         limits: confined.limits,
     }
 }
 
-/// The program of this command line.
+/// The program that this command line names.
 fn find(stdio: &Stdio) -> Result<ConfinedProgram, Error> {
     let mut name = locate(&stdio.program, stdio)?;
     let mut argv: Vec<String> = Vec::new();
@@ -147,7 +148,7 @@ fn find(stdio: &Stdio) -> Result<ConfinedProgram, Error> {
                 Ok(elf) => elf.interpreter,
                 Err(why) => return Err(Error::Format { path: name, why }),
             };
-            // As it was named: some runtimes find what belongs to them by that.
+            // The name as configured, because some runtimes locate their files by it.
             argv.insert(0, name.display().to_string());
             return Ok(ConfinedProgram { file, loader, argv, scripts });
         };
@@ -162,7 +163,8 @@ fn find(stdio: &Stdio) -> Result<ConfinedProgram, Error> {
     Err(Error::Scripts(stdio.program.clone()))
 }
 
-/// What a first line names, and its one argument; behind `env`, the program that would be looked for.
+/// The interpreter in a script's first line and its one argument; for `env`, the program that it
+/// would search for.
 pub(super) fn interpreter(line: &[u8]) -> Option<(String, Option<String>)> {
     let line = line.split(|byte| *byte == b'\n').next()?;
     let line = std::str::from_utf8(line).ok()?.trim();
@@ -179,10 +181,11 @@ pub(super) fn interpreter(line: &[u8]) -> Option<(String, Option<String>)> {
     plain.then(|| (name.to_owned(), (!rest.is_empty()).then(|| rest.to_owned())))
 }
 
-/// The file of this name: itself, if it has a slash, else the first in the `PATH` that can be executed.
+/// The file of this name: the name itself if it has a slash, otherwise the first executable in the
+/// `PATH`.
 ///
 /// # Errors
-/// There is none.
+/// There is no such file.
 pub fn locate(name: &str, stdio: &Stdio) -> Result<PathBuf, Error> {
     if name.contains('/') {
         return Ok(PathBuf::from(name));

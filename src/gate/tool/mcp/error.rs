@@ -1,4 +1,5 @@
-//! Why a server is not reached, or not used as it is. For operators; what agents read is `traffic::Broken`.
+//! Why a server is not reachable or not usable. For operators; agents receive
+//! `traffic::TrafficError`.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use crate::domain::json;
 use crate::tool::request::RequestError;
 use crate::tool::{net, sandbox};
 
-/// What stands between the gate and one server.
+/// An error between the gate and one server.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file of the server's command line cannot be read.
@@ -18,7 +19,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A program or script cannot be opened.
@@ -26,7 +27,7 @@ pub enum Error {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A file is not the one that the lock pins.
@@ -34,10 +35,10 @@ pub enum Error {
         "`{0}` is not the file that the lock pins, so the server is not started: find out what changed it, then sign a new lock (`wicketgate tools lock`, or `--relock` of `mcp wrap`)"
     )]
     Changed(String),
-    /// No program of this name is where programs are looked for.
+    /// The search path has no program of this name.
     #[error("`{0}` is not found in the PATH")]
     NoProgram(String),
-    /// The program has no right to run, or is a directory.
+    /// The file is not executable or is a directory.
     #[error("`{}` is no executable file", .0.display())]
     NotExecutable(PathBuf),
     /// The program is neither ELF nor a script.
@@ -45,24 +46,24 @@ pub enum Error {
     Format {
         /// The program.
         path: PathBuf,
-        /// What it is.
+        /// How its format is wrong.
         why: ElfError,
     },
     /// A script's first line names no interpreter.
     #[error("`{}` names none", .0.display())]
     NoInterpreter(PathBuf),
-    /// Interpreters that are scripts, one after the other.
+    /// A chain of scripts that are interpreters of scripts is too long.
     #[error("`{0}` is a script of a script of a script")]
     Scripts(String),
-    /// The system does not start the program.
+    /// The operating system does not start the program.
     #[error("`{program}` cannot be started: {source}")]
     Start {
-        /// As it is configured.
+        /// The program, as configured.
         program: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A server behind a URL is started as if it were a program.
+    /// A server behind a URL cannot be started as a program.
     #[error("the server is no program")]
     NoCommand,
     /// The program was started without its standard streams.
@@ -71,76 +72,77 @@ pub enum Error {
     /// The task that starts the program ended before it was done.
     #[error(transparent)]
     Task(#[from] tokio::task::JoinError),
-    /// This system does not give the sandbox that the server demands.
+    /// This system does not offer the sandbox that the server demands.
     #[error(transparent)]
     Level(#[from] sandbox::LevelError),
-    /// The network of the sandbox was not made.
+    /// The network of the sandbox could not be created.
     #[error(transparent)]
     Sandbox(#[from] sandbox::Error),
     /// The server's origin cannot be connected to as it is configured.
     #[error(transparent)]
     Connection(#[from] net::Error),
-    /// A credential of the server fits no header.
+    /// A credential of the server does not fit a header.
     #[error(transparent)]
     Credential(#[from] RequestError),
-    /// The server's URL has no form as a URI.
+    /// The server's URL cannot be written as a URI.
     #[error("its URL cannot be written")]
     Url,
-    /// The gate ends.
+    /// The gate is stopping.
     #[error("stopped")]
     Stopped,
-    /// No attempt has made a connection since it was asked for.
+    /// No attempt to connect has succeeded since the connection was requested.
     #[error("server `{0}` cannot be reached")]
     Unreached(String),
-    /// The gate uses the server no more.
+    /// The gate no longer uses the server.
     #[error("server `{0}` is closed")]
     Closed(String),
-    /// The two sides do not come to an agreement in time.
+    /// The handshake did not finish in time.
     #[error("the handshake takes too long")]
     HandshakeLate,
-    /// The list of tools does not come in time.
+    /// The list of tools did not arrive in time.
     #[error("`tools/list` takes too long")]
     ListLate,
-    /// A request of the gate's own has no answer.
+    /// One of the gate's own requests got no response.
     #[error("`{method}`: {why}")]
     Request {
-        /// Its method.
+        /// The method of the request.
         method: &'static str,
-        /// What became of it.
+        /// The failure of the request.
         why: TrafficError,
     },
-    /// A request of the gate's own was answered with an error.
+    /// One of the gate's own requests got an error response.
     #[error("`{method}` was answered with error {code}")]
     Code {
-        /// Its method.
+        /// The method of the request.
         method: &'static str,
         /// The code of the error.
         code: i64,
     },
-    /// `initialize` was answered with something else than an object.
+    /// The response to `initialize` is not an object.
     #[error("`initialize` was answered with no object")]
     Initialize,
-    /// `initialize` was answered with a version that has no handshake, or that the gate does not know.
+    /// The response to `initialize` names a version without a handshake, or one that the gate does
+    /// not know.
     #[error("`initialize` was answered with version `{0}`")]
     Version(String),
-    /// `server/discover` came to nothing.
+    /// `server/discover` failed.
     #[error("`server/discover`: {0}")]
     Discover(DiscoverError),
     /// None of the server's versions is one of the gate's.
     #[error("the server speaks no version this gate knows")]
     NoVersion,
-    /// Both ways to begin came to nothing.
+    /// Both ways to start a session failed.
     #[error("{first}; {second}")]
     Both {
-        /// The first.
+        /// The failure of the first way.
         first: Box<Self>,
-        /// The second.
+        /// The failure of the second way.
         second: Box<Self>,
     },
-    /// A page of the list of tools is no object with a list, or its cursor is no text.
+    /// A page of the list of tools is not an object with a list, or its cursor is not a text.
     #[error("`tools/list` gave no page of tools: {0}")]
     Page(#[source] serde_json::Error),
-    /// The cursor to the next page has more bytes than the gate keeps.
+    /// The cursor to the next page is longer than the gate accepts.
     #[error("`tools/list`: the cursor is too long")]
     CursorSize,
     /// The pages have more bytes together than the gate reads.
@@ -149,52 +151,52 @@ pub enum Error {
     /// The server has more tools than the gate governs.
     #[error("`tools/list` has more than {TOOLS_MAX} tools")]
     Tools,
-    /// The list does not end.
+    /// The list has more pages than the gate reads.
     #[error("`tools/list` has more than {PAGES_MAX} pages")]
     Pages,
-    /// The list of tools holds a credential that the server was given.
+    /// The list of tools contains a credential that the gate gave to the server.
     #[error("its list of tools holds a credential it was given")]
     Secret,
-    /// A tool of the lock is no strict JSON.
+    /// A tool in the lock is not strict JSON.
     #[error("the pinned tool cannot be read: {0}")]
     Pinned(#[source] json::Error),
-    /// Any of these, with what the server wrote to its standard error last.
+    /// One of these errors, with the last output of the server on standard error.
     #[error("{why}; it says: {tail}")]
     Tail {
-        /// Why the connection is of no use.
+        /// Why the connection is unusable.
         why: Box<Self>,
         /// What the server wrote, on one line.
         tail: String,
     },
-    /// The last of these that an attempt came to, as an operator may read it: without the secrets of the server.
+    /// The error of the last attempt, for the operator, with the server's secrets masked.
     #[error("{0}")]
     Masked(String),
 }
 
-/// Why a server does not begin without a handshake.
+/// Why a session cannot start without a handshake.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoverError {
-    /// Nothing comes in time.
+    /// The response did not arrive in time.
     #[error("no answer")]
     Late,
-    /// The request came to nothing.
+    /// The request failed.
     #[error(transparent)]
     Broken(#[from] TrafficError),
     /// The server answers with an error of this code.
     #[error("error {0}")]
     Code(i64),
-    /// The answer is something else than an object.
+    /// The response is not an object.
     #[error("the answer is no object")]
     NoObject,
-    /// The answer has no list of versions.
+    /// The response has no list of versions.
     #[error("the answer names no versions")]
     NoVersions,
-    /// The list has another version alone.
+    /// The list contains only other versions.
     #[error("the server does not speak 2026-07-28")]
     Version,
 }
 
-/// Why the output of a server is read no further, and its connection ends.
+/// Why the gate stops reading a server's output and ends the connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OutputError {
     #[error("the connection ended")]

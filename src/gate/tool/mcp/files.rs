@@ -1,7 +1,9 @@
-//! The files that a server is made of: its program, the interpreters that starts, and the scripts it is given.
+//! The files of a server: its program, the program's interpreters, and the scripts among its
+//! arguments.
 //!
-//! They are hashed when a lock is made and again before each start, so a server whose files changed is not started
-//! until somebody signs a new lock. What a script loads by itself (modules, packages) is not among them.
+//! They are hashed when a lock is made and again before each start. A server whose files changed is
+//! not started until an operator signs a new lock. Files that a script loads by itself (modules,
+//! packages) are not covered.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,11 +16,11 @@ use super::confined::{interpreter, locate};
 use crate::catalog::server::{Server, Stdio, Transport};
 use crate::domain::digest::Digest;
 
-/// Scripts whose interpreters are scripts.
+/// Longest chain of scripts that are interpreters of scripts.
 const SCRIPTS_MAX: usize = 4;
-/// Bytes of the first line of a script.
+/// Bytes of a script's first line.
 const HEAD_BYTES: u64 = 4096;
-/// What a file of code is called, whether it may be executed or not.
+/// File extensions of code, whether the file is executable or not.
 const CODE: [&str; 18] = [
     "js", "mjs", "cjs", "ts", "mts", "py", "pyz", "pyc", "rb", "php", "pl", "sh", "lua", "jar",
     "wasm", "so", "dll", "exe",
@@ -27,7 +29,7 @@ const CODE: [&str; 18] = [
 /// Every file of this server's command line, by its path without links, with its SHA-256. Blocks.
 ///
 /// # Errors
-/// One that cannot be read.
+/// A file cannot be read.
 pub fn files(stdio: &Stdio) -> Result<BTreeMap<String, Digest>, Error> {
     let mut found = BTreeMap::new();
     let mut program = stdio.program.clone();
@@ -51,7 +53,7 @@ pub fn files(stdio: &Stdio) -> Result<BTreeMap<String, Digest>, Error> {
     Ok(found)
 }
 
-/// The same of any server; one behind a URL has none.
+/// The files of any server; a server behind a URL has none.
 ///
 /// # Errors
 /// As `files`.
@@ -62,10 +64,10 @@ pub fn of_server(server: &Server) -> Result<BTreeMap<String, Digest>, Error> {
     }
 }
 
-/// Whether its files are those that the lock pins, where it pins any. Blocks.
+/// Checks that the server's files are the ones that the lock pins, if it pins any. Blocks.
 ///
 /// # Errors
-/// The first that is another one, and what to do.
+/// The first file that differs, and what to do.
 pub(super) fn unchanged(server: &Server) -> Result<(), Error> {
     let Some(pinned) = server.files.get().filter(|pinned| !pinned.is_empty()) else {
         return Ok(());
@@ -77,7 +79,7 @@ pub(super) fn unchanged(server: &Server) -> Result<(), Error> {
     Err(Error::Changed(path.clone()))
 }
 
-/// Adds this file; its first bytes come back.
+/// Adds this file and returns its first bytes.
 fn add(path: &Path, found: &mut BTreeMap<String, Digest>) -> Result<Vec<u8>, Error> {
     let failed = |source| Error::Read { path: path.to_owned(), source };
     let real: PathBuf = path.canonicalize().map_err(failed)?;

@@ -1,8 +1,9 @@
-//! How a connection begins: which version is spoken, and who the other side says it is.
+//! The start of a connection: negotiates the version and reads the server's identity.
 //!
-//! Over HTTP a stateless request comes first, as the specification of 2026-07-28 has it. Over stdio
-//! `initialize` does: servers of older versions may end at, or never answer, a first message they do
-//! not know, while a stateless one answers `initialize` with an error at once and is then asked anew.
+//! Over HTTP a stateless request comes first, as the specification of 2026-07-28 requires. Over
+//! stdio `initialize` comes first: servers of older versions may exit at an unknown first message
+//! or never answer it, while a stateless server rejects `initialize` at once and is then asked
+//! again.
 
 use std::time::Duration;
 
@@ -19,30 +20,30 @@ use crate::mcp::raw::quoted;
 use crate::mcp::rpc::{self, UNSUPPORTED_VERSION};
 use crate::tool::shape::lenient;
 
-/// How long a server may take to say that it does not know `server/discover`.
+/// How long a server may take to reject `server/discover`.
 const DISCOVER: Duration = Duration::from_secs(5);
-/// Bytes of a handshake's answer.
+/// Bytes of a handshake response.
 const BYTES_MAX: usize = 1024 * 1024;
 
-/// What the two sides agreed on.
+/// The result of the negotiation.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Negotiated {
     /// The version.
     pub version: Version,
-    /// `serverInfo`, as the server gave it.
+    /// The server's `serverInfo`.
     pub server_info: Json,
-    /// `capabilities`.
+    /// The server's capabilities.
     pub capabilities: Capabilities,
 }
 
 impl Negotiated {
-    /// Whether the server says when its tools change.
+    /// Whether the server announces changes of its tools.
     pub fn says_changes(&self) -> bool {
         self.capabilities.tools.as_ref().and_then(|tools| tools.list_changed) == Some(true)
     }
 }
 
-/// What `initialize` is answered with.
+/// The result of `initialize`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct InitializeResult<'a> {
@@ -54,7 +55,7 @@ struct InitializeResult<'a> {
     capabilities: Option<&'a RawValue>,
 }
 
-/// What `server/discover` is answered with.
+/// The result of `server/discover`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DiscoverResult<'a> {
@@ -72,23 +73,23 @@ struct DiscoverMeta<'a> {
     server_info: Option<&'a RawValue>,
 }
 
-/// What an error about a version carries.
+/// The `data` of an error about a version.
 #[derive(Deserialize)]
 struct VersionDetail {
     #[serde(default, deserialize_with = "lenient")]
     supported: Option<Vec<String>>,
 }
 
-/// Why two sides do not agree.
+/// Why a negotiation failed.
 #[derive(Debug)]
 enum Apart {
-    /// The other era may do.
+    /// The other way to start may succeed.
     Try(Error),
-    /// Nothing will.
+    /// No way to start will succeed.
     Give(Error),
 }
 
-/// Agrees on a version.
+/// Negotiates a version.
 ///
 /// # Errors
 /// Why there is none, for the operator.
@@ -170,7 +171,7 @@ async fn discover(wire: &McpTransport, traffic: &Traffic) -> Result<Negotiated, 
         .await
         .map_err(|_elapsed| attempt(DiscoverError::Late))?
         .map_err(|broken| match broken {
-            // A redirect or a wish for other credentials is the same in every version.
+            // A redirect or a demand for other credentials is the same in every version.
             TrafficError::NotSent(_)
             | TrafficError::Late(_)
             | TrafficError::Status(300..=399 | 401 | 403) => {
@@ -200,14 +201,14 @@ async fn discover(wire: &McpTransport, traffic: &Traffic) -> Result<Negotiated, 
     Ok(Negotiated { version, server_info, capabilities })
 }
 
-/// Whether the error's list of versions has one that begins with `initialize`.
+/// Whether the error's list of versions has one that starts with `initialize`.
 fn names_handshake(error: &rpc::Error) -> bool {
     let data = strict::<VersionDetail>(error.data.as_deref().unwrap_or_default()).ok();
     let supported = data.and_then(|data| data.supported).unwrap_or_default();
     supported.iter().filter_map(|text| Version::parse(text)).any(|v| !v.is_stateless())
 }
 
-/// A member that is an object of strict JSON, or an empty object.
+/// A member that is a strict JSON object; otherwise an empty object.
 fn object(member: Option<&RawValue>) -> Json {
     member
         .and_then(|raw| Json::parse(raw.get().as_bytes(), &Limits::ARGUMENTS).ok())

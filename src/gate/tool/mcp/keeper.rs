@@ -1,8 +1,8 @@
-//! What keeps the connection to one server: starts it, compares its tools, starts it again.
+//! Maintains the connection to one server: starts it, compares its tools, restarts it.
 //!
-//! `Down → Starting → Comparing → Up → Down`. No call runs on a connection whose tools were not
-//! compared with what was signed since it began, since the server said that they changed, or for
-//! longer than a minute.
+//! `Down → Starting → Comparing → Up → Down`. A call needs a connection whose tools were compared
+//! with the signed ones since it was made and since the server last announced a change, and at most
+//! a minute ago.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -32,37 +32,37 @@ use crate::tool::net::Resolve;
 use crate::tool::sandbox::{Levels, TOGETHER};
 use crate::tool::scrub::Scrub;
 
-/// How long a server may take until its handshake is done: the first start may download it.
+/// How long a server may take to complete its handshake: the first start may include a download.
 const START: Duration = Duration::from_secs(120);
-/// How long its list of tools may take.
+/// How long the list of tools may take.
 const LIST: Duration = Duration::from_secs(30);
-/// How old a comparison may be when a call begins.
+/// Maximum age of the comparison when a call begins.
 const FRESH: Duration = Duration::from_secs(60);
 /// The first pause before a restart.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
-/// The longest.
+/// The longest pause before a restart.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// Where the connection is.
+/// The state of the connection.
 #[derive(Clone, Debug)]
 pub(super) enum ConnectionState {
-    /// None; after so many failed attempts in all.
+    /// There is no connection; with the number of failed attempts in all.
     Down(u64),
     /// The server starts, or the handshake runs.
     Starting,
-    /// The tools are listed, or will be before the next call.
+    /// The tools are being listed, or must be before the next call.
     Comparing,
     /// Calls may run.
     Up(Arc<McpLink>),
-    /// For good.
+    /// The connection is closed for good.
     Closed,
 }
 
-/// What keeps one connection.
+/// Maintains one connection.
 pub(super) struct Keeper {
     /// The server.
     pub server: Arc<Server>,
-    /// Ends it for good.
+    /// Ends the connection for good.
     pub stop: CancellationToken,
     around: ServerHost,
     scrub: Scrub,
@@ -73,22 +73,22 @@ pub(super) struct Keeper {
     wanted: Notify,
 }
 
-/// What all servers of a process share.
+/// The parts that all servers of a process share.
 #[derive(Clone)]
 pub(super) struct ServerHost {
-    /// Makes ids nobody can guess.
+    /// Source of unguessable ids.
     pub entropy: Arc<dyn Entropy>,
-    /// Resolves names of HTTP servers.
+    /// Resolves the names of HTTP servers.
     pub resolve: Arc<dyn Resolve>,
-    /// Where things are counted, once that is known.
+    /// The metrics, once they are set.
     pub metrics: Arc<OnceLock<Arc<Metrics>>>,
-    /// Everything that runs for a connection.
+    /// All tasks of the connections.
     pub tasks: TaskTracker,
-    /// Which sandboxes this system has.
+    /// The sandbox levels of this system.
     pub levels: Arc<Levels>,
 }
 
-/// What went wrong so far.
+/// The failures so far.
 #[derive(Clone, Default, Debug)]
 struct ConnectionTrouble {
     failures: u64,
@@ -101,18 +101,18 @@ struct Pins {
     listed: Option<Arc<Listed>>,
 }
 
-/// How an attempt went that had become a connection.
+/// How an attempt ended that had made a connection.
 enum Ended {
-    /// The gate wants no more of it.
+    /// The gate is stopping.
     Stopped,
-    /// It is of no more use. `steady` if it had worked.
+    /// The connection is unusable. `steady` if it had worked.
     Lost { steady: bool },
     /// Its tools cannot be compared.
     Useless(Error),
 }
 
 impl Keeper {
-    /// Nothing is started yet.
+    /// Creates the keeper without starting the server.
     pub fn new(server: &Arc<Server>, around: ServerHost) -> Arc<Self> {
         Arc::new(Self {
             server: Arc::clone(server),
@@ -127,23 +127,24 @@ impl Keeper {
         })
     }
 
-    /// Starts the server if nobody did yet.
+    /// Starts the server on the first call of this method.
     pub fn start(self: &Arc<Self>) {
         if !self.started.swap(true, Ordering::AcqRel) {
             self.around.tasks.spawn(Arc::clone(self).keep());
         }
     }
 
-    /// Where the connection is, the failed attempts, and the last thing that went wrong.
+    /// The state of the connection, the number of failed attempts, and the last error.
     pub fn state(&self) -> (ConnectionState, u64, Option<String>) {
         let trouble = self.trouble.lock().clone();
         (self.state.borrow().clone(), trouble.failures, trouble.last)
     }
 
-    /// A connection whose tools are compared, as soon as there is one. The caller has a deadline.
+    /// A connection with compared tools, as soon as there is one. Waits without a limit, so the
+    /// caller sets a deadline.
     ///
     /// # Errors
-    /// An attempt failed that ended after this began; nothing was sent.
+    /// An attempt failed after this call began; nothing was sent.
     pub async fn ready(self: &Arc<Self>) -> Result<Arc<McpLink>, Error> {
         self.start();
         let before = self.trouble.lock().failures;
@@ -165,18 +166,18 @@ impl Keeper {
         }
     }
 
-    /// Whether this holds a secret the server was given.
+    /// Whether this value contains a secret that the gate gave to the server.
     pub fn shows_secret(&self, value: &Json) -> bool {
         self.scrub.finds(value)
     }
 
-    /// What control groups hold for the server and all it started, if there are any.
+    /// The resources that control groups limit for the server and its processes, if any.
     pub fn together(&self) -> Option<&'static str> {
         let held = |_| self.around.levels.cgroups().is_ok().then_some(TOGETHER);
         self.server.demand().and_then(held)
     }
 
-    /// Watches one more tool.
+    /// Adds a pinned tool to compare.
     pub fn watch(&self, pin: &Arc<Pin>) {
         let mut pins = self.pins.lock();
         if let Some(listed) = &pins.listed {
@@ -186,7 +187,7 @@ impl Keeper {
         pins.all.push(Arc::downgrade(pin));
     }
 
-    /// Every pinned tool that is not what was signed.
+    /// Every pinned tool that differs from what was signed.
     pub fn drifted(&self) -> Vec<(String, Drift)> {
         let pins = self.pins.lock();
         let pins = pins.all.iter().filter_map(Weak::upgrade);
@@ -201,7 +202,8 @@ impl Keeper {
         let mut pause = PAUSE_MIN;
         loop {
             self.state.send_replace(ConnectionState::Starting);
-            // It looks for the end of the gate itself, so that it can end the child in order.
+            // The attempt watches for the end of the gate itself, so that it can end the child in
+            // order.
             match self.attempt().await {
                 Ended::Stopped => break,
                 Ended::Lost { steady } => {
@@ -234,7 +236,7 @@ impl Keeper {
         self.state.send_replace(ConnectionState::Down(trouble.failures));
     }
 
-    /// One connection from its beginning to its end.
+    /// One connection from start to end.
     async fn attempt(&self) -> Ended {
         let tally = DroppedTally::new(&self.around.metrics);
         let traffic = Arc::new(Traffic::new(&*self.around.entropy, tally));
@@ -281,7 +283,7 @@ impl Keeper {
             Transport::Stdio(_) => {
                 let most = usize::try_from(self.server.result_bytes_max).unwrap_or(usize::MAX);
                 let (server, levels) = (Arc::clone(&self.server), Arc::clone(&self.around.levels));
-                // Away from the threads that serve: a sandbox is tried out, and handed over.
+                // On a blocking thread: a sandbox is tested and handed over.
                 let starting = tokio::task::spawn_blocking(move || begin(&server, &levels));
                 let started = starting.await??;
                 let pipe = Pipe::over(started, traffic, most.max(LIST_BYTES_MAX), tasks);
@@ -294,7 +296,7 @@ impl Keeper {
         }
     }
 
-    /// Compares, lets calls run, and compares again when there is reason to.
+    /// Compares the tools, opens the connection for calls, and compares again when needed.
     async fn attend(&self, link: Arc<McpLink>) -> Ended {
         let mut steady = false;
         let lost = |steady: bool| Ended::Lost { steady: steady || link.traffic.has_answered() };
@@ -357,7 +359,7 @@ impl Keeper {
         pins.listed = Some(listed);
     }
 
-    /// Compares one pin, and says so once if it stands otherwise than before.
+    /// Compares one pin, and logs a change of its grade once.
     fn grade(&self, pin: &Pin, listed: &Listed) {
         let Some(drift) = pin.compare(listed) else { return };
         let (server, tool, grade) = (&self.server.name, &pin.tool, pin::word(&drift));
@@ -379,7 +381,7 @@ impl Keeper {
     }
 }
 
-/// Starts a child; in the sandbox it demands, or not at all.
+/// Starts a child process in the sandbox that it demands, or not at all.
 fn begin(server: &Server, levels: &Levels) -> Result<(Process, Streams), Error> {
     let Transport::Stdio(stdio) = &server.transport else { return Err(Error::NoCommand) };
     files::unchanged(server)?;
@@ -398,7 +400,7 @@ impl std::fmt::Debug for Keeper {
 }
 
 impl ConnectionState {
-    /// The word for operators.
+    /// The name of the state, for operators.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Down(_) => "down",

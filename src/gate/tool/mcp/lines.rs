@@ -1,27 +1,27 @@
-//! Lines of bytes with an end in sight: what is longer than allowed is skipped, not kept.
+//! Splits a stream into lines of bounded length; a longer line is skipped, not kept.
 
 use super::error::OutputError;
 
 /// Bytes kept of each end of a line that is too long.
 const END_BYTES: usize = 4 * 1024;
-/// How many times its limit a line may have before no receiver waits for its end.
+/// How many times the limit a line may have before the gate stops waiting for its end.
 const PATIENCE: usize = 16;
 
-/// One line, without its break.
+/// One line, without its line break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum McpLine<'a> {
     /// All of it.
     Whole(&'a [u8]),
-    /// It was longer than allowed: its first and last bytes.
+    /// The line was too long: its first and last bytes.
     Long {
         /// The first and the last bytes, one after the other.
         ends: &'a [u8],
-        /// What is allowed.
+        /// The limit.
         bytes_max: usize,
     },
 }
 
-/// Cuts a stream into lines.
+/// Splits a stream into lines.
 #[derive(Debug)]
 pub(super) struct LineSplitter {
     bytes_max: usize,
@@ -31,15 +31,15 @@ pub(super) struct LineSplitter {
 }
 
 impl LineSplitter {
-    /// Lines of at most this many bytes.
+    /// Allows lines of at most this many bytes.
     pub fn new(bytes_max: usize) -> Self {
         Self { bytes_max, kept: Vec::new(), last: Vec::new(), skipped: 0 }
     }
 
-    /// Gives `each` every line these bytes complete.
+    /// Passes to `each` every line that these bytes complete.
     ///
     /// # Errors
-    /// What `each` says, or that a line does not end.
+    /// The error of `each`, or a line that does not end.
     pub fn push(
         &mut self,
         mut bytes: &[u8],
@@ -95,7 +95,7 @@ impl LineSplitter {
 mod tests {
     use super::*;
 
-    /// Lines, each with whether it is whole, and how it ended.
+    /// Lines, each with whether it is whole, and the result.
     type Seen = (Vec<(bool, Vec<u8>)>, Result<(), OutputError>);
 
     fn all(bytes_max: usize, chunks: &[&[u8]]) -> Seen {

@@ -1,4 +1,4 @@
-//! One connection, whatever carries it.
+//! One connection, over any transport.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use super::pipe::Pipe;
 use super::remote::Remote;
 use super::traffic::{McpReply, McpRequest, Obstacle, Traffic, TrafficError};
 
-/// What carries the messages.
+/// The transport of the messages.
 #[derive(Clone, Debug)]
 pub(super) enum McpTransport {
-    /// Standard streams of a child.
+    /// The standard streams of a child process.
     Pipe(Arc<Pipe>),
     /// Streamable HTTP.
     Remote(Arc<Remote>),
@@ -19,16 +19,16 @@ pub(super) enum McpTransport {
 /// One connection.
 #[derive(Debug)]
 pub(super) struct McpLink {
-    /// Its state.
+    /// The state of the connection.
     pub traffic: Arc<Traffic>,
-    /// What carries it.
+    /// The transport.
     pub wire: McpTransport,
-    /// What the two sides agreed on.
+    /// The result of the negotiation.
     pub spoken: Negotiated,
 }
 
 impl McpTransport {
-    /// Asks, and waits without end: the caller has a deadline.
+    /// Sends a request and waits without a limit: the caller sets a deadline.
     ///
     /// # Errors
     /// Why there is no answer.
@@ -39,10 +39,10 @@ impl McpTransport {
         }
     }
 
-    /// Says something that wants no answer.
+    /// Sends a notification.
     ///
     /// # Errors
-    /// It could not be said.
+    /// The notification could not be sent.
     pub async fn notify(&self, message: Vec<u8>) -> Result<(), TrafficError> {
         match self {
             Self::Pipe(pipe) => {
@@ -53,7 +53,7 @@ impl McpTransport {
         }
     }
 
-    /// Has the server say when its tools change, if it wants to.
+    /// Subscribes to the server's announcements of tool changes, if it offers them.
     pub fn listen(&self) {
         match self {
             Self::Pipe(pipe) => pipe.listen(),
@@ -61,7 +61,7 @@ impl McpTransport {
         }
     }
 
-    /// Ends it, and what it started.
+    /// Ends the connection and the processes it started.
     pub async fn close(&self, orderly: bool) {
         match self {
             Self::Pipe(pipe) => pipe.close().await,
@@ -69,7 +69,7 @@ impl McpTransport {
         }
     }
 
-    /// What the server said where only the operator looks.
+    /// The server's last output on standard error, for the operator.
     pub fn tail(&self) -> String {
         match self {
             Self::Pipe(pipe) => pipe.tail(),
@@ -79,7 +79,7 @@ impl McpTransport {
 }
 
 impl McpLink {
-    /// Asks, and waits without end.
+    /// Sends a request and waits without a limit.
     ///
     /// # Errors
     /// Why there is no answer.
@@ -87,7 +87,7 @@ impl McpLink {
         self.wire.request(ask).await
     }
 
-    /// Whether a call may begin on it.
+    /// Whether a call may begin on this connection.
     pub fn is_usable(&self) -> bool {
         !self.traffic.is_stale() && !self.traffic.over.is_cancelled()
     }

@@ -1,4 +1,4 @@
-//! What a server offers: every page of its list of tools, within bounds.
+//! A server's list of tools: every page, within limits.
 
 use std::collections::BTreeMap;
 
@@ -30,19 +30,19 @@ struct ToolsPage<'a> {
     next_cursor: Option<String>,
 }
 
-/// What every tool has.
+/// The member that every tool has.
 #[derive(Deserialize)]
 struct NamedTool {
     name: String,
 }
 
-/// The tools of one server, in the order they came.
+/// The tools of one server, in the order of the list.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     tools: Vec<Json>,
-    /// Where each stands; nowhere, if the name is there more than once.
+    /// The index of each tool; `None` for a name that occurs more than once.
     by_name: BTreeMap<String, Option<usize>>,
-    /// What was left out, and why.
+    /// The tools left out, with the reason.
     pub left_out: Vec<String>,
 }
 
@@ -52,15 +52,15 @@ impl Listed {
         self.by_name.get(name).copied().flatten().and_then(|at| self.tools.get(at))
     }
 
-    /// Every tool that can be told from all others.
+    /// Every tool with a unique name.
     pub fn tools(&self) -> Vec<Json> {
         let mut kept: Vec<usize> = self.by_name.values().copied().flatten().collect();
         kept.sort_unstable();
         kept.into_iter().filter_map(|at| self.tools.get(at).cloned()).collect()
     }
 
-    /// One tool. What cannot be read, or bears another tool's name, is no tool: nobody could say
-    /// what a pin of it means.
+    /// Adds one tool. A tool that cannot be read, or that has another tool's name, is left out: the
+    /// meaning of its pin would be ambiguous.
     fn add(&mut self, raw: &RawValue) {
         let tool = match Json::parse(raw.get().as_bytes(), &Limits::FILE) {
             Ok(tool) => tool,
@@ -84,7 +84,7 @@ impl Listed {
 /// Every page of `tools/list`.
 ///
 /// # Errors
-/// The server answers with something else, or with too much.
+/// The server's response is malformed or too large.
 pub(super) async fn tools(link: &McpLink) -> Result<Listed, Error> {
     let method = "tools/list";
     let mut listed = Listed::default();
@@ -114,7 +114,7 @@ pub(super) async fn tools(link: &McpLink) -> Result<Listed, Error> {
     Err(Error::Pages)
 }
 
-/// Reads one page; the next cursor, as JSON, if there is one.
+/// Reads one page; returns the next cursor, as JSON, if there is one.
 fn read(page: &RawValue, listed: &mut Listed) -> Result<Option<String>, Error> {
     let page: ToolsPage<'_> = strict(page.get()).map_err(Error::Page)?;
     page.tools.into_iter().for_each(|tool| listed.add(tool));
@@ -129,7 +129,7 @@ fn read(page: &RawValue, listed: &mut Listed) -> Result<Option<String>, Error> {
 mod tests {
     use super::*;
 
-    /// Names, how many were left out, and the cursor.
+    /// Names, the number left out, and the cursor.
     type Page = (Vec<String>, usize, Option<String>);
 
     fn page(text: &str) -> Result<Page, Error> {

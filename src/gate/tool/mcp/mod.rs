@@ -1,9 +1,9 @@
 //! The `mcp` kind: tools of servers that speak the Model Context Protocol.
 //!
-//! One `Upstream` per server: it connects, keeps the connection, starts again after a crash, and
-//! compares what the server shows with what the lock pins. A tool is called only with a permit.
-//! Messages are joined by ids of this gate's own, results stay the bytes they came as, and what a
-//! server asks of its client (a model's answer, a person's, a list of roots) is refused.
+//! One `McpUpstream` per server connects, keeps the connection, restarts after a crash, and
+//! compares the server's tools with those that the lock pins. A tool is called only with a permit.
+//! Messages are matched by the gate's own ids, results keep their original bytes, and requests of a
+//! server to its client (for a model's answer, a person's, a list of roots) are refused.
 
 mod call;
 mod capabilities;
@@ -46,50 +46,50 @@ use crate::tool::sandbox::{Levels, SandboxSlots, Workspaces};
 use keeper::{ConnectionState, Keeper, ServerHost};
 use pin::Pin;
 
-/// How long servers may take to end, all together.
+/// How long all servers together may take to end.
 const CLOSE: Duration = Duration::from_secs(10);
 
-/// What a server said of itself.
+/// A server's description of itself.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Probed {
-    /// The version that was agreed on.
+    /// The negotiated version.
     pub protocol: Version,
     /// `serverInfo`.
     pub server_info: Json,
-    /// Every tool object, as it came.
+    /// Every tool object, unchanged.
     pub tools: Vec<Json>,
-    /// The methods of [`crate::catalog::server::METHODS`] it answers to.
+    /// The methods of [`crate::catalog::server::METHODS`] that it supports.
     pub methods: Vec<&'static str>,
-    /// Tools that cannot be read or told apart, and why; they cannot be signed.
+    /// Tools that cannot be read or distinguished, with the reason; they cannot be signed.
     pub left_out: Vec<String>,
 }
 
-/// How the gate and one server stand.
+/// The state of the connection to one server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerStatus {
     /// `down`, `starting`, `comparing`, `up` or `closed`.
     pub state: &'static str,
-    /// The version that is spoken.
+    /// The version in use.
     pub protocol: Option<Version>,
-    /// Attempts to connect that failed, in all.
+    /// The number of failed attempts to connect.
     pub failures: u64,
-    /// What went wrong last, for the operator.
+    /// The last error, for the operator.
     pub error: Option<String>,
-    /// Pinned tools that are not as they were signed, in name order.
+    /// Pinned tools that differ from what was signed, in name order.
     pub drifted: Vec<(String, Drift)>,
 }
 
-/// Why a server does not say what it offers.
+/// Why a server could not be probed.
 #[derive(Debug, thiserror::Error)]
 #[error("server `{server}`: {why}")]
 pub struct ProbeError {
     /// The server.
     pub server: String,
-    /// Why.
+    /// The cause.
     pub why: Error,
 }
 
-/// One server and the connection to it. Dropped, its connection and its child end.
+/// One server and the connection to it. Dropping it ends the connection and the child process.
 #[derive(Debug)]
 pub struct McpUpstream {
     keeper: Arc<Keeper>,
@@ -102,11 +102,11 @@ impl McpUpstream {
         &self.keeper.server
     }
 
-    /// Connects if need be, and asks the server what it offers. Calls no tool. Takes as long as the
-    /// server may take to start: the caller has a deadline.
+    /// Connects if necessary, and asks the server for its offer. Calls no tool. Takes as long as
+    /// the server may take to start, so the caller sets a deadline.
     ///
     /// # Errors
-    /// It cannot be reached, or what it says is no MCP.
+    /// The server cannot be reached, or its answer is not MCP.
     pub async fn probe(&self) -> Result<Probed, ProbeError> {
         let error = |why: Error| ProbeError { server: self.server().name.clone(), why };
         let link = match self.keeper.ready().await {
@@ -131,7 +131,7 @@ impl McpUpstream {
         })
     }
 
-    /// How things stand. Starts nothing.
+    /// The current state. Does not start the server.
     #[must_use]
     pub fn standing(&self) -> ServerStatus {
         let (state, failures, error) = self.keeper.state();
@@ -141,7 +141,7 @@ impl McpUpstream {
         ServerStatus { state: state.word(), protocol, failures, error, drifted }
     }
 
-    /// Watches one pinned tool for as long as the pin is held.
+    /// Compares one pinned tool for as long as the pin is held.
     fn pin(&self, tool: &str, pinned: &[u8]) -> Result<Arc<Pin>, Error> {
         let pin = Pin::new(tool, pinned)?;
         self.keeper.watch(&pin);
@@ -149,7 +149,8 @@ impl McpUpstream {
     }
 }
 
-/// An object of a server as a type: a name that is there twice is refused wherever in the object it stands.
+/// Parses an object of a server into a type; refuses a duplicate name, even of a member that the
+/// type ignores.
 fn strict<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, serde_json::Error> {
     Members::parse(text.as_bytes())?;
     serde_json::from_str(text)
@@ -173,14 +174,14 @@ pub struct Upstreams {
 }
 
 impl Upstreams {
-    /// One upstream per server; nothing is started. A server starts with its first call, with
-    /// `probe`, or with `start_all`.
+    /// One upstream per server; none is started. A server starts with its first call, with `probe`,
+    /// or with `start_all`.
     #[must_use]
     pub fn new(servers: &[Arc<Server>]) -> Self {
         Self::with(servers, &(Arc::new(SystemEntropy) as _), &(Arc::new(System) as _))
     }
 
-    /// As `new`, with randomness and a resolver of one's own.
+    /// As `new`, with the given randomness and resolver.
     #[must_use]
     pub fn with(
         servers: &[Arc<Server>],
@@ -204,8 +205,8 @@ impl Upstreams {
         Self { all: all.collect(), tasks, metrics, levels, workspaces, places }
     }
 
-    /// These servers in place of those before. One that is reached as before, with the same credentials,
-    /// keeps its connection; nothing is started.
+    /// Replaces the servers. A server with the same address and credentials keeps its connection;
+    /// none is started.
     #[must_use]
     pub fn following(before: &Self, servers: &[Arc<Server>]) -> Self {
         let around = ServerHost {
@@ -233,30 +234,31 @@ impl Upstreams {
         }
     }
 
-    /// Which sandbox levels this system has, found out once.
+    /// The sandbox levels of this system, determined once.
     #[must_use]
     pub fn levels(&self) -> &Levels {
         &self.levels
     }
 
-    /// The workspaces of runs: like connections, they outlive the tools that were opened with them.
+    /// The workspaces of runs. Like connections, they outlive the tools that were opened with them.
     #[must_use]
     pub const fn workspaces(&self) -> &Arc<Workspaces> {
         &self.workspaces
     }
 
-    /// The places of all commands that run at once, whichever tools they were opened with.
+    /// The slots for all concurrent commands, whichever tools they were opened with.
     #[must_use]
     pub const fn places(&self) -> &Arc<SandboxSlots> {
         &self.places
     }
 
-    /// From now on drift, restarts and dropped messages are counted here; the first call counts.
+    /// Sets the metrics for drift, restarts and dropped messages; only the first call has an
+    /// effect.
     pub fn observe(&self, metrics: &Arc<Metrics>) {
         let _ = self.metrics.set(Arc::clone(metrics));
     }
 
-    /// Starts every server that is not started. Needs a runtime, and waits for none of them.
+    /// Starts every server that is not started. Needs a runtime, and does not wait for any server.
     pub fn start_all(&self) {
         self.all.values().for_each(|upstream| upstream.keeper.start());
     }
@@ -272,7 +274,7 @@ impl Upstreams {
         self.all.values()
     }
 
-    /// Ends every connection and every child, and waits until they are gone.
+    /// Ends every connection and every child process, and waits for them.
     pub async fn close(&self) {
         self.all.values().for_each(|upstream| upstream.keeper.stop.cancel());
         self.tasks.close();

@@ -1,4 +1,4 @@
-//! What was signed of one tool, and how the server stands to it now.
+//! The signed definition of one tool, and how the server's tool differs from it now.
 
 use std::sync::Arc;
 
@@ -12,28 +12,28 @@ use crate::domain::json::{Json, Limits};
 /// One pinned tool.
 #[derive(Debug)]
 pub(super) struct Pin {
-    /// The server's own name for it.
+    /// The server's own name of the tool.
     pub tool: String,
     pinned: Json,
     drift: Mutex<Drift>,
 }
 
 impl Pin {
-    /// A pin of this tool object; nothing is compared yet, so nothing stands against it.
+    /// A pin of this tool object; until the first comparison it counts as unchanged.
     ///
     /// # Errors
-    /// The object is no strict JSON.
+    /// The object is not strict JSON.
     pub fn new(tool: &str, pinned: &[u8]) -> Result<Arc<Self>, Error> {
         let pinned = Json::parse(pinned, &Limits::FILE).map_err(Error::Pinned)?;
         Ok(Arc::new(Self { tool: tool.to_owned(), pinned, drift: Mutex::new(Drift::Same) }))
     }
 
-    /// How the server stood to it when it was last looked at.
+    /// The result of the last comparison.
     pub fn drift(&self) -> Drift {
         self.drift.lock().clone()
     }
 
-    /// Compares again; the new grade if it is another one.
+    /// Compares again; returns the new grade if it changed.
     pub fn compare(&self, listed: &Listed) -> Option<Drift> {
         let now = grade(&self.pinned, listed.get(&self.tool));
         let mut drift = self.drift.lock();
@@ -41,7 +41,7 @@ impl Pin {
     }
 }
 
-/// The word in logs, metrics and for operators.
+/// The name of the grade in logs, metrics and for operators.
 pub(super) const fn word(drift: &Drift) -> &'static str {
     match drift {
         Drift::Same => "same",

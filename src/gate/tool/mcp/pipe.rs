@@ -1,4 +1,5 @@
-//! The stdio transport: one message a line, one channel for everything, joined by ids of ours.
+//! The stdio transport: one message per line and one channel for all of them, matched by the gate's
+//! own ids.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,14 +23,14 @@ use crate::mcp::rpc::{self, Id, Message};
 
 /// Messages that wait to be written.
 const QUEUE: usize = 256;
-/// Lines that are no message, of one connection: some servers log where they should not.
+/// Lines of one connection that are not messages: some servers write logs to standard output.
 const GARBAGE_MAX: u64 = 1_000;
-/// Messages nobody asked for, of one connection, between two answers.
+/// Unsolicited messages of one connection between two responses.
 const UNASKED_MAX: u64 = 100_000;
-/// Bytes a line may have beyond the largest result: the frame around it.
+/// Bytes that a line may have beyond the largest result: the frame around it.
 const FRAME_BYTES: usize = 64 * 1024;
 
-/// How long the output of a server that ended is still read.
+/// How long the gate still reads the output of a server that has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 type Waited = Result<McpReply, TrafficError>;
@@ -41,16 +42,17 @@ struct PendingReply {
     call: bool,
 }
 
-/// A line on its way.
+/// A line that is queued for writing.
 #[derive(Debug)]
 struct OutgoingLine {
     line: Vec<u8>,
-    /// Of a call: its permit, and who is told that it had ended before the line was written.
+    /// For a call: its permit, and the receiver to notify if the permit ends before the line is
+    /// written.
     call: Option<(Fuse, oneshot::Sender<Late>)>,
 }
 
 impl OutgoingLine {
-    /// The line, unless it may not be written any more.
+    /// The line, unless its permit has ended.
     fn line(self) -> Option<Vec<u8>> {
         let Some((fuse, cut)) = self.call else { return Some(self.line) };
         match fuse.redeem() {
@@ -76,7 +78,7 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// Listens to a program that was started. Nothing is said yet.
+    /// Starts reading from a running program. Sends nothing yet.
     pub fn over(
         (process, streams): (Process, Streams),
         traffic: Arc<Traffic>,
@@ -102,7 +104,7 @@ impl Pipe {
         pipe
     }
 
-    /// What the server wrote to standard error last.
+    /// The server's last output on standard error.
     pub fn tail(&self) -> String {
         self.tail.text()
     }
@@ -117,7 +119,8 @@ impl Pipe {
         }
     }
 
-    /// Asks, and waits without end: the caller has a deadline. Dropped, the request is cancelled.
+    /// Sends a request and waits without a limit: the caller sets a deadline. Dropping the future
+    /// cancels the request.
     ///
     /// # Errors
     /// Why there is no answer.
@@ -150,14 +153,15 @@ impl Pipe {
         }
     }
 
-    /// Says something that wants no answer.
+    /// Sends a notification.
     pub fn say(&self, message: Vec<u8>) -> bool {
         let lines = self.lines.lock().clone();
         lines
             .is_some_and(|lines| lines.try_send(OutgoingLine { line: message, call: None }).is_ok())
     }
 
-    /// Has a stateless server say when its tools change; one with a handshake says so unasked.
+    /// Subscribes to a stateless server's announcements of tool changes; one with a handshake
+    /// announces them unasked.
     pub fn listen(&self) {
         if self.traffic.is_stateless() {
             let ask = McpRequest {
@@ -193,7 +197,7 @@ impl Pipe {
                 Err(why) => break why,
             }
         };
-        // Why a sandbox was not made is said after the end of the output.
+        // The reason a sandbox was not set up arrives after the end of the output.
         if let Some(report) = report.filter(|_| !self.traffic.over.is_cancelled()) {
             let _ = tokio::time::timeout(LAST_WORDS, self.tail.clone().hear(report)).await;
         }
@@ -253,7 +257,7 @@ impl Pipe {
         self.answer_or(number, answer, "unknown_id")
     }
 
-    /// Gives the answer to whom it belongs, once; else it is dropped and counted.
+    /// Delivers the response to its request, once; otherwise drops and counts it.
     fn answer_or(
         &self,
         number: Option<u64>,
@@ -285,7 +289,7 @@ impl Pipe {
         let mut waiting = self.waiting.lock();
         self.traffic.notified(method, params, |number| match number {
             Some(number) => waiting.get_mut(&number).map(|waiting| &mut waiting.notes),
-            // Nothing says whose call it is about, so only a call that is alone can have caused it.
+            // The message names no call, so it is attributed only if a single call is in progress.
             None => {
                 let mut calls = waiting.values_mut().filter(|waiting| waiting.call);
                 calls.next().filter(|_| calls.next().is_none()).map(|only| &mut only.notes)
@@ -295,7 +299,7 @@ impl Pipe {
         self.unasked()
     }
 
-    /// One more message nobody asked for.
+    /// Counts one more unsolicited message.
     fn unasked(&self) -> Result<(), OutputError> {
         if self.unasked.fetch_add(1, Ordering::Relaxed) < UNASKED_MAX {
             return Ok(());
@@ -304,20 +308,21 @@ impl Pipe {
     }
 }
 
-/// Ends the connection when the server ended, though a child of its may hold its output open.
+/// Ends the connection when the server has ended, even if one of its children keeps the output
+/// open.
 async fn follow(exit: Exit, traffic: Arc<Traffic>) {
     tokio::select! {
         biased;
         () = traffic.over.cancelled() => {}
         () = exit.wait() => {
-            // Its last words are still in the pipe.
+            // The server's last output is still in the pipe.
             tokio::time::sleep(LAST_WORDS).await;
             traffic.end("the server ended");
         }
     }
 }
 
-/// Writes what is queued, as much at once as there is.
+/// Writes queued lines, as many at once as there are.
 async fn write(
     mut queue: mpsc::Receiver<OutgoingLine>,
     mut input: Box<dyn AsyncWrite + Send + Unpin>,
@@ -336,13 +341,13 @@ async fn write(
             written = input.write_all(&bytes) => written,
         };
         if written.is_err() {
-            // The reader sees the end of the output, and knows more.
+            // The reader sees the end of the output and reports the cause.
             return;
         }
     }
 }
 
-/// A request on its way. Dropped before its answer, it is cancelled.
+/// A request in progress. Dropping it before the response cancels it.
 struct PipeRequest {
     pipe: Arc<Pipe>,
     number: u64,
@@ -359,7 +364,7 @@ impl Drop for PipeRequest {
     }
 }
 
-/// The notification that no receiver waits for this request any more.
+/// The notification that cancels this request.
 pub(super) fn cancelled(id: &Id) -> Vec<u8> {
     let params = ObjectWriter::default()
         .member("requestId", id.to_json().as_bytes())

@@ -1,5 +1,5 @@
-//! A server that is a child process: started in a group of its own or in a sandbox, and ended with all its
-//! children.
+//! A server as a child process: started in a process group of its own or in a sandbox, and ended
+//! with all its children.
 
 use std::os::fd::OwnedFd;
 use std::process::Stdio as Pipe;
@@ -19,29 +19,29 @@ use super::confined::{self, ServerSupervisor};
 use crate::catalog::server::{Sandbox, Stdio};
 use crate::tool::sandbox::{Cgroups, Leaf, SandboxReport};
 
-/// How long a server may take to end once its input is closed.
+/// How long a server may take to exit after its input is closed.
 const LEAVE: Duration = Duration::from_secs(2);
 /// How long it may take after SIGTERM.
 const TERMINATE: Duration = Duration::from_secs(1);
 /// Bytes of standard error that are kept.
 const TAIL_BYTES: usize = 4 * 1024;
 
-/// A running server. Dropped, it is killed with everything it started.
+/// A running server. Dropping it kills the server and all its processes.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
     group: Option<Pid>,
     exit: Exit,
-    /// Of a server in a sandbox: dropped, it has the supervisor end everything.
+    /// For a server in a sandbox: dropping it makes the supervisor end everything.
     control: Option<OwnedWriteHalf>,
-    /// Dropped, whatever is still in it is killed.
+    /// Dropping it kills the processes that remain in the group.
     _leaf: Option<Leaf>,
-    /// Dropped, it reaches nothing any more.
+    /// Dropping it closes the server's network connections.
     _tunnel: Option<JoinSet<()>>,
 }
 
-/// Tells that a server ended, without reaping it: until then its group's number cannot become
-/// another group's. Where the system cannot tell, nobody is told.
+/// Reports that a server has ended, without reaping it: until it is reaped, its group number cannot
+/// be reused. Never completes on a system without pidfds.
 #[derive(Clone, Debug)]
 pub(super) struct Exit(Option<Arc<AsyncFd<OwnedFd>>>);
 
@@ -52,7 +52,7 @@ impl Exit {
         Self(file.and_then(|file| AsyncFd::new(file).ok()).map(Arc::new))
     }
 
-    /// Waits until the server ended.
+    /// Waits until the server has ended.
     pub async fn wait(&self) {
         match &self.0 {
             Some(file) => drop(file.readable().await),
@@ -61,20 +61,20 @@ impl Exit {
     }
 }
 
-/// What is said to it, what it says, and what it says beside.
+/// The standard streams of the server.
 pub(super) struct Streams {
     pub input: Box<dyn AsyncWrite + Send + Unpin>,
     pub output: ChildStdout,
     pub errors: ChildStderr,
-    /// Where the supervisor says how it ended, if it is in a sandbox.
+    /// The stream on which the supervisor of a sandbox reports the end.
     pub report: Option<OwnedReadHalf>,
 }
 
-/// Starts the program with exactly the environment that is written, in the sandbox that is demanded or not at
+/// Starts the program with exactly the given environment, in the sandbox that is demanded or not at
 /// all. Blocks for a moment; needs a runtime.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the operating system.
 pub(super) fn start(
     stdio: &Stdio,
     cgroups: Option<Arc<Cgroups>>,
@@ -131,15 +131,15 @@ impl Process {
         Self { child, group, exit: Exit::of(group), control, _leaf: leaf, _tunnel: None }
     }
 
-    /// Tells when it ended.
+    /// A handle that reports the server's end.
     pub fn exit(&self) -> Exit {
         self.exit.clone()
     }
 
-    /// Ends it. Its input is closed already. The leader is reaped last.
+    /// Ends the server, whose input is closed already. The group leader is reaped last.
     pub async fn end(mut self) {
         if tokio::time::timeout(LEAVE, self.exit.wait()).await.is_err() {
-            // A supervisor does not pass a signal on: it ends all at once.
+            // A supervisor does not forward a signal: it ends everything at once.
             if self.control.take().is_none() {
                 self.signal(Signal::TERM);
             }
@@ -159,19 +159,19 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A supervisor that lost its socket ends the server, and then itself.
+        // A supervisor whose socket closes ends the server, then itself.
         if self.control.take().is_none() {
             self.signal(Signal::KILL);
         }
     }
 }
 
-/// The last of what a server wrote to standard error. For the operator's eyes, never for an agent's.
+/// The last part of a server's standard error, for the operator and never for an agent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tail(Arc<Mutex<Vec<u8>>>);
 
 impl Tail {
-    /// Reads to the end, and keeps the last of it.
+    /// Reads to the end, and keeps the last part.
     pub async fn drain(self, mut errors: ChildStderr) {
         let mut chunk = vec![0; TAIL_BYTES];
         while let Ok(read @ 1..) = errors.read(&mut chunk).await {
@@ -182,7 +182,7 @@ impl Tail {
         }
     }
 
-    /// Keeps why a server in a sandbox never began.
+    /// Keeps the reason a server in a sandbox did not start.
     pub async fn hear(self, mut report: OwnedReadHalf) {
         let mut said = Vec::new();
         let limit = u64::try_from(TAIL_BYTES).unwrap_or(u64::MAX);
@@ -194,7 +194,7 @@ impl Tail {
         }
     }
 
-    /// What is there, without control characters.
+    /// The text so far, without control characters.
     pub fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.0.lock()).into_owned();
         let plain = |c: char| if c.is_control() { ' ' } else { c };

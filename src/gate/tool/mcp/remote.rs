@@ -1,7 +1,8 @@
-//! The streamable HTTP transport: every message its own POST through the one outbound connector.
+//! The streamable HTTP transport: every message is a POST of its own through the one outbound
+//! connector.
 //!
-//! Nothing is followed that a server points at: no redirect, no `resource_metadata`, no other host.
-//! What authenticates a request comes from the operator's configuration and from nowhere else.
+//! The gate follows nothing that a server points to: no redirect, no `resource_metadata`, no other
+//! host. Credentials come only from the operator's configuration.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,15 +25,15 @@ use crate::mcp::rpc::{Id, Message};
 use crate::tool::net::{Client, ConnectError, Resolve, SendError, is_encoded};
 use crate::tool::request::{headers_of, push_pair};
 
-/// Bytes of a body that only says why something failed.
+/// Bytes of a body that only explains a failure.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
-/// Bytes an answer may have beyond its result: the frame around it.
+/// Bytes that a response may have beyond its result: the frame around it.
 const FRAME_BYTES: usize = 64 * 1024;
 /// Events of one stream.
 const EVENTS_MAX: usize = 100_000;
-/// Requests of the server that are refused aloud, in one stream.
+/// Requests of the server that get a refusal as a response, per stream.
 const REFUSALS_MAX: usize = 16;
-/// How long a message may take that no receiver waits for.
+/// How long a notification may take.
 const ASIDE: Duration = Duration::from_secs(5);
 
 /// A server behind a URL.
@@ -49,10 +50,10 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// A client of this server. Connects to nothing.
+    /// Builds a client of this server without connecting.
     ///
     /// # Errors
-    /// Certificate authorities or secrets that cannot be used.
+    /// Certificate authorities or secrets cannot be used.
     pub fn open(
         remote: &server::Remote,
         resolve: Arc<dyn Resolve>,
@@ -91,7 +92,7 @@ impl Remote {
         *request.uri_mut() = self.uri.clone();
         let headers = request.headers_mut();
         *headers = self.headers.clone();
-        // INVARIANT: every value a secret takes is visible ASCII, so it fits a header.
+        // INVARIANT: every value of a secret is visible ASCII, so it fits a header.
         for (name, value) in headers_of(&self.credentials).unwrap_or_default() {
             headers.append(name, value);
         }
@@ -107,7 +108,7 @@ impl Remote {
         request
     }
 
-    /// The request with its mirror in the headers, if the version wants one.
+    /// The request with its parameters mirrored in headers, if the version demands that.
     fn mirrored(
         &self,
         body: Vec<u8>,
@@ -122,7 +123,8 @@ impl Remote {
         Ok(request)
     }
 
-    /// Asks, and waits without end: the caller has a deadline. Dropped, the request is cancelled.
+    /// Sends a request and waits without a limit: the caller sets a deadline. Dropping the future
+    /// cancels the request.
     ///
     /// # Errors
     /// Why there is no answer.
@@ -146,10 +148,10 @@ impl Remote {
         answer
     }
 
-    /// Says something that wants no answer.
+    /// Sends a notification.
     ///
     /// # Errors
-    /// It could not be said.
+    /// The notification could not be sent.
     pub async fn notify(&self, message: Vec<u8>) -> Result<(), TrafficError> {
         let sent =
             tokio::time::timeout(ASIDE, self.client.send(self.post(message), &Fuse::never())).await;
@@ -167,7 +169,7 @@ impl Remote {
         ask: &McpRequest<'_>,
     ) -> Result<McpReply, TrafficError> {
         let status = response.status();
-        // Whatever they point at is not looked at.
+        // The target that these responses point to is ignored.
         let deaf = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if deaf || status.is_redirection() || status.is_informational() {
             return Err(TrafficError::Status(status.as_u16()));
@@ -210,7 +212,7 @@ impl Remote {
         }
     }
 
-    /// The answer of one message, if it is one to this request. An error may come without an id.
+    /// The response in one message, if it belongs to this request. An error may have no id.
     async fn message(
         &self,
         response: http::Response<Incoming>,
@@ -256,7 +258,7 @@ impl Remote {
                     self.traffic.tally.dropped("unknown_id");
                 }
                 Ok(Message::Notification { method, params }) => {
-                    // A stream belongs to its request, and so do the words in it.
+                    // A stream belongs to its request, and so do the notifications in it.
                     let ours = |named: Option<u64>| ask.call && named.is_none_or(|n| n == number);
                     let kept = &mut notes;
                     self.traffic.notified(&method, params, |named| ours(named).then_some(kept));
@@ -269,7 +271,7 @@ impl Remote {
         Err(TrafficError::Lost)
     }
 
-    /// Refuses what the server asks.
+    /// Refuses a request of the server.
     fn refuse(self: &Arc<Self>, id: &Id, method: &str, refused: &mut usize) {
         *refused = refused.saturating_add(1);
         if let Some(message) = self.traffic.asked(id, method).filter(|_| *refused <= REFUSALS_MAX) {
@@ -278,7 +280,7 @@ impl Remote {
         }
     }
 
-    /// Opens the stream on which the server says that its tools changed.
+    /// Opens the stream on which the server announces changes of its tools.
     pub fn listen(self: &Arc<Self>) {
         if self.listening.swap(true, Ordering::AcqRel) {
             return;
@@ -314,12 +316,12 @@ impl Remote {
             return Err(TrafficError::Status(response.status().as_u16()));
         }
         let ended = self.changes(messages(response, 0)).await;
-        // What changed while nobody listened is found by looking.
+        // Changes during the gap are found by listing the tools again.
         self.traffic.mark_stale();
         ended
     }
 
-    /// Hears of changes until the stream ends.
+    /// Processes announcements until the stream ends.
     async fn changes(self: &Arc<Self>, mut stream: Messages<Incoming>) -> Result<(), TrafficError> {
         let mut refused = 0_usize;
         while let Some(text) = self.next(&mut stream, 0).await? {
@@ -336,7 +338,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Ends it. Orderly, the server is told that the session is over.
+    /// Ends the connection. If `orderly`, the server is notified that the session is over.
     pub async fn close(&self, orderly: bool) {
         self.traffic.end("the gate closed the connection");
         if orderly && self.session.lock().is_some() {
@@ -345,7 +347,7 @@ impl Remote {
         }
     }
 
-    /// What became of a request whose connection failed.
+    /// The error for a request whose connection failed.
     fn broken(&self, error: &(dyn std::error::Error + 'static), connecting: bool) -> TrafficError {
         let sources = || std::iter::successors(Some(error), |error| error.source());
         if connecting {
@@ -366,13 +368,13 @@ impl Remote {
     }
 }
 
-/// The messages of an answer whose result has at most so many bytes.
+/// The messages of a response whose result has at most so many bytes.
 fn messages(response: http::Response<Incoming>, bytes_max: usize) -> Messages<Incoming> {
     Messages::of(response, bytes_max.saturating_add(FRAME_BYTES), EVENTS_MAX)
 }
 
-/// A request on its way. Dropped before its answer, it is cancelled: closing its stream does that,
-/// and servers of versions with sessions are told.
+/// A request in progress. Dropping it before the response cancels it: the stream closes, and
+/// servers with sessions are notified.
 struct RemoteRequest {
     remote: Arc<Remote>,
     number: u64,

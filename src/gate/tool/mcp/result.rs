@@ -1,4 +1,4 @@
-//! What a server answered, as an outcome: the bytes it sent, and beside them only what is ours.
+//! Converts a server's response to an outcome: the bytes it sent, plus members of the gate's own.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -11,10 +11,10 @@ use crate::mcp::raw::{Members, ObjectWriter};
 use crate::mcp::{META_NOTIFICATIONS, OWN, rpc};
 use crate::tool::shape::{Value, lenient, present};
 
-/// The outcome of one result. Its bytes stay as they came, except that members of `_meta` that only
-/// this gate may write are dropped, and what the server said meanwhile is written there.
+/// The outcome of one result. Its bytes stay unchanged, except in `_meta`: members that only this
+/// gate may write are dropped, and the server's notifications during the call are added.
 ///
-/// `structuredContent` is not checked against `outputSchema`: that is the client's to do.
+/// `structuredContent` is not checked against `outputSchema`; that is the client's task.
 pub(super) fn outcome(result: &RawValue, notes: &Notes, bytes_max: usize) -> Unmasked {
     let text = result.get().as_bytes();
     if text.len() > bytes_max {
@@ -48,7 +48,7 @@ pub(super) fn outcome(result: &RawValue, notes: &Notes, bytes_max: usize) -> Unm
     }
 }
 
-/// What every result may have.
+/// The members that every result may have.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ResultHead<'a> {
@@ -60,7 +60,7 @@ struct ResultHead<'a> {
     meta: Option<&'a RawValue>,
 }
 
-/// What of a result says whether it is text: of a tool, a resource or a prompt.
+/// The members of a result that show whether it is text: of a tool, a resource or a prompt.
 #[derive(Deserialize)]
 struct Shape {
     #[serde(default)]
@@ -103,7 +103,7 @@ impl Resource {
     }
 }
 
-/// Whether some part of the result is no text, or of a form that nobody here knows.
+/// Whether some part of the result is not text, or has an unknown form.
 fn opaque(result: &[u8]) -> Option<Opaque> {
     let plain = serde_json::from_slice::<Shape>(result).is_ok_and(|shape| {
         let said = shape.messages.iter().map(|message| &message.content);
@@ -113,7 +113,7 @@ fn opaque(result: &[u8]) -> Option<Opaque> {
     (!plain).then_some(Opaque::Media)
 }
 
-/// The outcome of an error the server answered with, its message whole: `Scrub` masks first and cuts then.
+/// The outcome of an error response, with the whole message: `Scrub` masks it before it is cut.
 pub(super) fn refused(error: &rpc::Error) -> Unmasked {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let message: String = error.message.chars().map(plain).collect();
@@ -122,7 +122,7 @@ pub(super) fn refused(error: &rpc::Error) -> Unmasked {
     failed(FailureClass::ToolError, &message)
 }
 
-/// What an error about a capability carries.
+/// The `data` of an error about a missing capability.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct MissingCapability<'a> {
@@ -130,7 +130,7 @@ struct MissingCapability<'a> {
     required_capabilities: &'a RawValue,
 }
 
-/// The capabilities of a client that the server misses: `sampling, roots`.
+/// The client capabilities that the server demands: `sampling, roots`.
 fn needs(error: &rpc::Error) -> Option<String> {
     let data = error.data.as_ref().filter(|_| error.code == rpc::MISSING_CAPABILITY)?;
     let data: MissingCapability<'_> = strict(data).ok()?;
@@ -158,7 +158,7 @@ fn rewritten(
         return Ok(None);
     }
     let whole = written(members, &inner, noted.as_deref());
-    // What was said meanwhile is the first to go: the result itself is what was asked for.
+    // The notifications are dropped first: the caller asked for the result.
     if whole.len() > bytes_max && noted.is_some() {
         return Ok(forged.then(|| written(members, &inner, None)));
     }

@@ -1,4 +1,5 @@
-//! Many calls on one connection to a real child, without the road: what belongs to whom.
+//! Many calls on one connection to a real child process, without the road: each call gets its own
+//! response.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ use crate::domain::outcome::{AnswerContent, Unmasked};
 const AT_ONCE: usize = 64;
 const EACH: usize = 1_563;
 
-/// A child that answers every call with its own text.
+/// A child process that answers every call with the call's own text.
 fn echo() -> Arc<Server> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/mcp_server.py");
     let stdio = Stdio {

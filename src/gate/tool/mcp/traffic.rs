@@ -1,5 +1,5 @@
-//! What every connection has, whatever carries it: ids of its own, what is asked, what is answered,
-//! and what came that nobody asked for.
+//! The state of a connection over any transport: its ids, requests and responses, and unsolicited
+//! messages.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,9 +18,9 @@ use crate::mcp::rpc::{self, Id};
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::ConnectError;
 
-/// Notifications of one call that are kept.
+/// Notifications kept per call.
 const NOTES_MAX: usize = 256;
-/// Their bytes together.
+/// Bytes of these notifications together.
 const NOTE_BYTES_MAX: usize = 256 * 1024;
 
 /// One request.
@@ -28,32 +28,32 @@ const NOTE_BYTES_MAX: usize = 256 * 1024;
 pub(super) struct McpRequest<'a> {
     /// Its method.
     pub method: &'a str,
-    /// Members of its parameters, raw; `_meta` is the connection's.
+    /// Members of its parameters, raw; the connection writes `_meta`.
     pub params: Vec<(&'a str, &'a [u8])>,
-    /// More members of `_meta`, raw.
+    /// Further members of `_meta`, raw.
     pub meta: Vec<(&'a str, Vec<u8>)>,
-    /// What `Mcp-Name` mirrors.
+    /// The value for the `Mcp-Name` header.
     pub name: Option<&'a str>,
-    /// What `Mcp-Param-*` mirror.
+    /// The values for the `Mcp-Param-*` headers.
     pub headers: &'a [(HeaderName, HeaderValue)],
-    /// Bytes of the result.
+    /// Largest size of the result in bytes.
     pub bytes_max: usize,
-    /// Whether notifications are kept and a dropped request is cancelled: a call and nothing else.
+    /// True for a call: its notifications are kept, and dropping the request cancels it.
     pub call: bool,
-    /// The permit behind it; of what is no call, one that never ends.
+    /// The permit of the call; for other requests, one that never ends.
     pub fuse: Fuse,
 }
 
-/// What came back.
+/// The response to a request.
 #[derive(Debug)]
 pub(super) struct McpReply {
-    /// The result as it came, or the server's error.
+    /// The result unchanged, or the server's error.
     pub outcome: Result<Box<RawValue>, rpc::Error>,
-    /// What it said meanwhile.
+    /// The server's notifications during the call.
     pub notes: Notes,
 }
 
-/// Why nothing came back. The texts hold nothing of ours and nothing of the server's.
+/// Why no response arrived. The texts contain nothing from the gate's or the server's data.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TrafficError {
     /// Nothing reached the server.
@@ -62,16 +62,16 @@ pub enum TrafficError {
     /// The permit of the call had ended; nothing reached the server.
     #[error(transparent)]
     Late(#[from] Late),
-    /// The connection ended; nobody knows how far it came.
+    /// The connection ended; whether the call took effect is unknown.
     #[error("the connection to the server was lost")]
     Lost,
-    /// HTTP said no.
+    /// The server responded with an HTTP error.
     #[error("the server answered with status {0}")]
     Status(u16),
-    /// The answer breaks the protocol or a rule of this gate.
+    /// The response breaks the protocol or a rule of this gate.
     #[error("{0}")]
     Protocol(&'static str),
-    /// The answer is larger than allowed.
+    /// The response is larger than allowed.
     #[error("the server's answer has more than {0} bytes")]
     TooLarge(usize),
 }
@@ -79,19 +79,19 @@ pub enum TrafficError {
 /// Why nothing reached the server.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Obstacle {
-    /// Its process has ended.
+    /// The server's process has ended.
     #[error("the server is not running")]
     Process,
     /// The connection has ended.
     #[error("the connection to the server is closed")]
     Closed,
-    /// The connector makes none.
+    /// The connector made no connection.
     #[error(transparent)]
     Refused(#[from] ConnectError),
-    /// None was made, for another reason.
+    /// No connection was made, for another reason.
     #[error("no connection to the server")]
     NoConnection,
-    /// A server without sessions reads arguments in headers, too.
+    /// The arguments do not fit the headers in which a server without sessions expects them too.
     #[error("the arguments fit no header")]
     Header,
 }
@@ -104,7 +104,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Keeps one if it fits. `progressToken` is ours and is left out.
+    /// Keeps a notification if it fits. `progressToken` is the gate's and is removed.
     pub fn keep(&mut self, method: &str, params: Option<&RawValue>) -> bool {
         let mut own = ObjectWriter::default();
         if let Some(params) = params {
@@ -124,7 +124,7 @@ impl Notes {
         true
     }
 
-    /// As a JSON array; `None` if there are none.
+    /// The notifications as a JSON array; `None` if there are none.
     pub fn array(&self) -> Option<Vec<u8>> {
         if self.kept.is_empty() {
             return None;
@@ -133,7 +133,7 @@ impl Notes {
     }
 }
 
-/// Counts what is dropped, once it is known where.
+/// Counts dropped messages, once the metrics are set.
 #[derive(Debug, Default)]
 pub(super) struct DroppedTally {
     metrics: Arc<OnceLock<Arc<Metrics>>>,
@@ -144,7 +144,8 @@ impl DroppedTally {
         Self { metrics: Arc::clone(metrics) }
     }
 
-    /// One message was dropped: `unknown_id`, `repeated_id`, `malformed`, `request`, `notification`.
+    /// Counts a dropped message: `unknown_id`, `repeated_id`, `malformed`, `request`,
+    /// `notification`.
     pub fn dropped(&self, why: &'static str) {
         if let Some(metrics) = self.metrics.get() {
             metrics.upstream_dropped(why);
@@ -152,7 +153,7 @@ impl DroppedTally {
     }
 }
 
-/// One connection's state, besides what carries it.
+/// The state of one connection apart from its transport.
 #[derive(Debug)]
 pub(super) struct Traffic {
     prefix: String,
@@ -161,12 +162,12 @@ pub(super) struct Traffic {
     logs: AtomicBool,
     stale: AtomicBool,
     answered: AtomicU64,
-    /// Rung when the tools have to be listed again.
+    /// Notified when the tools must be listed again.
     pub changed: Notify,
-    /// The connection is over.
+    /// Cancelled when the connection is over.
     pub over: CancellationToken,
     reason: Mutex<Option<String>>,
-    /// What was dropped.
+    /// Counts the dropped messages.
     pub tally: DroppedTally,
 }
 
@@ -188,31 +189,31 @@ impl Traffic {
         }
     }
 
-    /// A number no other request of this connection has.
+    /// A number that no other request of this connection has.
     pub fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The id of this number. Nobody but the server can know it before it is used.
+    /// The id for this number. Only the server can know it before it is used.
     pub fn id(&self, number: u64) -> Id {
         Id::Text(format!("{}{number}", self.prefix))
     }
 
-    /// The number of an id of ours, whether it is waited for or not.
+    /// The number in one of the gate's ids, whether the gate still waits for it or not.
     pub fn number_of(&self, text: &str) -> Option<u64> {
         let number = text.strip_prefix(&self.prefix)?.parse().ok()?;
         (self.id(number) == Id::Text(text.to_owned()) && number < self.next.load(Ordering::Relaxed))
             .then_some(number)
     }
 
-    /// The number of a progress token of ours.
+    /// The number in one of the gate's progress tokens.
     pub fn number_of_token(&self, params: Option<&RawValue>) -> Option<u64> {
         let members = Members::parse(params?.get().as_bytes()).ok()?;
         self.number_of(members.text("progressToken")?.strip_prefix("p-")?)
     }
 
-    /// A notification: kept with the call that `whose` finds, by the number its token names if it has one; else it is
-    /// dropped and counted.
+    /// Keeps a notification with the call that `whose` returns, selected by the number in its token
+    /// if there is one; otherwise drops and counts it.
     pub fn notified<'n>(
         &self,
         method: &str,
@@ -232,7 +233,7 @@ impl Traffic {
         }
     }
 
-    /// What a server is answered that asks something of us, if it may ask: a stateless one may not.
+    /// The response to a server's request, if it may send any: a stateless server may not.
     pub fn asked(&self, id: &Id, method: &str) -> Option<Vec<u8>> {
         if method != "ping" {
             self.tally.dropped("request");
@@ -240,7 +241,7 @@ impl Traffic {
         (!self.is_stateless()).then(|| refusal(id, method))
     }
 
-    /// The one request whose id stands in bytes that are no message.
+    /// The one request whose id occurs in malformed bytes.
     pub fn blamed(&self, bytes: &[u8]) -> Option<u64> {
         let text = String::from_utf8_lossy(bytes);
         let begin = format!("\"{}", self.prefix);
@@ -252,7 +253,7 @@ impl Traffic {
         found.all(|other| other == first).then_some(first)
     }
 
-    /// The whole message of one request.
+    /// The complete message of one request.
     pub fn frame(&self, number: u64, ask: &McpRequest<'_>) -> Vec<u8> {
         let mut meta = ObjectWriter::default();
         let mut empty = true;
@@ -279,65 +280,65 @@ impl Traffic {
         rpc::request(&self.id(number), ask.method, &params.end())
     }
 
-    /// The version in use; none before it is agreed on.
+    /// The version in use; `None` before the negotiation.
     pub fn version(&self) -> Option<Version> {
         *self.version.lock()
     }
 
-    /// Whether a version without sessions is spoken.
+    /// Whether the version in use has no sessions.
     pub fn is_stateless(&self) -> bool {
         self.version().is_some_and(Version::is_stateless)
     }
 
-    /// From now on this version is spoken.
+    /// Sets the version in use.
     pub fn speak(&self, version: Option<Version>) {
         *self.version.lock() = version;
     }
 
-    /// The server can log; a stateless one has to be asked in every request.
+    /// Records that the server can log; a stateless server must be asked for logs in every request.
     pub fn ask_for_logs(&self) {
         self.logs.store(true, Ordering::Relaxed);
     }
 
-    /// What was listed last may no longer be so: no call may begin until it was looked at again.
+    /// Marks the list of tools as outdated: no call may begin before it is read again.
     pub fn mark_stale(&self) {
         self.stale.store(true, Ordering::Release);
         self.changed.notify_one();
     }
 
-    /// The tools are about to be listed.
+    /// Marks the list of tools as current, just before it is read.
     pub fn mark_fresh(&self) {
         self.stale.store(false, Ordering::Release);
     }
 
-    /// Whether the tools have to be listed before a call.
+    /// Whether the tools must be listed before a call.
     pub fn is_stale(&self) -> bool {
         self.stale.load(Ordering::Acquire)
     }
 
-    /// A call was answered.
+    /// Counts a call that got a response.
     pub fn mark_answered(&self) {
         self.answered.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether any call was answered on this connection.
+    /// Whether any call on this connection got a response.
     pub fn has_answered(&self) -> bool {
         self.answered.load(Ordering::Relaxed) > 0
     }
 
-    /// The connection is of no more use, for this reason.
+    /// Ends the connection, for this reason.
     pub fn end(&self, why: &str) {
         self.reason.lock().get_or_insert_with(|| why.to_owned());
         self.over.cancel();
     }
 
-    /// Why it is over.
+    /// The reason the connection ended.
     pub fn reason(&self) -> String {
         self.reason.lock().clone().unwrap_or_else(|| "the connection ended".to_owned())
     }
 }
 
-/// Who we are, for a handshake or a request of a stateless version.
+/// The gate's identity, for a handshake or a stateless request.
 pub(super) fn client() -> Vec<u8> {
     ObjectWriter::default()
         .text("name", "wicketgate")
@@ -353,7 +354,7 @@ fn stateless(version: Version) -> [(&'static str, Vec<u8>); 3] {
     ]
 }
 
-/// What the server is answered that asks something of us: a ping is answered, all else refused.
+/// The response to a server's request: a ping is answered, every other method is refused.
 fn refusal(id: &Id, method: &str) -> Vec<u8> {
     if method == "ping" {
         return rpc::result(id, b"{}");

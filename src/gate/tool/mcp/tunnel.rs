@@ -1,5 +1,6 @@
-//! The one way out of a server that may reach named hosts: a proxy that knows `CONNECT` (RFC 9110, section 9.3.6) and
-//! these hosts, and connects as every other tool of the gate does. What is said in a tunnel it does not look at.
+//! The only exit for a server that may reach named hosts: a proxy that supports `CONNECT` (RFC
+//! 9110, section 9.3.6) to these hosts, and connects as every other tool of the gate does. It does
+//! not inspect the data in a tunnel.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,19 +23,20 @@ use crate::catalog::server::Hosts;
 use crate::tool::net::{ConnectError, Connector, System};
 use crate::tool::sandbox::loopback;
 
-/// Connections of one server at the same time; more wait.
+/// Concurrent connections of one server; further ones wait.
 const AT_ONCE: usize = 64;
 /// How long the head of a request may take.
 const HEAD: Duration = Duration::from_secs(10);
-/// Bytes of one head: the least that hyper takes.
+/// Bytes of one head: the minimum that hyper allows.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
-/// Refused hosts of one server that the log names.
+/// Refused hosts that the log names per server.
 const TOLD_MAX: usize = 32;
-/// What programs ask for their proxy. Node looks only if it is told to.
+/// The environment variables that programs read for their proxy. Node ignores them unless
+/// `NODE_USE_ENV_PROXY` is set.
 const VARIABLES: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
 const NODE: &str = "NODE_USE_ENV_PROXY";
 
-/// Tells a server by its environment where its proxy is. What is set already stays.
+/// Adds the proxy's address to a server's environment. Existing values stay.
 pub(super) fn tell(env: &mut Vec<(String, String)>) {
     let proxy = format!("http://127.0.0.1:{}", loopback::PROXY);
     let all = VARIABLES.map(|name| (name, proxy.clone()));
@@ -45,10 +47,11 @@ pub(super) fn tell(env: &mut Vec<(String, String)>) {
     }
 }
 
-/// Lets the server behind this listener reach these hosts, until what it gives back is dropped. Needs a runtime.
+/// Lets the server behind this listener reach these hosts until the returned value is dropped.
+/// Needs a runtime.
 ///
 /// # Errors
-/// The listener cannot be watched.
+/// The listener cannot be registered with the runtime.
 pub(super) fn serve(
     listener: std::net::TcpListener,
     hosts: &Hosts,
@@ -67,7 +70,7 @@ pub(super) fn serve(
     Ok(task)
 }
 
-/// The hosts of one server.
+/// The hosts that one server may reach.
 #[derive(Debug)]
 struct AllowedHosts {
     program: String,
@@ -76,7 +79,7 @@ struct AllowedHosts {
 }
 
 impl AllowedHosts {
-    /// A connection to what a request names, or the answer that there is none.
+    /// A connection to the requested host, or the error response.
     async fn open(&self, asked: &Uri) -> Result<TcpStream, (StatusCode, String)> {
         let named = asked.authority().filter(|named| !named.as_str().contains('@'));
         let host = named.and_then(|named| Host::parse(named.host()).ok());
@@ -118,13 +121,13 @@ impl AllowedHosts {
 
 async fn accept(listener: TcpListener, ways: Arc<AllowedHosts>) {
     let places = Arc::new(Semaphore::new(AT_ONCE));
-    // With this future they end all.
+    // Dropping this future ends all connections.
     let mut open = JoinSet::new();
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         while open.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, or the like: it passes.
+            // A temporary error such as a lack of descriptors.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -136,7 +139,7 @@ async fn accept(listener: TcpListener, ways: Arc<AllowedHosts>) {
     }
 }
 
-/// One request, and the tunnel that it asked for.
+/// One request, and the tunnel that it opens.
 async fn converse(stream: TcpStream, ways: &AllowedHosts) {
     let opened: Mutex<Option<(OnUpgrade, TcpStream)>> = Mutex::new(None);
     let service = service_fn(|mut request: Request<Incoming>| {
@@ -166,7 +169,7 @@ async fn converse(stream: TcpStream, ways: &AllowedHosts) {
     if let (Ok(()), Some((upgraded, mut there))) = (served, opened)
         && let Ok(here) = upgraded.await
     {
-        // However it ends, both sides are closed.
+        // Both sides are closed, however the copy ends.
         let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(here), &mut there).await;
     }
 }

@@ -1,4 +1,5 @@
-//! What an agent asks a model, read strictly: whatever a provider would do on its own is refused.
+//! An agent's request to a model, parsed strictly: everything that a provider would do on its own
+//! is refused.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +13,27 @@ use crate::tool::shape::{self, ShapeError, Value, lenient, list, present};
 /// Characters of a function's name.
 const NAME_MAX: usize = 64;
 
-/// One question. Every part of it was looked at; nothing else is sent.
+/// One request. Every part of it was checked, and no other part is sent.
 #[derive(Debug)]
 pub(super) struct ModelRequest {
     pub model: String,
-    /// Role and content of each message, and what belongs to them.
+    /// The role and content of each message, with its other members.
     pub messages: Vec<ChatMessage>,
-    /// The list of them, as it was sent.
+    /// The list of messages, as the agent sent it.
     pub conversation: Box<RawValue>,
     pub temperature: Option<Box<RawValue>>,
     pub top_p: Option<Box<RawValue>>,
     pub seed: Option<Box<RawValue>>,
     pub stop: Option<Box<RawValue>>,
-    /// Name of each function, and the object below `function` of its tool.
+    /// The name of each function, and the object below `function` of its tool.
     pub tools: Vec<Excerpt<String>>,
     pub tool_choice: Option<Excerpt<String>>,
-    /// With its `type`.
+    /// With the format's `type`.
     pub response_format: Option<Excerpt<Option<String>>>,
 }
 
-/// What was judged of a value, and the very bytes it was judged from: what is sent on is these. The order of members
-/// is the order in which a model writes what follows a schema.
+/// The checked part of a value, and the bytes it was read from. Those bytes are sent, because the
+/// order of a schema's members is the order in which the model writes its output.
 #[derive(Debug)]
 pub(super) struct Excerpt<T> {
     pub value: T,
@@ -49,10 +50,10 @@ impl<T> Excerpt<T> {
 #[derive(Debug)]
 pub(super) struct ChatMessage {
     pub role: Role,
-    /// In order; empty where an assistant only asked for functions.
+    /// In order; empty if an assistant only called functions.
     pub parts: Vec<MessagePart>,
     pub name: Option<String>,
-    /// Of an assistant: what it asked for.
+    /// For an assistant, the functions that it called.
     pub tool_calls: Vec<Requested>,
 }
 
@@ -71,23 +72,24 @@ pub(super) enum Role {
 #[derive(Debug, PartialEq)]
 pub(super) enum MessagePart {
     Text(String),
-    /// A `data:` URL and where its base64 begins.
+    /// A `data:` URL and the offset of its base64.
     Image {
         url: String,
         data: usize,
     },
 }
 
-/// A function that a model asked for.
+/// A function call of a model.
 #[derive(Debug)]
 pub(super) struct Requested {
     pub id: String,
     pub name: String,
-    /// JSON text.
+    /// The arguments, as JSON text.
     pub arguments: String,
 }
 
-/// Why a question is not asked, or an answer not passed on. `at` is the place: `messages[0]` in backticks.
+/// Why a request is not sent, or a response not passed on. `at` is the location: `messages[0]` in
+/// backticks.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
     #[error("{at}: {why}")]
@@ -136,7 +138,7 @@ fn read<'a, T: Deserialize<'a>>(value: &'a Json, at: &str) -> Read<T> {
     shape::read(value).map_err(|why| AskError::Shape { at: at.to_owned(), why })
 }
 
-/// The arguments. What is ignored here is sent as it came.
+/// The arguments. Members that are ignored here are sent unchanged.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "members that may be there, whatever their value is")]
@@ -164,7 +166,7 @@ struct Format {
     json_schema: Option<IgnoredAny>,
 }
 
-/// The same arguments as they were sent.
+/// The same arguments as the agent sent them.
 #[derive(Deserialize)]
 struct SentArgs<'a> {
     #[serde(borrow)]
@@ -192,7 +194,7 @@ struct SentTool<'a> {
 }
 
 impl ModelRequest {
-    /// Reads arguments; `sent` are the bytes they were read from.
+    /// Parses arguments; `sent` are the bytes they were parsed from.
     pub fn read(args: &Json, sent: &[u8]) -> Read<Self> {
         let Args { model, messages, tools, tool_choice, response_format, .. } =
             read(args, "the arguments")?;
@@ -218,13 +220,13 @@ impl ModelRequest {
         })
     }
 
-    /// Names of the functions that are offered.
+    /// The names of the offered functions.
     pub fn functions(&self) -> Vec<String> {
         self.tools.iter().map(|tool| tool.value.clone()).collect()
     }
 }
 
-/// What of arguments says how much is read and written; they need not be valid yet.
+/// The arguments that determine how much is read and written; they need not be valid yet.
 #[derive(Default, Deserialize)]
 pub(super) struct Size {
     #[serde(default, deserialize_with = "lenient")]
@@ -247,18 +249,18 @@ struct SizedPart {
 
 impl Size {
     pub fn of(args: &Json) -> Self {
-        // What has another form is refused when it is read.
+        // A value of another form is refused when the request is parsed.
         shape::read(args).unwrap_or_default()
     }
 
-    /// How many images are among the arguments.
+    /// The number of images in the arguments.
     pub fn images(&self) -> usize {
         let parts = self.messages.iter().flat_map(|message| &message.content);
         parts.filter(|part| part.image_url.is_some()).count()
     }
 }
 
-/// What a tool or a part says it is; nothing if it does not.
+/// The `type` of a tool or a part, if it has one.
 #[derive(Default, Deserialize)]
 struct Kind {
     #[serde(default, rename = "type", deserialize_with = "lenient")]
@@ -289,7 +291,7 @@ struct Function {
     strict: Option<IgnoredAny>,
 }
 
-/// The `function` of one tool: a tool of any other type would be run by the provider.
+/// The `function` of one tool. The provider would run a tool of any other type itself.
 fn function(tool: &Json, sent: &RawValue, i: usize) -> Read<Excerpt<String>> {
     let at = format!("`tools[{i}]`");
     let kind = Kind::of(tool);
@@ -305,7 +307,7 @@ fn function(tool: &Json, sent: &RawValue, i: usize) -> Read<Excerpt<String>> {
     Ok(Excerpt::of(name, sent.function))
 }
 
-/// A message as it is written.
+/// A message in its JSON form.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenMessage {
@@ -344,7 +346,7 @@ impl ChatMessage {
         Ok(Self { role, parts, name, tool_calls })
     }
 
-    /// Everything it says in words.
+    /// All text of the message.
     pub fn text(&self) -> String {
         let words = self.parts.iter().filter_map(|part| match part {
             MessagePart::Text(text) => Some(text.as_str()),
@@ -378,7 +380,7 @@ struct ImageUrl {
     _detail: Option<Detail>,
 }
 
-/// How closely a model looks at an image.
+/// The resolution at which a model reads an image.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Detail {
@@ -397,7 +399,8 @@ impl MessagePart {
         }
     }
 
-    /// Only an image that is in the message itself: another one the provider would fetch past the gate.
+    /// An image that is contained in the message. The provider would fetch any other image past the
+    /// gate.
     fn image(url: String, at: &str) -> Read<Self> {
         let inline = url.strip_prefix("data:image/").and_then(|rest| rest.split_once(";base64,"));
         let Some((_, data)) = inline else { return Err(AskError::RemoteImage(at.to_owned())) };
@@ -406,7 +409,7 @@ impl MessagePart {
     }
 }
 
-/// What a tool call says it is.
+/// The `type` of a tool call.
 #[derive(Default, Deserialize)]
 struct CallKind {
     #[serde(default, rename = "type", deserialize_with = "present")]
@@ -415,7 +418,7 @@ struct CallKind {
     function: Option<IgnoredAny>,
 }
 
-/// A tool call as it is written, and the names of what else is in it.
+/// A tool call in its JSON form, and the names of its further members.
 #[derive(Deserialize)]
 struct WrittenCall {
     id: Option<String>,
@@ -449,7 +452,8 @@ impl WrittenCall {
 }
 
 impl Requested {
-    /// What an assistant asked for before, as the agent tells it: no member that nobody looked at.
+    /// An earlier tool call of an assistant, as the agent reports it. Unknown members are refused,
+    /// because they were not checked.
     fn echoed(call: &Json, at: &str) -> Read<Self> {
         let call = WrittenCall::read(call, at)?;
         let mut more =
@@ -460,7 +464,8 @@ impl Requested {
         }
     }
 
-    /// What a model asks for now; what else its provider writes there is not passed on.
+    /// A tool call in the model's response; further members that the provider writes are not passed
+    /// on.
     pub(super) fn answered(call: &Json) -> Read<Self> {
         WrittenCall::read(call, "the answer").map(WrittenCall::requested)
     }

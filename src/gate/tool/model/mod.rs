@@ -1,7 +1,8 @@
-//! The `model` kind: one question to a language model, at the first of its places that works.
+//! The `model` kind: one request to a language model, at the first of its upstreams that works.
 //!
-//! Only chat is spoken, and only functions that the agent itself calls may be offered to the model: tools
-//! that a provider runs on its own (web search, code, hosted MCP) would act past the gate.
+//! Only chat is supported, and only functions that the agent itself calls may be offered to the
+//! model: tools that a provider runs on its own (web search, code, hosted MCP) would bypass the
+//! gate.
 
 mod ask;
 mod ollama;
@@ -33,14 +34,14 @@ use crate::ledger::permit::Permit;
 use crate::limits::Spend;
 use crate::tool::shape::ShapeError;
 
-/// A model and the places it is asked at.
+/// A model and its upstreams.
 #[derive(Debug)]
 pub struct Model {
     places: Vec<ModelUpstream>,
     output_tokens_max: u64,
-    /// Tokens an image is taken for.
+    /// The number of tokens that an image counts as.
     image_tokens_max: u64,
-    /// What every call costs, where tokens have no price.
+    /// The cost of every call, if tokens have no price.
     flat: Option<u64>,
     result_bytes_max: u64,
 }
@@ -59,16 +60,16 @@ struct ModelUpstream {
     output_tokens_field: &'static str,
 }
 
-/// Requests that are written and wait for their permit. Secrets are not in them.
+/// Requests that are written and wait for their permit. They hold no secrets.
 struct PreparedModel {
-    /// Where, in order, and the body.
+    /// The upstream's index and the request body, in order.
     requests: Vec<(usize, Bytes)>,
     output_tokens: u64,
-    /// The most that is read.
+    /// The maximum number of input tokens.
     input_tokens: u64,
 }
 
-/// What a model said.
+/// The response of a model.
 #[derive(Debug, PartialEq)]
 struct ModelAnswer {
     model: String,
@@ -76,11 +77,11 @@ struct ModelAnswer {
     refusal: Option<String>,
     tool_calls: Vec<Json>,
     finish_reason: String,
-    /// Tokens read and written.
+    /// Input and output tokens.
     tokens: Option<(u64, u64)>,
 }
 
-/// Why what a model's place answers is no chat answer.
+/// Why an upstream's response is not a chat response.
 #[derive(Debug, thiserror::Error)]
 enum AnswerError {
     #[error(transparent)]
@@ -95,19 +96,19 @@ enum AnswerError {
     Call(#[from] AskError),
 }
 
-/// How it went at one place.
+/// The result at one upstream.
 enum Went {
-    /// It is over.
+    /// The call is over.
     Over(Unmasked),
-    /// Nothing was done there: the next place may be asked.
+    /// The upstream did nothing, so the next one may be asked.
     Next(Unmasked),
 }
 
 impl Model {
-    /// Makes the clients. Connects to nothing.
+    /// Builds the clients without connecting.
     ///
     /// # Errors
-    /// Certificate authorities or secrets that cannot be used.
+    /// Certificate authorities or secrets cannot be used.
     pub fn new(
         model: binding::Model,
         flat: Option<u64>,
@@ -121,7 +122,8 @@ impl Model {
         Ok(Self { places, output_tokens_max, image_tokens_max, flat, result_bytes_max })
     }
 
-    /// The most that is used by reading so much. An answer is no longer than was asked for.
+    /// The maximum usage for this many input tokens. A response is no longer than the request
+    /// allows.
     fn bound(&self, output_tokens: u64, input_tokens: u64) -> Spend {
         let priced = self.places.iter().filter_map(|place| place.price);
         let dearest = priced.map(|price| cost(price, input_tokens, output_tokens)).max();
@@ -131,7 +133,8 @@ impl Model {
         }
     }
 
-    /// The most that arguments can be to a model. A token is at least one byte of them, but for images.
+    /// The maximum number of input tokens for these arguments. A token is at least one byte, except
+    /// in images.
     fn input_tokens(&self, args: &Json, args_bytes: u64) -> u64 {
         let images = u64::try_from(Size::of(args).images()).unwrap_or(u64::MAX);
         args_bytes.saturating_add(images.saturating_mul(self.image_tokens_max))
@@ -147,7 +150,7 @@ impl Model {
             failed(FailureClass::Changed, false, "the call was prepared by another tool");
         for (index, body) in &ready.requests {
             let Some(place) = self.places.get(*index) else { continue };
-            // Until the provider says so, all that is possible is used.
+            // Until the provider reports its usage, the maximum counts as used.
             permit.observe(|seen| seen.usage = Some(place.guess(ready, self.flat)));
             match self.ask_at(place, permit, ready, body).await {
                 Went::Over(outcome) => return outcome,
@@ -183,7 +186,7 @@ impl Model {
         let status = response.status();
         if !status.is_success() {
             let message = format!("model upstream `{}` answered `{}`", place.name, status.as_u16());
-            // An answer with an error is not billed.
+            // Providers do not bill an error response.
             let nothing = place.used(0, 0, self.flat);
             permit.observe(|seen| seen.usage = Some(nothing));
             let outcome = failed(FailureClass::ToolError, true, &message);
@@ -198,7 +201,7 @@ impl Model {
             None => place.guess(ready, self.flat),
         };
         permit.observe(|seen| seen.usage = Some(usage.clone()));
-        // What it still had to say is cut off, as OpenAI and Ollama both call it.
+        // The response was cut at the token limit; OpenAI and Ollama both call that `length`.
         let cut = (said.finish_reason == "length").then_some(Opaque::Cut);
         let result = AnswerContent::of(canonical::bytes(&said.result(place, &usage)), cut);
         Went::Over(Unmasked::Completed { result, status: status.as_u16().to_string() })
@@ -285,7 +288,7 @@ impl ModelUpstream {
         Usage { estimated: true, ..used }
     }
 
-    /// The connection was lost after something was sent: it may have been answered and billed.
+    /// The connection was lost after a request was sent: it may have been processed and billed.
     fn lost(&self) -> Unmasked {
         let message = format!("the connection to model upstream `{}` was lost", self.name);
         failed(FailureClass::ToolError, true, &message)
@@ -299,7 +302,7 @@ impl ModelUpstream {
 }
 
 impl ModelAnswer {
-    /// What the agent is given.
+    /// The result that the agent receives.
     fn result(self, place: &ModelUpstream, usage: &Usage) -> Json {
         let mut message = vec![("role", Json::from("assistant")), ("content", self.content)];
         message.extend(self.refusal.map(|text| ("refusal", Json::from(text))));
@@ -343,7 +346,7 @@ impl ToolExecutor for Model {
                 Api::Ollama => ollama::body(&ask, model, output_tokens),
             };
             known = true;
-            // What a place cannot be told, it is not asked.
+            // An upstream that cannot express the request is skipped.
             let Some(body) = body else { continue };
             requests.push((index, Bytes::from(body)));
             upstreams.push(place.facts(model));
@@ -381,8 +384,8 @@ impl ToolExecutor for Model {
     }
 }
 
-/// For an operator: whether each of its places is there. Sends nothing: to be shown a list of models, most
-/// want a credential.
+/// The operator's probe: whether each upstream is reachable. Sends no request, because most
+/// upstreams demand a credential even for a list of models.
 pub(super) async fn probe(model: &binding::Model, resolve: &Arc<dyn Resolve>) -> Vec<Point> {
     let mut points = Vec::new();
     for place in &model.upstreams {
@@ -393,14 +396,14 @@ pub(super) async fn probe(model: &binding::Model, resolve: &Arc<dyn Resolve>) ->
     points
 }
 
-/// Rounded up: a fraction is never for free.
+/// Rounded up, so that a fraction is not free.
 fn cost(price: Price, input: u64, output: u64) -> u64 {
     let of = |tokens: u64, price: u64| u128::from(tokens).saturating_mul(u128::from(price));
     let millionths = of(input, price.input).saturating_add(of(output, price.output));
     u64::try_from(millionths.div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// Whether the place says that it does not work now.
+/// Whether the status means that the upstream does not work at present.
 fn passing(status: StatusCode) -> bool {
     status.is_server_error()
         || status == StatusCode::TOO_MANY_REQUESTS

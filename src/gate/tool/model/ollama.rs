@@ -1,4 +1,4 @@
-//! Chat as Ollama speaks it.
+//! Chat in Ollama's format.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,9 +9,9 @@ use crate::domain::json::{Json, Limits};
 use crate::mcp::raw::{ObjectWriter, quoted};
 use crate::tool::shape::{self, lenient};
 
-/// The body of `POST <base>/api/chat`; none if it has no words for something that is asked.
+/// The body of `POST <base>/api/chat`; `None` if the format cannot express part of the request.
 ///
-/// What a model follows in it are the bytes the agent sent.
+/// The parts that influence the model are the bytes that the agent sent.
 pub(super) fn body(ask: &ModelRequest, model: &str, output_tokens: u64) -> Option<Vec<u8>> {
     let choice = ask.tool_choice.as_ref().map(|choice| choice.value.as_str());
     if choice == Some("required") {
@@ -39,7 +39,7 @@ pub(super) fn body(ask: &ModelRequest, model: &str, output_tokens: u64) -> Optio
     if let Some(format) = format(ask) {
         body = body.member("format", &format);
     }
-    // It knows no choice; without one to make, none is offered.
+    // Ollama has no `tool_choice`; for `none`, no tools are offered.
     if !ask.tools.is_empty() && choice != Some("none") {
         body = body.member("tools", &openai::tools(ask));
     }
@@ -50,7 +50,7 @@ fn list(items: &[Vec<u8>]) -> Vec<u8> {
     [b"[".as_slice(), &items.join(b",".as_slice()), b"]"].concat()
 }
 
-/// The part of a `response_format` that is a schema.
+/// The schema in a `response_format`.
 #[derive(Deserialize)]
 struct SentFormat<'a> {
     #[serde(borrow)]
@@ -63,7 +63,7 @@ struct SentSchema<'a> {
     schema: &'a RawValue,
 }
 
-/// `json`, or the schema itself as it was sent.
+/// `json`, or the schema itself as the agent sent it.
 fn format(ask: &ModelRequest) -> Option<Vec<u8>> {
     let wanted = ask.response_format.as_ref()?;
     match wanted.value.as_deref()? {
@@ -80,7 +80,7 @@ fn format(ask: &ModelRequest) -> Option<Vec<u8>> {
 }
 
 fn message(message: &ChatMessage) -> Option<Vec<u8>> {
-    // It knows no developers: what they say is the system's word.
+    // Ollama has no developer role; such messages become system messages.
     let role = match message.role {
         Role::System | Role::Developer => "system",
         Role::User => "user",
@@ -106,7 +106,8 @@ fn message(message: &ChatMessage) -> Option<Vec<u8>> {
     Some(out.end())
 }
 
-/// It takes arguments as JSON, everybody else as a text that a model wrote: that text, if it is strict JSON.
+/// Ollama expects arguments as JSON, while other providers use the model's text: the text is passed
+/// on if it is strict JSON.
 fn requested(call: &Requested) -> Option<Vec<u8>> {
     let arguments = match call.arguments.trim() {
         "" => "{}",
@@ -117,7 +118,7 @@ fn requested(call: &Requested) -> Option<Vec<u8>> {
     Some(ObjectWriter::default().member("function", &function).end())
 }
 
-/// What of an answer is passed on.
+/// The members of a response that are passed on.
 #[derive(Deserialize)]
 struct ChatAnswer {
     #[serde(default, deserialize_with = "lenient")]
@@ -147,7 +148,8 @@ struct OllamaFunction {
     name: String,
 }
 
-/// The arguments in the same answer as they were written: the order of members is the model's.
+/// The arguments in the same response as they were written, because the order of members is the
+/// model's.
 #[derive(Deserialize)]
 struct WrittenAnswer<'a> {
     #[serde(borrow)]
@@ -172,10 +174,10 @@ struct WrittenArguments<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// What the server answered; `bytes` are those that `answer` was read from.
+/// Parses the server's response; `bytes` are those that `answer` was parsed from.
 ///
 /// # Errors
-/// What of it is no chat answer.
+/// The part of it that is not a chat response.
 pub(super) fn said(answer: &Json, bytes: &[u8]) -> Result<ModelAnswer, AnswerError> {
     let ChatAnswer { model, message, done_reason, prompt_eval_count, eval_count } =
         shape::read(answer)?;
@@ -184,7 +186,7 @@ pub(super) fn said(answer: &Json, bytes: &[u8]) -> Result<ModelAnswer, AnswerErr
     let calls = message.tool_calls.unwrap_or_default().into_iter().zip(written).enumerate();
     let calls = calls.map(|(i, (call, written))| {
         let arguments = written.function.arguments.map_or("{}", RawValue::get).to_owned();
-        // It has no ids: the place is one.
+        // Ollama sends no ids; the index serves as one.
         Requested { id: format!("call_{i}"), name: call.function.name, arguments }.to_json()
     });
     Ok(ModelAnswer {

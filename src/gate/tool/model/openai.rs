@@ -1,4 +1,4 @@
-//! Chat completions, as OpenAI and many servers speak them.
+//! Chat completions, in the format of OpenAI and many other servers.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,7 +9,8 @@ use crate::domain::json::Json;
 use crate::mcp::raw::ObjectWriter;
 use crate::tool::shape::{self, Value, lenient, list};
 
-/// The body of `POST <base>/chat/completions`: what a model follows in it are the bytes the agent sent.
+/// The body of `POST <base>/chat/completions`. The parts that influence the model are the bytes
+/// that the agent sent.
 pub(super) fn body(
     ask: &ModelRequest,
     model: &str,
@@ -18,7 +19,7 @@ pub(super) fn body(
     let mut body = ObjectWriter::default()
         .text("model", model)
         .member("messages", ask.conversation.get().as_bytes())
-        // One name of two: some servers know only the older one, and some models refuse it.
+        // One of two names: some servers know only the older one, and some models refuse it.
         .member(field, output_tokens.to_string().as_bytes())
         .member("n", b"1")
         .member("stream", b"false");
@@ -41,7 +42,7 @@ pub(super) fn body(
     body.end()
 }
 
-/// The functions that are offered, each as it was sent.
+/// The offered functions, each as the agent sent it.
 pub(super) fn tools(ask: &ModelRequest) -> Vec<u8> {
     let tool = |function: &RawValue| {
         let tool = ObjectWriter::default().text("type", "function");
@@ -51,7 +52,7 @@ pub(super) fn tools(ask: &ModelRequest) -> Vec<u8> {
     [b"[".as_slice(), &all.join(b",".as_slice()), b"]"].concat()
 }
 
-/// What of an answer is passed on.
+/// The members of a response that are passed on.
 #[derive(Deserialize)]
 struct ChatCompletion {
     #[serde(default, deserialize_with = "lenient")]
@@ -86,10 +87,10 @@ struct Tokens {
     completion_tokens: Option<u64>,
 }
 
-/// What the server answered.
+/// Parses the server's response.
 ///
 /// # Errors
-/// What of it is no chat completion.
+/// The part of it that is not a chat completion.
 pub(super) fn said(answer: &Json) -> Result<ModelAnswer, AnswerError> {
     let ChatCompletion { model, choices, usage } = shape::read(answer)?;
     let found = choices.len();

@@ -203,7 +203,7 @@ fn a_fraction_of_a_millionth_is_a_millionth() {
     assert_eq!(cost(Price { input: 0, output: 0 }, 5, 5), 0);
 }
 
-/// JSON whose members stand in any order.
+/// JSON with its members in random order.
 fn shuffled() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("true".to_owned()),
@@ -247,7 +247,7 @@ proptest! {
             r#"{{"tools":[{{"function":{function},"type":"function"}}],"response_format":{format},"model":"m",
                 "temperature":{temperature},"messages":{messages}}}"#
         );
-        // Names that differ only in how they are written are refused before anybody comes here.
+        // The strict parser refuses names that differ only in their spelling before this code runs.
         prop_assume!(Json::parse(args.as_bytes(), &Limits::ARGUMENTS).is_ok());
         let ask = ask(&args).unwrap();
         let open = text(openai::body(&ask, "real", ("max_tokens", 7)));

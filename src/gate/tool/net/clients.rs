@@ -1,4 +1,5 @@
-//! Clients of one tool that may be asked for several origins: one client per origin, made when needed.
+//! The clients of one tool that may reach several origins: one client per origin, created on
+//! demand.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,10 +10,10 @@ use super::{Client, Resolve, TrustRoots};
 use crate::catalog::address::Cidr;
 use crate::catalog::host::Origin;
 
-/// Origins whose connections are kept; beyond them the one that was asked for longest ago is forgotten.
+/// Origins whose connections are kept; beyond that the least recently used origin is dropped.
 const ORIGINS_MAX: usize = 64;
 
-/// Clients by origin: no connection is ever used for another one.
+/// Clients by origin: a connection is never used for another origin.
 #[derive(Debug)]
 pub struct Clients {
     open: Vec<Cidr>,
@@ -29,8 +30,8 @@ struct PooledClient {
 }
 
 impl Clients {
-    /// Connects to nothing. `open` are the ranges beyond the public Internet, `entrusted` the origins that are
-    /// sent credentials.
+    /// Prepares the set without connecting. `open` lists address ranges beyond the public Internet,
+    /// `entrusted` the origins that receive credentials.
     #[must_use]
     pub fn new(
         open: Vec<Cidr>,

@@ -1,4 +1,4 @@
-//! From a literal host to a connection with an address that was checked.
+//! Connects a fixed host at an address that was checked.
 
 use std::future::Future;
 use std::io;
@@ -15,11 +15,11 @@ use tokio::net::TcpStream;
 use crate::catalog::address::{Cidr, is_public};
 use crate::catalog::host::{Host, Origin};
 
-/// Answers of one name that are looked at; a name with more is refused.
+/// Addresses of one name that are checked; a name with more is refused.
 const ANSWERS_MAX: usize = 16;
-/// How long a name may take.
+/// How long the resolution of a name may take.
 const RESOLVE: Duration = Duration::from_secs(2);
-/// How long TCP may take, all addresses together.
+/// How long TCP may take, for all addresses together.
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// Why no connection was made. Nothing was sent.
@@ -28,33 +28,33 @@ pub enum ConnectError {
     /// The name did not resolve in time.
     #[error("the name of the host does not resolve")]
     Name,
-    /// The name has more addresses than anybody looks at.
+    /// The name has more addresses than the gate checks.
     #[error("the name of the host has more than {ANSWERS_MAX} addresses")]
     Answers,
-    /// One of the name's addresses is out of bounds, so none is used.
+    /// One of the name's addresses is not allowed, so none is used.
     #[error("the host has an address that is not allowed")]
     Address(IpAddr),
-    /// Nobody answered.
+    /// The host did not respond.
     #[error("the host does not answer")]
     Unreachable,
-    /// The server's certificate is not one for its name from an authority that is believed.
+    /// The server's certificate is not valid for its name, or not from a trusted authority.
     #[error("the certificate of the host is not valid for it")]
     Certificate,
-    /// TLS cannot be spoken with it.
+    /// The TLS handshake failed.
     #[error("the host does not speak TLS that can be trusted")]
     Tls,
-    /// The connection leads elsewhere than asked.
+    /// The connection leads to another address than requested.
     #[error("the connection leads to another address")]
     Elsewhere,
 }
 
-/// Asks for the addresses of a name.
+/// Resolves names.
 #[async_trait]
 pub trait Resolve: Send + Sync + std::fmt::Debug + 'static {
     /// Every address of the name, with this port.
     ///
     /// # Errors
-    /// What the resolver says.
+    /// The resolver's error.
     async fn lookup(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 }
 
@@ -72,7 +72,7 @@ impl Resolve for System {
     }
 }
 
-/// Connects to one origin, whatever it is asked for.
+/// Connects to one origin only, whatever the request names.
 #[derive(Clone, Debug)]
 pub struct Connector {
     origin: Arc<Origin>,
@@ -82,18 +82,18 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// A connector to this origin; `open` are the ranges beyond the public Internet it may reach. Without TLS
-    /// it reaches no others, if there are any.
+    /// A connector to this origin; `open` lists the address ranges beyond the public Internet that
+    /// it may reach. Without TLS it reaches only those ranges, if there are any.
     ///
-    /// WHY: what is sent in clear to a host inside, credentials too, must not leave because its name was made
-    /// to point elsewhere.
+    /// WHY: data sent in clear text to an internal host, including credentials, must not leave the
+    /// network because its name was pointed elsewhere.
     #[must_use]
     pub fn new(origin: Origin, open: Vec<Cidr>, resolve: Arc<dyn Resolve>) -> Self {
         let public = origin.tls || open.is_empty();
         Self { origin: Arc::new(origin), open: open.into(), public, resolve }
     }
 
-    /// The same, and the public Internet: nothing that is sent is anybody's secret.
+    /// The same, with the public Internet allowed: the request contains no secrets.
     #[must_use]
     pub fn and_public(self) -> Self {
         Self { public: true, ..self }
@@ -108,7 +108,7 @@ impl Connector {
         (self.public && is_public(address)) || self.open.iter().any(|range| range.contains(address))
     }
 
-    /// The addresses to connect to: all of them allowed, or none.
+    /// The addresses to connect to: all are allowed, or none is used.
     ///
     /// # Errors
     /// Why there are none.
@@ -118,7 +118,8 @@ impl Connector {
             Host::Ip(ip) => vec![SocketAddr::new(*ip, port)],
             Host::Name(name) => {
                 // A trailing dot keeps the resolver from trying search domains. Names inside a
-                // private network may depend on them or on a hosts file; addresses are checked alike.
+                // private network may depend on these or on a hosts file; their addresses are
+                // checked all the same.
                 let absolute = format!("{name}.");
                 let asked = if self.open.is_empty() { absolute.as_str() } else { name.as_str() };
                 tokio::time::timeout(RESOLVE, self.resolve.lookup(asked, port))
@@ -169,7 +170,7 @@ impl tower::Service<http::Uri> for Connector {
         Poll::Ready(Ok(()))
     }
 
-    /// The URI is not looked at: host and port are the binding's.
+    /// The URI is ignored: host and port are the binding's.
     fn call(&mut self, _: http::Uri) -> Self::Future {
         let connector = self.clone();
         Box::pin(async move { connector.connect().await.map(TokioIo::new) })

@@ -1,4 +1,4 @@
-//! The way of a generated gRPC client: its channel connects through the one connector, and nowhere else.
+//! The transport of generated gRPC clients: their channel connects only through the one connector.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,26 +13,27 @@ use crate::catalog::address::Cidr;
 use crate::catalog::host::Origin;
 use crate::telemetry;
 
-/// How one origin is reached over gRPC. Connects to nothing until a channel is used.
+/// The transport to one origin over gRPC. Connects when a channel is first used.
 #[derive(Clone, Debug)]
 pub struct GrpcDialer {
     endpoint: Endpoint,
     connect: Fixed,
 }
 
-/// The connector, whatever it is asked for.
+/// Connects to the fixed origin, whatever the request names.
 #[derive(Clone, Debug)]
 struct Fixed {
     connector: Limited,
-    /// The origin's own: with its scheme the connector knows whether TLS is spoken.
+    /// The fixed origin; its scheme determines whether the connector uses TLS.
     origin: http::Uri,
 }
 
 impl GrpcDialer {
-    /// A way to this origin; `open` are the ranges beyond the public Internet, `trust` is for HTTP/2.
+    /// A transport to this origin; `open` lists the address ranges beyond the public Internet,
+    /// `trust` is for HTTP/2.
     ///
     /// # Errors
-    /// An origin that is no URI.
+    /// The origin is not a URI.
     pub fn new(
         origin: &Origin,
         open: &[Cidr],
@@ -41,7 +42,7 @@ impl GrpcDialer {
     ) -> Result<Self, Error> {
         let authority = origin.authority();
         let own: http::Uri = format!("{}://{authority}/", origin.scheme()).parse()?;
-        // WHY: of an `https` URI the channel would make TLS itself, over the TLS of the connector.
+        // WHY: for an `https` URI the channel would add its own TLS on top of the connector's.
         let endpoint = Endpoint::from_shared(format!("http://{authority}"))?
             .origin(own.clone())
             .initial_stream_window_size(STREAM_WINDOW)

@@ -1,7 +1,7 @@
-//! One request and its answer, under limits: how it is framed, how large it is, how slow it may be.
+//! One request and its response, with limits on framing, size and speed.
 //!
-//! hyper refuses a head that is no HTTP, too large, or has contradicting lengths. What it would
-//! tolerate and another reader of the same bytes would read differently is refused here.
+//! hyper refuses a head that is not HTTP, is too large or has contradicting lengths. Responses that
+//! hyper tolerates but another reader would parse differently are refused here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,16 +17,16 @@ use super::Limited;
 use super::guarded::Guarded;
 use crate::ledger::fuse::{Fuse, Late};
 
-/// Interim answers (1xx) before the answer.
+/// Interim responses (1xx) before the final one.
 const INTERIM_MAX: usize = 4;
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// What hyper or the connector says.
+    /// The error of hyper or of the connector.
     #[error(transparent)]
     Http(#[from] Error),
-    /// An answer that readers could read differently, or that is none.
+    /// A response that readers could parse differently, or that is malformed.
     #[error("{0}")]
     Framing(&'static str),
     /// The permit of the call had ended; nothing was sent.
@@ -35,7 +35,7 @@ pub enum SendError {
 }
 
 impl SendError {
-    /// Whether there never was a connection, so that nothing was sent.
+    /// Whether no connection was made, so that nothing was sent.
     #[must_use]
     pub fn is_connect(&self) -> bool {
         match self {
@@ -45,23 +45,23 @@ impl SendError {
     }
 }
 
-/// How slow an answer may be.
+/// The slowest acceptable response.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// From the request to the end of the answer's head.
+    /// The time from the request to the end of the response head.
     pub head: Duration,
-    /// In each stretch of this length …
+    /// In each interval of this length …
     pub stretch: Duration,
-    /// … at least so many bytes of the body come, or its end.
+    /// … at least this many bytes of the body must arrive, or its end.
     pub bytes_min: usize,
 }
 
 /// Why a body was not read to its end.
 #[derive(Debug)]
 pub enum BodyError {
-    /// It has more bytes than allowed.
+    /// The body has more bytes than allowed.
     TooLarge,
-    /// It comes too slowly.
+    /// The body arrives too slowly.
     Slow,
     /// The connection failed, or the framing broke.
     Broken(hyper::Error),
@@ -98,7 +98,7 @@ pub(super) async fn send(
     }
 }
 
-/// What makes the end of this answer a matter of opinion.
+/// Why the end of this response is ambiguous.
 fn framing(status: StatusCode, headers: &HeaderMap) -> Option<&'static str> {
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return Some("the answer switches to another protocol");
@@ -120,18 +120,18 @@ fn framing(status: StatusCode, headers: &HeaderMap) -> Option<&'static str> {
         .then_some("the answer comes in an unknown transfer coding")
 }
 
-/// Whether the body of an answer is encoded: nobody asked for that, and nobody decodes it.
+/// Whether the body of a response is encoded. The gate requests no encoding and decodes none.
 #[must_use]
 pub fn is_encoded(headers: &HeaderMap) -> bool {
     let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
     !headers.get_all(header::CONTENT_ENCODING).iter().all(plain)
 }
 
-/// The whole body of at most `bytes_max` bytes, or the reason why there is none: never a part of it.
+/// The whole body of at most `bytes_max` bytes, or the reason it was not read: never a part of it.
 /// Trailers are dropped.
 ///
 /// # Errors
-/// As [`Unread`] says.
+/// See [`BodyError`].
 pub async fn whole(
     mut body: Incoming,
     bytes_max: u64,
@@ -146,7 +146,7 @@ pub async fn whole(
     loop {
         let slow = stretch.over();
         tokio::pin!(slow);
-        // One stretch: frames until it is over.
+        // One interval: reads frames until it is over.
         loop {
             let frame = tokio::select! {
                 biased;
@@ -167,14 +167,14 @@ pub async fn whole(
     }
 }
 
-/// A stretch of an answer, and how many bytes had come before it.
+/// An interval of a response, and the bytes received before it.
 struct Stretch {
     pace: Option<Pace>,
     before: usize,
 }
 
 impl Stretch {
-    /// Ends when the stretch is over; never, where nobody set a pace.
+    /// Completes when the interval is over; never, if there is no pace.
     fn over(&self) -> impl Future<Output = ()> + use<> {
         let length = self.pace.map(|pace| pace.stretch);
         async move {
@@ -185,7 +185,7 @@ impl Stretch {
         }
     }
 
-    /// Whether enough has come in the stretch that is over; the next one begins.
+    /// Whether enough bytes arrived in the interval; starts the next one.
     fn next(&mut self, bytes: usize) -> bool {
         let came = bytes.saturating_sub(self.before);
         self.before = bytes;

@@ -1,4 +1,4 @@
-//! The body of a request, which asks whether its permit still holds in the moment in which hyper writes it.
+//! A request body that checks its permit at the moment when hyper writes it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,9 +10,10 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 
 use crate::ledger::fuse::{Fuse, Late};
 
-/// hyper asks whether a body has an end before it writes a head, takes the body's first frame, and flushes both
-/// after that. So a permit that has ended by then keeps head and body from the wire: the connection is dropped
-/// with what was not flushed. Over HTTP/2 the head may have left; then the stream is reset without a message.
+/// hyper asks whether a body has an end before it writes a head, takes the body's first frame, and
+/// flushes both after that. A permit that has ended by then therefore keeps head and body from the
+/// wire: the connection is dropped with the unflushed bytes. Over HTTP/2 the head may have been
+/// sent; then the stream is reset without a message.
 #[derive(Debug)]
 pub(super) struct Guarded {
     body: Full<Bytes>,
@@ -50,12 +51,12 @@ impl Body for Guarded {
     }
 
     fn is_end_stream(&self) -> bool {
-        // One without a body is never asked for a frame, unless it says that there is one.
+        // hyper never asks an empty body for a frame, unless the body claims to have one.
         self.body.is_end_stream() && self.redeem().is_ok()
     }
 
     fn size_hint(&self) -> SizeHint {
-        // One that is known to be empty, or of unknown size in a GET, is never asked for a frame either.
+        // Nor does it ask a body that is known to be empty, or one of unknown size in a GET.
         if self.cut.load(Ordering::Acquire) {
             SizeHint::with_exact(1)
         } else {
@@ -81,7 +82,7 @@ mod tests {
     use crate::ledger::fuse::Tenure;
     use crate::ledger::fuse::tests::Hand;
 
-    /// Time passes while the name is looked up.
+    /// A resolver whose lookup lets time pass.
     #[derive(Debug)]
     struct Slow(Arc<Hand>, u64);
 
@@ -93,7 +94,8 @@ mod tests {
         }
     }
 
-    /// What a server hears of one request whose connection takes so long, and what its sender is told.
+    /// The bytes that a server receives of one request whose connection takes this long, and
+    /// whether its sender gets `Late`.
     async fn heard(method: &str, body: &'static [u8], takes: u64) -> (Vec<u8>, bool) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://api.test:{}/", listener.local_addr().unwrap().port());

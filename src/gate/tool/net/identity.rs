@@ -1,4 +1,4 @@
-//! A certificate with its private key: what this process shows of itself over TLS.
+//! A certificate with its private key: the identity of this process over TLS.
 
 use std::path::Path;
 
@@ -9,21 +9,21 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::Error;
 use crate::crypto::private;
 
-/// What is wrong with one of the files of TLS.
+/// An error in one of the TLS files.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct Wrong {
-    /// Which file, by its name in the configuration: `cert`, `key` or `client_ca`.
+    /// The file, by its name in the configuration: `cert`, `key` or `client_ca`.
     pub field: &'static str,
-    /// What is wrong, for a person; never a part of the file.
+    /// The error, for a human reader; never a part of the file.
     pub why: String,
 }
 
 /// A certificate chain, the leaf first, and the leaf's private key.
 pub struct Identity {
-    /// The chain as it is sent.
+    /// The chain, as it is sent.
     pub chain: Vec<CertificateDer<'static>>,
-    /// The key, never shown.
+    /// The private key, which is never shown.
     pub key: PrivateKeyDer<'static>,
 }
 
@@ -37,7 +37,7 @@ impl Identity {
     /// Reads PEM files: the chain, and the key, which only its owner may read.
     ///
     /// # Errors
-    /// A file that cannot be read or holds something else, or a key that others may read.
+    /// A file cannot be read or has other content, or other users may read the key.
     pub fn load(cert: &Path, key: &Path) -> Result<Self, Wrong> {
         let wrong = |field, path: &Path, why: String| {
             let why = format!("`{}`: {why}", path.display());
@@ -47,7 +47,7 @@ impl Identity {
         let chain = certificates(&pem).map_err(|why| wrong("cert", cert, why.to_string()))?;
         let read = private::read(key, private::BYTES_MAX);
         let (_, pem) = read.map_err(|why| wrong("key", key, why.to_string()))?;
-        // Not the reader's own words: they may hold a part of what was read.
+        // WHY not the parser's message: it may contain a part of the file.
         let none = |_| wrong("key", key, "no private key in PEM (PKCS#8, SEC 1 or PKCS#1)".into());
         let key = PrivateKeyDer::from_pem_slice(&pem).map_err(none)?;
         Ok(Self { chain, key })
@@ -64,7 +64,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
 /// The authorities of a PEM file, at least one.
 ///
 /// # Errors
-/// What is no certificate, or none that can be an authority.
+/// A certificate is malformed or cannot be an authority.
 pub fn authorities(pem: &[u8]) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem)? {

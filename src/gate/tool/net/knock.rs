@@ -1,4 +1,4 @@
-//! Whether somebody answers at a place that is configured: nothing is sent, and nothing is read.
+//! Tests whether a configured host responds, without sending or reading data.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::net::{TcpStream, lookup_host};
 
-/// How long a name, and a connection, may take.
+/// How long the resolution of a name, and a connection, may take.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// Where a host is, and whether somebody answers there. Whoever refuses does, unless it is this machine. Which addresses
-/// a tool may use is not asked: no request goes there.
+/// The address of a host, and whether it responds. A refused connection counts as a response,
+/// except from this machine. The address rules of tools do not apply, because no request is sent.
 pub async fn knock(host: &str, port: u16) -> (Option<SocketAddr>, bool) {
     let named = lookup_host((host.trim_matches(['[', ']']), port));
     let address = match tokio::time::timeout(WITHIN, named).await {

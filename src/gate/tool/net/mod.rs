@@ -1,8 +1,8 @@
-//! The one outbound connector: nothing in this process reaches a network tool past it.
+//! The one outbound connector: no code in this process reaches a network tool by another path.
 //!
 //! A client belongs to one binding and can only reach that binding's host. It resolves the name
-//! once per connection, checks every answer, and connects to exactly an address it checked. It
-//! knows no proxies, follows no redirects and reads no environment.
+//! once per connection, checks every address, and connects to an address it checked. It uses no
+//! proxies, follows no redirects and reads no environment.
 
 mod clients;
 mod connect;
@@ -48,31 +48,32 @@ const HEADERS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 /// How long an idle connection is kept.
 const IDLE: Duration = Duration::from_secs(10);
-/// Name, TCP and TLS together.
+/// Time limit for name, TCP and TLS together.
 const CONNECT: Duration = Duration::from_secs(10);
-/// What a server may send ahead on one HTTP/2 stream, and on all of one connection.
+/// Bytes that a server may send ahead on one HTTP/2 stream, and on all streams of one connection.
 const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
-/// What waits on one HTTP/2 stream for a server to take it.
+/// Bytes that wait on one HTTP/2 stream until the server accepts them.
 const SEND_BYTES_MAX: usize = 64 * 1024;
 
-/// Whose certificates are believed: the public authorities, or these alone. Nothing switches it off.
+/// The trusted authorities: the public ones, or only the given ones. Verification cannot be turned
+/// off.
 #[derive(Clone, Debug)]
 pub struct TrustRoots(Arc<rustls::ClientConfig>);
 
 impl TrustRoots {
-    /// Reads PEM text of the only authorities to believe; the public ones if there is none.
+    /// Reads PEM text of the only authorities to trust; `None` selects the public ones.
     ///
     /// # Errors
-    /// Certificate authorities that cannot be read.
+    /// The certificate authorities cannot be read.
     pub fn of(ca: Option<&[u8]>) -> Result<Self, Error> {
         tls(ca, None).map(Arc::new).map(Self)
     }
 
-    /// The same for servers that speak HTTP/2 and nothing else.
+    /// The same, for servers that support only HTTP/2.
     ///
     /// # Errors
-    /// Certificate authorities that cannot be read.
+    /// The certificate authorities cannot be read.
     pub fn of_http2(ca: Option<&[u8]>) -> Result<Self, Error> {
         let mut tls = tls(ca, None)?;
         tls.alpn_protocols = vec![b"h2".to_vec()];
@@ -80,7 +81,7 @@ impl TrustRoots {
     }
 }
 
-/// How the client talks once it is connected.
+/// The HTTP version of the client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HttpVersion {
     Http1,
@@ -91,7 +92,7 @@ enum HttpVersion {
 #[derive(Clone, Debug)]
 pub struct Client {
     pool: Pool<Limited, Guarded>,
-    /// The pool's own way to make a connection.
+    /// The connector that the pool uses.
     connector: Limited,
 }
 
@@ -99,7 +100,7 @@ impl Client {
     /// A client for this origin.
     ///
     /// # Errors
-    /// Certificate authorities that cannot be read.
+    /// The certificate authorities cannot be read.
     pub fn new(
         origin: &Origin,
         open: &[Cidr],
@@ -109,7 +110,7 @@ impl Client {
         Ok(Self::trusting(origin, open, &TrustRoots::of(ca)?, resolve))
     }
 
-    /// The same with authorities that were read before.
+    /// The same, with authorities that were read before.
     #[must_use]
     pub fn trusting(
         origin: &Origin,
@@ -121,7 +122,8 @@ impl Client {
         Self::made(connector, Arc::clone(&trust.0), HttpVersion::Http1)
     }
 
-    /// The same for an origin that is sent nobody's secrets: in clear, too, wherever its name leads.
+    /// The same, for an origin that receives no secrets: clear text is allowed, whatever address
+    /// its name has.
     #[must_use]
     pub fn asking(
         origin: &Origin,
@@ -133,8 +135,8 @@ impl Client {
         Self::made(connector, Arc::clone(&trust.0), HttpVersion::Http1)
     }
 
-    /// A client that speaks HTTP/2 from the first byte, on one connection for requests side by side. What is
-    /// dropped before its end is reset at the server.
+    /// A client that uses HTTP/2 from the first byte, on one connection for concurrent requests.
+    /// Dropping a request before its end resets its stream at the server.
     #[must_use]
     pub fn http2(
         origin: &Origin,
@@ -146,10 +148,11 @@ impl Client {
         Self::made(connector, Arc::clone(&trust.0), HttpVersion::Http2)
     }
 
-    /// As [`Self::new`], over TLS alone, showing this certificate to whoever asks for one.
+    /// As [`Self::new`], over TLS only, presenting this certificate to a server that requests one.
     ///
     /// # Errors
-    /// As [`Self::new`], an origin without TLS, or a key that is not the certificate's.
+    /// As [`Self::new`]; also an origin without TLS, or a key that does not belong to the
+    /// certificate.
     pub fn presenting(
         origin: &Origin,
         open: &[Cidr],
@@ -166,8 +169,8 @@ impl Client {
 
     fn made(connector: Connector, tls: Arc<rustls::ClientConfig>, version: HttpVersion) -> Self {
         let connector = Limited::over(connector, tls);
-        // A request that hyper could not even begin to write on a connection the server had closed
-        // is put on another one; one of which a single byte was written never is.
+        // hyper retries a request on another connection only if the server had closed the first one
+        // before a single byte was written.
         let pool = Pool::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
@@ -182,12 +185,12 @@ impl Client {
         Self { pool, connector }
     }
 
-    /// Sends one request and waits for a head that every reader reads the same way. The permit behind it is
-    /// redeemed when the request is written, on a connection that is there.
+    /// Sends one request and waits for a response head that every reader parses the same way. The
+    /// permit is redeemed when the request is written, on an open connection.
     ///
     /// # Errors
-    /// `Late`, and nothing was sent; what hyper, the connector or the framing of the answer says; nothing was sent if it is a connect
-    /// error.
+    /// `Late`, and nothing was sent; the error of hyper, of the connector or of the response's
+    /// framing. After a connect error nothing was sent.
     pub async fn send(
         &self,
         request: http::Request<Full<Bytes>>,
@@ -197,7 +200,7 @@ impl Client {
     }
 }
 
-/// The connector under its deadline: TLS has none of its own.
+/// The connector with a deadline, because TLS has none of its own.
 #[derive(Clone, Debug)]
 struct Limited(HttpsConnector<Connector>);
 
@@ -235,7 +238,7 @@ impl tower::Service<http::Uri> for Limited {
     }
 }
 
-/// The version that was agreed on.
+/// The negotiated TLS version.
 fn version(session: &rustls::ClientConnection) -> &'static str {
     match session.protocol_version() {
         Some(rustls::ProtocolVersion::TLSv1_2) => "TLS 1.2",
@@ -244,7 +247,7 @@ fn version(session: &rustls::ClientConnection) -> &'static str {
     }
 }
 
-/// What went wrong in the TLS handshake, if it was there.
+/// The error of the TLS handshake, if that failed.
 fn handshake(error: &(dyn std::error::Error + 'static)) -> Option<ConnectError> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -253,7 +256,7 @@ fn handshake(error: &(dyn std::error::Error + 'static)) -> Option<ConnectError> 
             Some(_) => return Some(ConnectError::Tls),
             None => {}
         }
-        // An I/O error shows what it wraps by a door of its own.
+        // An I/O error exposes its inner error through `get_ref`, not `source`.
         let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         next = match inner {
             Some(inner) => Some(inner),

@@ -1,5 +1,4 @@
-//! A connection that is made to be looked at: through the one connector, with TLS and all, and not a byte
-//! of a request.
+//! A test connection: through the one connector, including TLS, without a byte of a request.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -10,18 +9,18 @@ use tower::Service as _;
 use super::{Client, ConnectError};
 use crate::catalog::host::Origin;
 
-/// What answered.
+/// The endpoint that responded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reached {
-    /// Its address, which was checked.
+    /// Its checked address.
     pub peer: SocketAddr,
-    /// The version of TLS that was agreed on, with a certificate that is believed; none for `http`.
+    /// The negotiated TLS version, with a trusted certificate; `None` for `http`.
     pub tls: Option<&'static str>,
 }
 
 impl Client {
-    /// Connects anew as a request would, and closes. The origin is the client's own; it is asked for
-    /// nothing else whatever is given here.
+    /// Opens a new connection as a request would, and closes it. Always connects to the client's
+    /// own origin, whatever `origin` is given.
     ///
     /// # Errors
     /// Why no connection was made.
@@ -42,7 +41,7 @@ impl Client {
     }
 }
 
-/// The connector's own reason, however deep it lies.
+/// The connector's own error, at any depth of the chain.
 fn refused(error: &(dyn Error + 'static)) -> ConnectError {
     let mut next = Some(error);
     while let Some(error) = next {

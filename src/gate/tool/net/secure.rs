@@ -1,4 +1,4 @@
-//! TLS over a connection that was already checked, for protocols that are not HTTP.
+//! TLS over a connection to a checked address, for protocols other than HTTP.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tokio_rustls::client::TlsStream;
 use super::{ConnectError, Error};
 use crate::catalog::host::Host;
 
-/// Talks TLS to one host, whose certificate must be for its name.
+/// Performs TLS with one host, whose certificate must be valid for its name.
 #[derive(Clone)]
 pub struct Secure {
     connector: TlsConnector,
@@ -27,7 +27,7 @@ impl Secure {
     /// For this host; `ca` is PEM text of the only authorities to trust, the public ones if absent.
     ///
     /// # Errors
-    /// Certificate authorities that cannot be read.
+    /// The certificate authorities cannot be read.
     pub fn new(host: &Host, ca: Option<&[u8]>) -> Result<Self, Error> {
         let name = match host {
             Host::Name(name) => ServerName::try_from(name.clone())?,
@@ -36,16 +36,16 @@ impl Secure {
         Ok(Self { connector: TlsConnector::from(Arc::new(super::tls(ca, None)?)), name })
     }
 
-    /// What a finished handshake agreed on.
+    /// The TLS version that a handshake negotiated.
     #[must_use]
     pub fn version(stream: &TlsStream<TcpStream>) -> &'static str {
         super::version(stream.get_ref().1)
     }
 
-    /// The handshake.
+    /// Performs the handshake.
     ///
     /// # Errors
-    /// A server that is not who it should be, or that does not answer.
+    /// The server's certificate is not valid for its name, or the server does not respond.
     pub async fn handshake(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, ConnectError> {
         let shaking = self.connector.connect(self.name.clone(), stream);
         match tokio::time::timeout(super::CONNECT, shaking).await {

@@ -1,9 +1,9 @@
-//! Control groups: what all processes of one run may use together, where this system lets us say so.
+//! Control groups: a limit for all processes of one run together, where this system allows it.
 //!
-//! Everything of ours lies below the group this process is in itself, so whatever holds for the gate holds
-//! for its commands too, and the gate is in none of it. A gate has one directory in each hierarchy, held by a
-//! lock that ends with the process; each run has a leaf in it. A directory that nobody holds is what a
-//! killed gate left behind, and is removed by whoever comes next.
+//! All groups of a gate lie below the group of its own process, so the gate's limits apply to its
+//! commands too, and the gate is in none of them. A gate has one directory in each hierarchy, held
+//! by a lock that ends with the process; each run has a leaf in it. A directory without a lock was
+//! left by a killed gate, and the next gate removes it.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,24 +21,25 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::hierarchy::{CgroupMount, CgroupVersion, Controller, enabling, limit, one_cpu, places};
 use super::{Error, SandboxPlan};
 
-/// Gates at once below one group.
+/// Concurrent gates below one group.
 const GATES_MAX: u32 = 256;
-/// What a gate's directory is called, before its number.
+/// The name of a gate's directory, before its number.
 const OURS: &str = "wicketgate-";
-/// Where a gate goes that is in the way of its own groups (version 2).
+/// The group that a gate moves to if its process blocks its own groups (version 2).
 const ASIDE: &str = "wicketgate";
-/// How often, and how far apart, the removal of a leaf is tried whose processes are still ending.
+/// How often, and at what interval, the removal of a leaf is retried while its processes are
+/// ending.
 const REMOVALS: u32 = 200;
 const BETWEEN: Duration = Duration::from_millis(20);
 
-/// One hierarchy, and our place in it.
+/// One hierarchy, and the gate's directory in it.
 #[derive(Debug)]
 struct Tree {
     version: CgroupVersion,
     controllers: Vec<Controller>,
-    /// Where the leaves are.
+    /// The directory of the leaves.
     dir: PathBuf,
-    /// Held for as long as this gate is there.
+    /// Locked for as long as this gate runs.
     _lock: File,
 }
 
@@ -51,7 +52,7 @@ pub struct Cgroups {
     left: Mutex<Vec<PathBuf>>,
 }
 
-/// The groups of one run. Dropped, what is still in them is killed and they are removed.
+/// The groups of one run. Dropping it kills the remaining processes and removes the groups.
 #[derive(Debug)]
 pub struct Leaf {
     cgroups: Arc<Cgroups>,
@@ -59,10 +60,10 @@ pub struct Leaf {
 }
 
 impl Cgroups {
-    /// Those of this process: every hierarchy it may make groups in.
+    /// Finds every hierarchy in which this process may create groups.
     ///
     /// # Errors
-    /// There is none that limits both memory and processes, and why.
+    /// No hierarchy limits memory and processes both; with the reason.
     pub(super) fn find() -> Result<Arc<Self>, Error> {
         let read = |path: &str| fs::read_to_string(path).map_err(Error::path(Path::new(path)));
         let mounts = read("/proc/self/mountinfo")?;
@@ -76,7 +77,8 @@ impl Cgroups {
         for place in places {
             match tree(place) {
                 Ok(tree) => trees.push(tree),
-                // Of several reasons the last is the most telling: the first holds where there is no other.
+                // Of several reasons the last is the most specific: the first one holds if there is
+                // no other hierarchy.
                 Err(error) => why = Error::path(&place.own)(error),
             }
         }
@@ -91,17 +93,17 @@ impl Cgroups {
         self.trees.iter().any(|tree| tree.controllers.contains(&controller))
     }
 
-    /// What they limit, as the command line says it.
+    /// The limited resources, as the command line names them.
     #[must_use]
     pub fn held(&self) -> String {
         let held = Controller::ALL.into_iter().filter(|one| self.limits(*one));
         held.map(Controller::as_str).collect::<Vec<_>>().join(", ")
     }
 
-    /// Groups for one run of this plan, with its limits. Blocks for a moment.
+    /// Creates the groups for one run of this plan, with its limits. Blocks for a moment.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the operating system.
     pub fn leaf(self: &Arc<Self>, plan: &SandboxPlan) -> io::Result<Leaf> {
         self.left.lock().retain(|dir| !removed(dir));
         let name = format!("run-{}", self.next.fetch_add(1, Ordering::Relaxed));
@@ -128,10 +130,10 @@ impl Drop for Cgroups {
 }
 
 impl Leaf {
-    /// What puts a process into it when its number is written there.
+    /// Descriptors that put a process into the groups when its number is written to them.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the operating system.
     pub fn doors(&self) -> io::Result<Vec<OwnedFd>> {
         let open = |(_, dir): &(CgroupVersion, PathBuf)| {
             File::options().write(true).open(dir.join("cgroup.procs")).map(OwnedFd::from)
@@ -139,7 +141,8 @@ impl Leaf {
         self.dirs.iter().map(open).collect()
     }
 
-    /// Whether a process in it was killed because all of them together used too much memory.
+    /// Whether a process in the groups was killed because all of them together used too much
+    /// memory.
     #[must_use]
     pub fn ran_out_of_memory(&self) -> bool {
         self.dirs.iter().any(|(version, dir)| {
@@ -165,7 +168,8 @@ impl Drop for Leaf {
         if left.is_empty() {
             return;
         }
-        // What was killed just now takes a moment to be gone, and whoever waits here may be serving others.
+        // WHY on a thread: killed processes take a moment to disappear, and the calling thread may
+        // serve others.
         let cgroups = Arc::clone(&self.cgroups);
         let waiting = move || {
             for _ in 0..REMOVALS {
@@ -177,12 +181,12 @@ impl Drop for Leaf {
             }
             cgroups.left.lock().extend(left.into_iter().map(|(_, dir)| dir));
         };
-        // Without a thread they are removed by the next gate.
+        // Without a thread, the next gate removes them.
         let _ = std::thread::Builder::new().name("cgroup".into()).spawn(waiting);
     }
 }
 
-/// Our place in a hierarchy; what nobody holds there is removed on the way.
+/// The gate's directory in a hierarchy; removes abandoned directories on the way.
 fn tree(place: &CgroupMount) -> io::Result<Tree> {
     let controllers = match place.version {
         CgroupVersion::One => place.controllers.clone(),
@@ -202,8 +206,8 @@ fn tree(place: &CgroupMount) -> io::Result<Tree> {
     Ok(tree)
 }
 
-/// Whether a leaf may be given a share of the processors: where the gate itself has less than one, or the kernel
-/// does not divide them, it may not.
+/// Checks that a leaf can get a share of the processors. It cannot if the gate itself has less than
+/// one, or if the kernel does not divide them.
 fn shares(tree: &Tree, own: &Path) -> io::Result<()> {
     if tree.version == CgroupVersion::Two {
         for dir in [own, &tree.dir] {
@@ -216,8 +220,8 @@ fn shares(tree: &Tree, own: &Path) -> io::Result<()> {
     fs::remove_dir(&dir).and(shared)
 }
 
-/// Passes on to groups below what of ours the group of version 2 has. A group with processes of its own may
-/// not: this one goes aside then, and comes back if others are still there.
+/// Enables the gate's controllers for child groups (version 2). A group with processes of its own
+/// cannot: the gate then moves aside, and returns if other processes remain.
 fn enabled(own: &Path) -> io::Result<Vec<Controller>> {
     let has = fs::read_to_string(own.join("cgroup.controllers"))?;
     let all = Controller::ALL.into_iter();
@@ -243,7 +247,7 @@ fn enabled(own: &Path) -> io::Result<Vec<Controller>> {
     })
 }
 
-/// A directory of our own, and what holds it.
+/// A directory of this gate, and its lock.
 fn claim(own: &Path) -> io::Result<(PathBuf, File)> {
     for number in 0..GATES_MAX {
         let dir = own.join(format!("{OURS}{number}"));
@@ -259,7 +263,7 @@ fn claim(own: &Path) -> io::Result<(PathBuf, File)> {
     Err(io::Error::other(format!("{GATES_MAX} gates are there already")))
 }
 
-/// The lock of this directory, if it is nobody's and the directory still the one of that name.
+/// Locks this directory, if it is unlocked and still has that name.
 fn held(dir: &Path) -> Option<File> {
     let file = File::open(dir).ok()?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
@@ -267,7 +271,7 @@ fn held(dir: &Path) -> Option<File> {
     same.then_some(file)
 }
 
-/// Removes what gates left behind that are no more.
+/// Removes what ended gates left behind.
 fn sweep(version: CgroupVersion, own: &Path) {
     let below = |dir: &Path| {
         let listed = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
@@ -288,7 +292,7 @@ fn sweep(version: CgroupVersion, own: &Path) {
     }
 }
 
-/// Kills whatever is in this leaf.
+/// Kills every process in this leaf.
 fn end(version: CgroupVersion, dir: &Path) {
     if version == CgroupVersion::Two && fs::write(dir.join("cgroup.kill"), "1").is_ok() {
         return;
@@ -299,7 +303,7 @@ fn end(version: CgroupVersion, dir: &Path) {
     }
 }
 
-/// Removes this group; whether it is gone.
+/// Removes this group; true if it is gone.
 fn removed(dir: &Path) -> bool {
     fs::remove_dir(dir).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, |()| true)
 }

@@ -1,4 +1,4 @@
-//! The confined one: takes everything away from itself and becomes the command.
+//! The confined process: drops every right that the level removes, and becomes the command.
 
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -16,16 +16,16 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use super::{Error, SandboxPlan, cpu, files, filter, root, wire};
 use crate::catalog::command::Level;
 
-/// Descriptors a command may have open.
+/// Open descriptors allowed for a command.
 const DESCRIPTORS: u64 = 256;
-/// And a server.
+/// Open descriptors allowed for a server.
 const DESCRIPTORS_SERVING: u64 = 1024;
-/// Address space of a server for each byte of memory it may use, beside what every program reserves: what is
-/// reserved and not written costs nothing, and some runtimes reserve without measure.
+/// Address space of a server beyond its memory limit: reserved memory that is never written costs
+/// nothing, and some runtimes reserve large amounts.
 const RESERVED: u64 = 64 << 30;
-/// The most the kernel takes where it has no limit.
+/// The hard limit that is assumed if the process has none.
 const RLIM_ANY: u64 = 1 << 20;
-/// Bytes of the largest file it may write.
+/// Bytes of the largest file that it may write.
 const FILE_BYTES: u64 = 64 << 20;
 
 pub(super) fn run() -> ExitCode {
@@ -41,7 +41,7 @@ pub(super) fn run() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Does not come back, unless something cannot be taken away.
+/// Returns only if a right cannot be dropped.
 fn confined(
     control: &UnixStream,
     plan: &SandboxPlan,
@@ -62,24 +62,25 @@ fn confined(
     limits(plan, above)?;
     cpu::hold(plan.cpu)?;
     privileges()?;
-    // The supervisor has one thread, so its end is meant and not that of some thread of it.
+    // The supervisor has a single thread, so the signal means its end and not that of one of its
+    // threads.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(Error::step("no death signal"))?;
-    // It may have ended before it was meant.
+    // The supervisor may have ended before the signal was set.
     is_there(control).map_err(Error::step("no supervisor"))?;
     files::restrict(plan, &program)?;
     rustix::stdio::dup2_stdin(&files.input).map_err(Error::step("no input"))?;
     drop(files.input);
     filter::apply(plan, program.as_raw_fd())?;
-    // Last, for they count what this helper itself has mapped until it is another program.
+    // Last, because until the exec these limits also count the helper's own mappings.
     if plan.serves {
-        // What is written; the filter takes the other kinds of memory away.
+        // Limits written memory; the filter removes the other kinds of memory.
         limit(Resource::Data, plan.limits.memory_bytes)?;
         limit(Resource::As, plan.limits.memory_bytes.saturating_add(RESERVED))?;
     } else {
         limit(Resource::As, plan.limits.memory_bytes)?;
     }
-    // By descriptor: what was hashed is what runs, whatever the path names by now.
+    // By descriptor: the hashed program runs, whatever file its path names by now.
     let flags = nix::fcntl::AtFlags::AT_EMPTY_PATH;
     nix::unistd::execveat(&program, c"", &argv, &env, flags).map_err(Error::Execute)
 }
@@ -94,10 +95,11 @@ fn is_there(control: &UnixStream) -> Result<(), Errno> {
     }
 }
 
-/// The program under a number that no descriptor of the command can have, and that number: the most it may have open.
+/// Moves the program to a descriptor number that the command cannot have, and returns it with that
+/// number, the limit of open descriptors.
 ///
-/// The filter lets this number be executed. It is closed when the command begins, and a command that could put
-/// another file in its place, such as the loader, would start a second program.
+/// The filter allows this number to be executed. It is closed when the command begins; a command
+/// that could put another file in its place, such as the loader, would start a second program.
 fn above_all(program: &OwnedFd, plan: &SandboxPlan) -> Result<(OwnedFd, u64), Error> {
     let most = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(RLIM_ANY);
     let wanted = if plan.serves { DESCRIPTORS_SERVING } else { DESCRIPTORS };
@@ -116,12 +118,12 @@ fn limits(plan: &SandboxPlan, descriptors: u64) -> Result<(), Error> {
         (Resource::Core, 0),
         (Resource::Memlock, 0),
     ];
-    // A server lives as long as the gate.
+    // A server lives as long as the gate, so its processor time is not limited.
     if !plan.serves {
         limits.push((Resource::Cpu, plan.limits.cpu_seconds));
     }
     if plan.level >= Level::S2 {
-        // Counted per user, and only here the user is nobody else's.
+        // WHY from S2 on: the limit is per user, and only there no other process has this user.
         limits.push((Resource::Nproc, plan.limits.pids));
     }
     limits.into_iter().try_for_each(|(resource, most)| limit(resource, most))
@@ -137,14 +139,14 @@ fn limit_to(resource: Resource, current: u64, maximum: u64) -> Result<(), Error>
         .map_err(|e| Error::Limit { resource, source: e.into() })
 }
 
-/// No capability, none to come back, and no program that brings any.
+/// Drops every capability for good, and prevents any program from gaining one.
 fn privileges() -> Result<(), Error> {
     for bit in 0..64_u32 {
         let one = CapabilitySet::from_bits_retain(1_u64 << bit);
         if rustix::thread::capability_is_in_bounding_set(one) != Ok(true) {
             continue;
         }
-        // Without the right to, there is no capability that could be raised either.
+        // Without the right to drop it, the process has no capability that could be raised either.
         let _ = rustix::thread::remove_capability_from_bounding_set(one);
     }
     rustix::thread::clear_ambient_capability_set().map_err(Error::step("ambient capabilities"))?;

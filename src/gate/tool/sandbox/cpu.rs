@@ -1,7 +1,7 @@
 //! One processor for all processes of a run.
 //!
-//! A mask that the helper sets on itself: whatever it becomes and starts inherits it, and the filter does not
-//! admit the call that would change it. It needs no privilege and no control groups.
+//! The helper sets an affinity mask on itself. The command and its processes inherit it, and the
+//! filter refuses the call that would change it. This needs no privilege and no control groups.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,12 +9,12 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::Error;
 
-/// The processor that the next run gets: one after the other of those this process may use itself.
+/// The processor for the next run, in turn among those that this process may use.
 pub fn next() -> usize {
     static TURN: AtomicUsize = AtomicUsize::new(0);
     let allowed = allowed();
     let turn = TURN.fetch_add(1, Ordering::Relaxed).checked_rem(allowed.len());
-    // Where the system says none the first is tried, and a helper that cannot have it ends the run.
+    // If the system reports none, the first is tried, and a helper that cannot use it ends the run.
     turn.and_then(|turn| allowed.get(turn)).copied().unwrap_or_default()
 }
 
@@ -24,10 +24,10 @@ fn allowed() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
 }
 
-/// Leaves this thread, and all it starts, only this one.
+/// Restricts this thread and its children to this processor.
 ///
 /// # Errors
-/// It may not run there.
+/// The thread may not run there.
 pub(super) fn hold(cpu: usize) -> Result<(), Error> {
     let mut one = CpuSet::new();
     if cpu < CpuSet::MAX_CPU {
@@ -36,11 +36,11 @@ pub(super) fn hold(cpu: usize) -> Result<(), Error> {
     sched_setaffinity(None, &one).map_err(|e| Error::Processor { cpu, source: e.into() })
 }
 
-/// Whether this thread has several, or may take them.
+/// Whether this thread may use several processors, or can gain them.
 pub(super) fn is_wide() -> bool {
     let mut all = CpuSet::new();
     (0..CpuSet::MAX_CPU).for_each(|cpu| all.set(cpu));
-    // The kernel takes of a mask what is there.
+    // The kernel uses the processors of the mask that exist.
     allowed().len() > 1 || sched_setaffinity(None, &all).is_ok()
 }
 
@@ -53,7 +53,8 @@ mod tests {
         let allowed = allowed();
         let taken: Vec<usize> = (0..8).map(|_| next()).collect();
         assert!(taken.iter().all(|cpu| allowed.contains(cpu)), "{taken:?} of {allowed:?}");
-        // Others of this process take turns meanwhile; all eight on one would be no turns.
+        // Other tests of this process take turns too; all eight on one processor would mean no
+        // turns.
         assert!(allowed.len() == 1 || taken.iter().any(|cpu| *cpu != taken[0]), "{taken:?}");
     }
 }

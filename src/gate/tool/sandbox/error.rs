@@ -1,4 +1,4 @@
-//! Why something cannot be confined. Whatever it is, the program has not begun.
+//! Why a program cannot be confined. In every case it has not started.
 
 use std::ffi::NulError;
 use std::io;
@@ -9,58 +9,58 @@ use rustix::process::Resource;
 
 use crate::catalog::command::{ElfError, Level};
 
-/// What cannot be taken away from a program, made for it, or tried out.
+/// An error in removing a right from a program, creating its environment, or testing the sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What the system says where nothing of ours says more.
+    /// An error of the operating system without further context.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// A step on the way to the program.
+    /// A step before the start of the program.
     #[error("{step}: {source}")]
     Step {
-        /// What was to be done, or what came of it: `no session`.
+        /// The step, or its result: `no session`.
         step: &'static str,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A file or directory.
     #[error("`{}`: {source}", path.display())]
     Path {
-        /// Where it is in the sandbox.
+        /// The path in the sandbox.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Something that the program is given.
+    /// A file or directory that the program needs.
     #[error("cannot open `{}`: {source}", path.display())]
     Open {
-        /// Where it is.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A mount.
     #[error("{}: {source}", at.display())]
     Mount {
-        /// Where it was to be.
+        /// The mount point.
         at: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Where the program is to run.
+    /// The working directory of the program.
     #[error("cannot run in `{}`: {source}", path.display())]
     Cwd {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A limit of the process.
     #[error("limit {resource:?}: {source}")]
     Limit {
-        /// What is limited.
+        /// The resource.
         resource: Resource,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The one processor of the run.
@@ -68,29 +68,29 @@ pub enum Error {
     Processor {
         /// Its number.
         cpu: usize,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file that writes what is mapped of namespaces.
+    /// A file that defines the id mapping of a namespace.
     #[error("{file}: {source}")]
     Map {
         /// The file below `/proc`.
         file: &'static str,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// An argument or a variable holds a zero byte.
+    /// An argument or a variable contains a zero byte.
     #[error(transparent)]
     Text(#[from] NulError),
     /// The program cannot be executed.
     #[error("cannot be executed: {0}")]
     Execute(#[source] nix::errno::Errno),
-    /// Something that the program is given, as Landlock opens it.
+    /// A path that Landlock must open for the program.
     #[error("cannot open `{}`: {source}", path.display())]
     Beneath {
-        /// Where it is.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of Landlock.
         source: landlock::PathFdError,
     },
     /// Landlock refuses a rule.
@@ -99,34 +99,35 @@ pub enum Error {
     /// The kernel's Landlock is too old.
     #[error("landlock: the kernel enforces only a part")]
     LandlockPart,
-    /// The rules about system calls make no filter.
+    /// The rules for system calls do not form a filter.
     #[error("seccomp: {0}")]
     Filter(#[from] seccompiler::BackendError),
-    /// The kernel does not take the filter.
+    /// The kernel refuses the filter.
     #[error("seccomp: {0}")]
     Seccomp(#[from] seccompiler::Error),
-    /// None of the directories is there that the new root could be mounted at.
+    /// No directory exists on which the new root could be mounted.
     #[error("no directory to mount at")]
     NoBase,
-    /// A plan that contradicts itself.
+    /// The plan contradicts itself.
     #[error("a network of its own needs `S2`")]
     NetworkLevel,
-    /// The listener of the program's network did not come.
+    /// The listener of the program's network did not arrive.
     #[error("no network of its own: the helper is gone")]
     NoListener,
-    /// Control groups: this system has none.
+    /// This system has no control groups.
     #[error("no hierarchy is mounted")]
     NoHierarchy,
-    /// The probe is no program.
+    /// The probe's program has an unknown format.
     #[error(transparent)]
     Program(#[from] ElfError),
     /// The helper ended without a report.
     #[error("the helper said nothing")]
     NoReport,
-    /// The helper's report: what stopped it, in its own words. It is another process, so only its text comes here.
+    /// The helper's report of what stopped it. The helper is another process, so only its text
+    /// arrives here.
     #[error("{0}")]
     Helper(String),
-    /// The probe's answer cannot be read.
+    /// The probe's output cannot be read.
     #[error("the probe said nothing: {0}")]
     Probe(#[source] serde_json::Error),
     /// The probe ended before it was done.
@@ -137,7 +138,7 @@ pub enum Error {
         /// The signal that ended it.
         signal: Option<i32>,
     },
-    /// What the probe could do in the sandbox and must not.
+    /// Actions that the probe could perform in the sandbox and must not.
     #[error("a probe inside could {}", .0.join(", "))]
     Holes(Vec<String>),
 }
@@ -164,7 +165,7 @@ impl Error {
     }
 }
 
-/// What a binding demands and this system does not give, for as long as the process runs.
+/// A demand of a binding that this system does not meet, for as long as the process runs.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LevelError {
     /// A level of the sandbox.
@@ -172,7 +173,7 @@ pub enum LevelError {
     Level {
         /// The level.
         level: Level,
-        /// What is missing, or what a probe could do in there.
+        /// What is missing, or what a probe could do inside.
         why: Arc<Error>,
     },
     /// Control groups.

@@ -1,4 +1,4 @@
-//! Which files a command may touch, as Landlock holds it: nothing but these.
+//! The files that a command may access, enforced by Landlock: only these.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -13,11 +13,12 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use super::{Error, NOBODY, SandboxPlan, Scratch, WORKSPACE};
 use crate::catalog::command::Level;
 
-/// The least that is enough: the first that also holds `truncate`.
+/// The oldest sufficient version: the first that also controls `truncate`.
 const LEAST: ABI = ABI::V3;
-/// Where programs find libraries, locales and their own data.
+/// Paths of libraries, locales and program data.
 pub(super) const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
-/// What the loader and the C library read besides; and OpenSSL, which ends some programs where it may not.
+/// Files that the loader and the C library also read, and OpenSSL's configuration: some programs
+/// end if OpenSSL may not read it.
 pub(super) const SYSTEM_FILES: [&str; 5] = [
     "/etc/alternatives",
     "/etc/ld.so.cache",
@@ -28,21 +29,22 @@ pub(super) const SYSTEM_FILES: [&str; 5] = [
 /// Devices without a state.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/full", "/dev/random", "/dev/urandom", "/dev/zero"];
 
-/// Those that this program gets. Mapped and shared, zeroes are memory that is nobody's: a limit on a server's
-/// own would not see it.
+/// The devices that this program gets. A shared mapping of `/dev/zero` is memory that is charged to
+/// no process, so a limit on a server's own memory would miss it.
 pub(super) fn devices(plan: &SandboxPlan) -> impl Iterator<Item = &'static str> {
     let serves = plan.serves;
     DEVICES.into_iter().filter(move |device| !(serves && *device == "/dev/zero"))
 }
 
-/// Whether this, canonical, is the system's: read-only in every sandbox.
+/// Whether this canonical path belongs to the system, which is read-only in every sandbox.
 #[must_use]
 pub fn is_system(path: &Path) -> bool {
     let all = SYSTEM.iter().chain(&SYSTEM_FILES);
     all.filter_map(|dir| Path::new(dir).canonicalize().ok()).any(|dir| path.starts_with(dir))
 }
 
-/// Whether whoever runs in a sandbox of this gate may change this: of a gate that is root that is nobody.
+/// Whether a process in a sandbox of this gate could change this path. Under a root gate that holds
+/// for a path that every user may write, or that belongs to uid 65534.
 #[must_use]
 pub fn is_nobodys(path: &Path) -> bool {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -53,10 +55,10 @@ pub fn is_nobodys(path: &Path) -> bool {
     path.metadata().is_ok_and(open)
 }
 
-/// Takes everything else away, for good.
+/// Removes access to every other file, for good.
 ///
 /// # Errors
-/// The kernel cannot hold all of it.
+/// The kernel cannot enforce all of it.
 pub(super) fn restrict(plan: &SandboxPlan, program: &OwnedFd) -> Result<(), Error> {
     let all = AccessFs::from_all(LEAST);
     let mut rules = Ruleset::default()
@@ -71,7 +73,7 @@ pub(super) fn restrict(plan: &SandboxPlan, program: &OwnedFd) -> Result<(), Erro
     for path in devices(plan) {
         rules = below(rules, Path::new(path), AccessFs::ReadFile | AccessFs::WriteFile, false)?;
     }
-    // No device, no program: what is written is data.
+    // Without devices and programs: only data may be written.
     let write = all & !(AccessFs::Execute | AccessFs::MakeBlock | AccessFs::MakeChar);
     for (paths, access) in [(&plan.read, look), (&plan.write, write)] {
         for path in paths {
@@ -100,7 +102,7 @@ pub(super) fn restrict(plan: &SandboxPlan, program: &OwnedFd) -> Result<(), Erro
     Ok(())
 }
 
-/// One more rule. What need not be there and is not gets none.
+/// Adds one rule. An optional path that does not exist gets none.
 fn below(
     rules: RulesetCreated,
     path: &Path,
@@ -115,8 +117,8 @@ fn below(
     rule(rules, file, path, access)
 }
 
-/// One more rule for what was found to have no symbolic link on its way. Whoever may write there may have put
-/// one since, and it would lead to what was never given.
+/// Adds one rule for a path that had no symbolic link when it was checked. A process that may write
+/// there could have added a link since, which would lead to a path that was never allowed.
 fn exactly(
     rules: RulesetCreated,
     path: &Path,
@@ -125,7 +127,7 @@ fn exactly(
     rule(rules, straight(CWD, path)?, path, access)
 }
 
-/// Opens this, with no symbolic link on the way.
+/// Opens this path, without a symbolic link on the way.
 pub(super) fn straight(from: impl AsFd, path: &Path) -> Result<OwnedFd, Error> {
     let (flags, links) = (OFlags::PATH | OFlags::CLOEXEC, ResolveFlags::NO_SYMLINKS);
     rustix::fs::openat2(from, path, flags, Mode::empty(), links).map_err(Error::open(path))

@@ -1,8 +1,9 @@
-//! Which system calls a command may make: these, and any other fails as not permitted.
+//! The system calls that a command may make: these, and every other fails with "not permitted".
 //!
-//! An allow list, so that what the kernel learns later is not there. No sockets but connected pairs (and, with
-//! a network, those of the Internet), no namespaces, mounts, tracing, keys, BPF, io_uring, or other processes' memory; without `children` no new processes,
-//! and no second program but the one that is executed by its descriptor.
+//! It is an allow list, so that calls of newer kernels are refused. Only connected socket pairs are
+//! allowed (and, with a network, Internet sockets); no namespaces, mounts, tracing, keys, BPF,
+//! io_uring or memory of other processes. Without `children` there are no new processes, and no
+//! second program except the one executed by its descriptor.
 
 use std::collections::BTreeMap;
 
@@ -18,18 +19,19 @@ pub(super) type FilterRules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Every namespace that `clone` can make.
 const CLONE_NEW: u64 = 0x7e02_0000;
-/// What `clone` makes is a thread.
+/// The flag with which `clone` creates a thread.
 const CLONE_THREAD: u64 = 0x0001_0000;
-/// `prctl` for names of threads and memory, and for looking.
+/// `prctl` options that name threads and memory, or only read.
 const PRCTL: [u64; 5] = [3, 15, 16, 23, 0x5356_4d41];
-/// The kind of a socket, without its flags.
+/// The type of a socket, without its flags.
 const TYPE_MASK: u64 = 0xf;
-/// `mmap` of what others have too, of no file, and both.
+/// `mmap` flags of shared memory, of memory without a file, and of both.
 const MAP_SHARED: u64 = 0x01;
 const MAP_ANONYMOUS: u64 = 0x20;
 const SHARED_ANONYMOUS: u64 = MAP_SHARED | MAP_ANONYMOUS;
-/// `ioctl` that only looks, or changes only how a descriptor of the program's own behaves; every other is refused:
-/// TCGETS, TCGETS2, TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FIOQSIZE, FICLONE, FICLONERANGE.
+/// `ioctl` requests that only read, or change only how a descriptor of the program itself behaves;
+/// every other is refused: TCGETS, TCGETS2, TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX,
+/// FIOCLEX, FIOQSIZE, FICLONE, FICLONERANGE.
 const IOCTL: [u64; 11] = [
     0x5401,
     0x802c_542a,
@@ -43,19 +45,21 @@ const IOCTL: [u64; 11] = [
     0x4004_9409,
     0x4020_940d,
 ];
-/// `fcntl` that has the kernel signal others, the gate too where it is of the same user: F_SETOWN, F_SETSIG,
-/// F_SETOWN_EX, F_SETLEASE, F_NOTIFY.
+/// `fcntl` commands with which the kernel signals other processes, including the gate if it has the
+/// same user: F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY.
 const NO_FCNTL: [u64; 5] = [8, 10, 15, 1024, 1026];
 
-/// Takes the rest away, for good. Then only `execveat` of this descriptor is left to begin a program.
+/// Refuses every other call, for good. After this, only `execveat` of this descriptor can start a
+/// program.
 ///
 /// # Errors
-/// The kernel does not take it.
+/// The kernel refuses the filter.
 pub(super) fn apply(plan: &SandboxPlan, program: i32) -> Result<(), Error> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let rules = rules(plan, program)?;
-    // What lies in memory no filter sees: the C library then takes the older call.
-    // The other filter allows these, or its error would count, and that one is not taken for a missing call.
+    // A filter cannot read arguments in memory: with ENOSYS the C library falls back to the older
+    // call. The other filter must allow these calls, or its error would win, and that one does not
+    // mean a missing call.
     let unseen: FilterRules = modes::UNSEEN.iter().map(|call| (*call, Vec::new())).collect();
     let (allow, missing) = (SeccompAction::Allow, SeccompAction::Errno(errno(libc::ENOSYS)));
     install(SeccompFilter::new(unseen, allow, missing, arch))?;
@@ -80,7 +84,7 @@ fn rules(plan: &SandboxPlan, program: i32) -> Result<FilterRules, seccompiler::B
     modes::add(&mut rules, plan)?;
     sockets(&mut rules, plan.network != Network::None)?;
     if plan.serves {
-        // Memory that is shared and of no file is counted as nobody's.
+        // Shared memory without a file is charged to no process.
         let kind =
             |value: u64| all(vec![when(3, SeccompCmpOp::MaskedEq(SHARED_ANONYMOUS), value)?]);
         let kinds = [0, MAP_SHARED, MAP_ANONYMOUS].map(kind);
@@ -94,7 +98,7 @@ fn rules(plan: &SandboxPlan, program: i32) -> Result<FilterRules, seccompiler::B
     let others = NO_FCNTL.iter().map(|request| when(1, SeccompCmpOp::Ne, *request));
     rules.insert(libc::SYS_fcntl, vec![all(others.collect::<Result<_, _>>()?)?]);
     let me = u64::from(std::process::id());
-    // 0 is oneself too.
+    // 0 means the calling process.
     let own = || Ok(vec![all(vec![is(0, 0)?])?, all(vec![is(0, me)?])?]);
     rules.insert(libc::SYS_prlimit64, own()?);
     let empty_path = u64::try_from(libc::AT_EMPTY_PATH).unwrap_or_default();
@@ -111,7 +115,7 @@ fn rules(plan: &SandboxPlan, program: i32) -> Result<FilterRules, seccompiler::B
         rules.extend([(libc::SYS_fork, Vec::new()), (libc::SYS_vfork, Vec::new())]);
     }
     if plan.level >= Level::S2 {
-        // No other process is there.
+        // The namespace contains no other process.
         let calls = [libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill];
         rules.extend(calls.iter().map(|call| (*call, Vec::new())));
     } else {
@@ -121,8 +125,8 @@ fn rules(plan: &SandboxPlan, program: i32) -> Result<FilterRules, seccompiler::B
     Ok(rules)
 }
 
-/// Pairs of streams, which reach nobody but the other end whatever address is written; datagrams would be sent to
-/// any socket with a name. With the network, sockets of the Internet that connect; none waits for others.
+/// Stream pairs reach only the other end, whatever address is written; datagrams could be sent to
+/// any named socket. With the network, Internet sockets that connect; none may listen.
 fn sockets(rules: &mut FilterRules, network: bool) -> Result<(), seccompiler::BackendError> {
     let kind = |at: u8, kind: i32| when(at, SeccompCmpOp::MaskedEq(TYPE_MASK), number(kind));
     let pair =
@@ -147,7 +151,7 @@ fn number(value: i32) -> u64 {
     u64::try_from(value).unwrap_or_default()
 }
 
-/// Numbers of processes, descriptors and options: 32 bits count.
+/// Compares numbers of processes, descriptors and options: 32 bits count.
 pub(super) fn when(
     at: u8,
     how: SeccompCmpOp,
@@ -162,7 +166,7 @@ pub(super) fn all(
     SeccompRule::new(conditions)
 }
 
-/// On sockets that are there.
+/// Calls on existing sockets.
 const CONNECTED: &[i64] = &[
     libc::SYS_sendto,
     libc::SYS_recvfrom,
@@ -175,7 +179,7 @@ const CONNECTED: &[i64] = &[
     libc::SYS_shutdown,
 ];
 
-/// Whatever the arguments.
+/// Calls that are allowed with any arguments.
 const ALWAYS: &[i64] = &[
     // bytes and descriptors
     libc::SYS_read,
@@ -211,7 +215,7 @@ const ALWAYS: &[i64] = &[
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait,
     libc::SYS_eventfd2,
-    // names in the file system; Landlock says which
+    // names in the file system; Landlock decides which
     libc::SYS_fstat,
     libc::SYS_newfstatat,
     libc::SYS_statx,
@@ -282,7 +286,7 @@ const ALWAYS: &[i64] = &[
     libc::SYS_timerfd_settime,
     libc::SYS_timerfd_gettime,
     libc::SYS_times,
-    // oneself
+    // the process itself
     libc::SYS_getpid,
     libc::SYS_getppid,
     libc::SYS_gettid,
@@ -307,7 +311,7 @@ const ALWAYS: &[i64] = &[
     libc::SYS_exit_group,
 ];
 
-/// What newer machines have no numbers for any more.
+/// Calls that newer architectures no longer have.
 #[cfg(target_arch = "x86_64")]
 const OLD: &[i64] = &[
     libc::SYS_stat,

@@ -1,4 +1,5 @@
-//! Hierarchies of control groups: which there are, what they can limit, and how each version is told.
+//! Hierarchies of control groups: which ones exist, what they can limit, and how each version is
+//! configured.
 
 use std::fs;
 use std::io;
@@ -6,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use super::{SandboxPlan, Scratch};
 
-/// What a directory in memory may hold, bytes: memory of the run too.
+/// Bytes that a directory in memory may hold; they count as memory of the run.
 const SCRATCH_BYTES: u64 = 64 << 20;
-/// Microseconds in which a run gets as much time as one processor has: what the kernel takes if nobody says.
+/// The kernel's default period in microseconds, in which a run gets the time of one processor.
 const CPU_PERIOD: u32 = 100_000;
 
-/// What can be limited.
+/// The resources that can be limited.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Controller {
     Memory,
@@ -21,7 +22,8 @@ pub(super) enum Controller {
 
 impl Controller {
     pub(super) const ALL: [Self; 3] = [Self::Memory, Self::Pids, Self::Cpu];
-    /// Those without which there are no control groups: one processor is held without them too.
+    /// The controllers that are required; a run is held on one processor without control groups
+    /// too.
     pub(super) const NEEDED: [Self; 2] = [Self::Memory, Self::Pids];
 
     pub(super) const fn as_str(self) -> &'static str {
@@ -33,23 +35,23 @@ impl Controller {
     }
 }
 
-/// Of control groups.
+/// The version of control groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CgroupVersion {
     One,
     Two,
 }
 
-/// A hierarchy as it is mounted, and the group this process is in.
+/// A mounted hierarchy, and the group of this process in it.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct CgroupMount {
     pub(super) version: CgroupVersion,
-    /// Those of ours that it may have; of version 2 the group itself says.
+    /// The supported controllers; for version 2 the group itself lists them.
     pub(super) controllers: Vec<Controller>,
     pub(super) own: PathBuf,
 }
 
-/// Every hierarchy that may be of use: mounts as in `/proc/self/mountinfo`, groups as in `/proc/self/cgroup`.
+/// Every usable hierarchy: mounts as in `/proc/self/mountinfo`, groups as in `/proc/self/cgroup`.
 pub(super) fn places(mounts: &str, groups: &str) -> Vec<CgroupMount> {
     let mut found: Vec<CgroupMount> = Vec::new();
     for line in mounts.lines() {
@@ -86,12 +88,12 @@ pub(super) fn places(mounts: &str, groups: &str) -> Vec<CgroupMount> {
     found
 }
 
-/// What passes these on to the groups below.
+/// The text that enables these controllers for child groups.
 pub(super) fn enabling(controllers: &[Controller]) -> String {
     controllers.iter().map(|one| format!("+{}", one.as_str())).collect::<Vec<_>>().join(" ")
 }
 
-/// Tells a leaf what this plan may use of it.
+/// Writes this plan's limits to a leaf.
 pub(super) fn limit(
     version: CgroupVersion,
     controller: Controller,
@@ -105,7 +107,7 @@ pub(super) fn limit(
         Scratch::Call | Scratch::Run => 2,
     };
     let memory = plan.limits.memory_bytes.saturating_add(SCRATCH_BYTES.saturating_mul(scratch));
-    // Swap is there only where the system counts it.
+    // The swap file exists only if the system accounts for swap.
     let swaps = |name: &str| dir.join(name).exists();
     match (controller, version) {
         (Controller::Pids, _) => set("pids.max", plan.limits.pids),
@@ -122,7 +124,7 @@ pub(super) fn limit(
     }
 }
 
-/// As much time as one processor has.
+/// Limits a leaf to the time of one processor.
 pub(super) fn one_cpu(version: CgroupVersion, dir: &Path) -> io::Result<()> {
     let period = CPU_PERIOD.to_string();
     match version {
@@ -161,7 +163,7 @@ mod tests {
             place(CgroupVersion::Two, &[], "/sys/fs/cgroup/unified/u"),
         ];
         assert_eq!(found, expected);
-        // A group outside of what is mounted cannot be reached from here.
+        // A group outside the mounted part cannot be reached.
         assert!(places(MOUNTS, "4:memory:/elsewhere\n").is_empty());
     }
 

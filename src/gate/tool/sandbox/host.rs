@@ -1,8 +1,8 @@
-//! What a program reads that connects to something: names of hosts, services and authorities.
+//! Files that a program with connections reads: names of hosts, services and authorities.
 
 use std::path::{Path, PathBuf};
 
-/// Shown at their own places, where the system has them.
+/// Visible at their own paths, if the system has them.
 pub(super) const FILES: [&str; 9] = [
     "/etc/ca-certificates",
     "/etc/gai.conf",
@@ -15,7 +15,7 @@ pub(super) const FILES: [&str; 9] = [
     "/etc/ssl/certs",
 ];
 
-/// Where those of them that are links lead to, canonical.
+/// The canonical targets of those that are links.
 pub(crate) fn targets() -> Vec<PathBuf> {
     let links = FILES.iter().map(Path::new).filter(|path| path.is_symlink());
     links.filter_map(|path| path.canonicalize().ok()).collect()

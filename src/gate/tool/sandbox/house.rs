@@ -1,9 +1,9 @@
-//! One workspace in memory for all commands of a run: who keeps it, and for how long.
+//! One workspace in memory for all commands of a run: which process keeps it, and for how long.
 //!
-//! A small process of ours, the *house*, has a user and a mount namespace with a directory in memory in it. The
-//! supervisors of the run's commands move in there before they make namespaces of their own. Nothing lies on a
-//! disk, so nothing is ever cleaned up: the memory is gone when the house is, and the house ends when the gate
-//! lets go of its socket, however that comes about.
+//! A small process of the gate, the *house*, owns a user and a mount namespace that contain a
+//! directory in memory. The supervisors of the run's commands enter these namespaces before they
+//! create their own. Nothing is on disk, so nothing needs cleaning up: the memory is freed when the
+//! house ends, and the house ends when the gate closes its socket, for any reason.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,14 +21,14 @@ use rustix::thread::UnshareFlags;
 use super::{Error, HOUSE, NOBODY, SELF, root, supervise, uid, wire};
 use crate::domain::id::RunId;
 
-/// Workspaces at the same time: each may hold 64 MiB.
+/// Concurrent workspaces: each may hold 64 MiB.
 const HOUSES_MAX: usize = 64;
-/// What a house says when it stands.
+/// The message of a house that is ready.
 const READY: &[u8] = b"ready";
-/// Bytes of the longest complaint.
+/// Bytes of the longest error message.
 const COMPLAINT_MAX: u64 = 4096;
 
-/// The house's own part.
+/// The main function of the house process.
 pub(super) fn run(args: &[OsString]) -> ExitCode {
     supervise::close_inherited();
     let Ok(mut control) = wire::control() else { return ExitCode::FAILURE };
@@ -40,7 +40,7 @@ pub(super) fn run(args: &[OsString]) -> ExitCode {
     if control.write_all(&said).is_err() || control.shutdown(std::net::Shutdown::Write).is_err() {
         return ExitCode::FAILURE;
     }
-    // Until the gate lets go.
+    // Waits until the gate closes the socket.
     let _ = control.read(&mut [0]);
     ExitCode::SUCCESS
 }
@@ -49,28 +49,28 @@ fn build(uid: u32) -> Result<(), Error> {
     let failed = Error::step("no workspace");
     supervise::unprivileged(uid).map_err(&failed)?;
     supervise::namespaces(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
-    // Or those who move in could not be told from strangers.
+    // WHY: otherwise the kernel refuses the supervisors that enter the namespaces.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(&failed)?;
     root::private()?;
     root::memory(root::HOUSE)
 }
 
-/// A house, for as long as it is held.
+/// A running house, for as long as it is held.
 #[derive(Debug)]
 pub struct UserNamespace {
     pid: OwnedFd,
-    /// Dropped, it ends the house.
+    /// Dropping it ends the house.
     control: Option<UnixStream>,
-    /// Who it is, where the gate is root: only the same may move in.
+    /// The user of the house, if the gate is root: only the same user may enter.
     uid: u32,
     child: Child,
 }
 
 impl UserNamespace {
-    /// Builds one. Blocks until it stands.
+    /// Starts a house. Blocks until it is ready.
     ///
     /// # Errors
-    /// What the system does not let us do.
+    /// The error of the operating system.
     fn new() -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut command = Command::new(SELF);
@@ -82,7 +82,7 @@ impl UserNamespace {
             .process_group(0)
             .stdin(Stdio::from(OwnedFd::from(theirs)));
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        // The command line holds the other end of the socket.
+        // The command holds the other end of the socket.
         drop(command);
         let pid = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
         let house = Self { pid, control: Some(ours), uid, child };
@@ -98,7 +98,7 @@ impl UserNamespace {
 }
 
 impl UserNamespace {
-    /// Uid and gid of whoever may move in, where the gate is root.
+    /// The uid and gid that may enter, if the gate is root.
     #[must_use]
     pub const fn uid(&self) -> u32 {
         self.uid
@@ -114,26 +114,26 @@ impl AsFd for UserNamespace {
 impl Drop for UserNamespace {
     fn drop(&mut self) {
         drop(self.control.take());
-        // It only waits for that; but nobody may be kept waiting by one that somebody stopped.
+        // The house ends by itself, but a stopped process would block the wait, so it is killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The workspace of one run; its house is built when it is first needed.
+/// The workspace of one run; its house is started on first use.
 ///
-/// Held, it keeps the house: whoever still waits to build one when the run ends builds it for nobody, and it ends
-/// with whoever waited.
+/// Holding it keeps the house. A command that is still waiting for the house when the run ends
+/// starts one that ends with that command.
 #[derive(Clone, Debug, Default)]
 pub struct Workspace(Arc<Mutex<Option<Arc<UserNamespace>>>>);
 
 impl Workspace {
-    /// Its house. Blocks until that is there.
+    /// The house of the run. Blocks until it is ready.
     ///
     /// # Errors
-    /// What the system does not let us do.
+    /// The error of the operating system.
     pub fn house(&self) -> io::Result<Arc<UserNamespace>> {
-        // Calls of one run wait for each other here, and nobody else for them.
+        // Calls of one run wait for each other here; calls of other runs do not.
         let mut place = self.0.lock();
         if let Some(house) = &*place {
             return Ok(Arc::clone(house));
@@ -151,10 +151,10 @@ pub struct Workspaces {
 }
 
 impl Workspaces {
-    /// The one of this run, for one of its calls that is still going on: a run that has ended has none.
+    /// The workspace of this run, for one of its calls in progress: a run that has ended has none.
     ///
     /// # Errors
-    /// There are too many.
+    /// Too many workspaces exist.
     pub fn of(&self, run: &RunId) -> io::Result<Workspace> {
         let mut all = self.all.lock();
         if !all.contains_key(run) && all.len() >= HOUSES_MAX {
@@ -163,7 +163,7 @@ impl Workspaces {
         Ok(all.entry(*run).or_default().clone())
     }
 
-    /// Lets go of a run's. Its memory is freed once no command of the run is left either.
+    /// Releases the workspace of a run. Its memory is freed once no command of the run remains.
     pub fn end(&self, run: &RunId) {
         self.all.lock().remove(run);
     }

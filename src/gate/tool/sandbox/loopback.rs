@@ -1,7 +1,9 @@
-//! The network of a program that may reach named hosts: loopback, and on it one listener that the gate accepts from.
+//! The network of a program that may reach named hosts: loopback, with one listener from which the
+//! gate accepts.
 //!
-//! A socket stays in the network it was made in, whoever holds it. The supervisor makes the listener in the namespace
-//! of the program and hands it to the gate: nothing of ours runs in there, and no other way leads out.
+//! A socket stays in the network namespace in which it was created, in whatever process. The
+//! supervisor creates the listener in the program's namespace and passes it to the gate: no process
+//! of the gate runs inside, and no other path leads out.
 
 use std::io::{self, Read as _};
 use std::net::{Ipv4Addr, TcpListener};
@@ -13,19 +15,20 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType};
 
 use super::{Error, SandboxReport, wire};
 
-/// The port of the proxy, on 127.0.0.1 of the namespace.
+/// The port of the proxy, on 127.0.0.1 in the namespace.
 pub(in crate::tool) const PROXY: u16 = 3128;
-/// What goes with the listener. A report begins with a brace.
+/// The byte that accompanies the listener. A report begins with a brace instead.
 const OFFER: u8 = b'L';
-/// How long the supervisor may take to make it.
+/// How long the supervisor may take to create it.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of the longest complaint.
+/// Bytes of the longest error message.
 const COMPLAINT_MAX: u64 = 4096;
 
-/// Switches loopback on, listens there and hands the listener over. For a process that has just made the namespace.
+/// Enables loopback, listens there and passes the listener on. For a process that has just created
+/// the namespace.
 ///
 /// # Errors
-/// What the system does not let us do.
+/// The error of the operating system.
 pub(super) fn offer(control: &UnixStream) -> Result<(), Error> {
     let failed = Error::step("no network of its own");
     up().map_err(&failed)?;
@@ -33,10 +36,10 @@ pub(super) fn offer(control: &UnixStream) -> Result<(), Error> {
     wire::give(control, &[OFFER], &[listener.as_fd()]).map_err(&failed)
 }
 
-/// Takes what [`offer`] handed over. Blocks.
+/// Receives the listener from [`offer`]. Blocks.
 ///
 /// # Errors
-/// Why there is none.
+/// Why there is no listener.
 pub(in crate::tool) fn take(control: &UnixStream) -> Result<TcpListener, Error> {
     let failed = Error::step("no network of its own");
     control.set_read_timeout(Some(PATIENCE)).map_err(&failed)?;
@@ -51,7 +54,7 @@ pub(in crate::tool) fn take(control: &UnixStream) -> Result<TcpListener, Error> 
     Err(refused.map_or(Error::NoListener, Error::Helper))
 }
 
-/// Switches `lo` on, by the one message that rtnetlink(7) has for that.
+/// Enables `lo`, with the one message of rtnetlink(7) for that.
 fn up() -> io::Result<()> {
     const NEWLINK: u16 = 16;
     const REQUEST_AND_ACK: u16 = 1 | 4;

@@ -1,17 +1,18 @@
-//! Isolation of child processes: a small program of our own that locks itself in and then becomes the
-//! command.
+//! Isolation of child processes: a small program of the gate's own that confines itself and then
+//! becomes the command.
 //!
 //! ```text
 //! sidecar ─spawn→ supervisor ─spawn→ confined ─execveat→ the command
 //!          socket              socket
 //! ```
 //!
-//! The sidecar has threads and much memory, so nothing is ever done between its fork and its exec: it
-//! starts this very program again, which has one thread and hardly any memory. The *supervisor* gives up
-//! root, makes the namespaces and outlives the command: when the sidecar asks, is killed or lets go of
-//! the socket, it kills everything. The *confined* one takes away from itself what the level takes away
-//! and executes the descriptor it was handed. Whatever cannot be taken away ends the run before the
-//! command begins: there is no lesser level to fall back to. MCP servers on standard streams run in it too.
+//! The sidecar has threads and much memory, so it does nothing between fork and exec: it starts
+//! this very program again, which has one thread and little memory. The *supervisor* gives up root,
+//! creates the namespaces and outlives the command: when the sidecar asks, is killed or closes the
+//! socket, the supervisor kills everything. The *confined* process drops the rights that the level
+//! removes, and executes the descriptor that it received. If a right cannot be dropped, the run
+//! ends before the command starts: there is no lesser level to fall back to. MCP servers on
+//! standard streams run in the sandbox too.
 
 mod cgroup;
 mod confine;
@@ -51,71 +52,71 @@ pub use self::places::{DEFAULT_MAX as PLACES, SandboxSlot, SandboxSlots};
 pub use self::uid::next as next_uid;
 use crate::catalog::command::{CommandLimits, Demand, Level};
 
-/// This program, whatever its file is called by now.
+/// This program, whatever the name of its file is by now.
 const SELF: &str = "/proc/self/exe";
-/// What the supervisor is started as.
+/// The argument that starts the supervisor.
 const SUPERVISE: &str = "sandbox-supervise";
-/// What the confined one is started as.
+/// The argument that starts the confined process.
 const CONFINE: &str = "sandbox-confine";
-/// What the probe is started as.
+/// The argument that starts the probe.
 const PROBE: &str = "sandbox-probe";
-/// What a workspace that several commands share is kept by.
+/// The argument that starts the house, which keeps a shared workspace.
 const HOUSE: &str = "sandbox-house";
-/// Where a command with a workspace runs.
+/// The working directory of a command with a workspace.
 pub const WORKSPACE: &str = "/workspace";
-/// What control groups hold for all processes of a run together, as entries and the command line say it.
+/// The resources that control groups limit for a run, as entries and the command line name them.
 pub const TOGETHER: &str = "memory,pids";
-/// Uid and gid that servers with something to write run as where the gate is root, and commands where there is no
-/// uid of their own.
+/// The uid and gid of servers with writable paths under a root gate, and of commands if no uid of
+/// their own is available.
 pub const NOBODY: u32 = 65_534;
 
-/// Everything about one run but the program's descriptor and its input.
+/// All data about one run except the program's descriptor and its input.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SandboxPlan {
-    /// What it runs in.
+    /// The level of the sandbox.
     pub level: Level,
-    /// Its arguments, its own name first.
+    /// The arguments, beginning with the program's name.
     pub argv: Vec<String>,
-    /// Its whole environment.
+    /// The complete environment.
     pub env: Vec<(String, String)>,
     /// The loader of the program.
     pub interpreter: Option<PathBuf>,
-    /// What it may read besides programs and libraries of the system.
+    /// Readable paths besides the system's programs and libraries.
     pub read: Vec<PathBuf>,
-    /// Directories and files it may change.
+    /// Directories and files that it may change.
     pub write: Vec<PathBuf>,
-    /// What it may start, with the loaders of that.
+    /// Programs that it may start, and their loaders.
     pub children: Vec<PathBuf>,
-    /// What it has in memory that it may write.
+    /// Writable directories in memory.
     pub scratch: Scratch,
-    /// Where it runs.
+    /// The working directory.
     pub cwd: PathBuf,
-    /// What it can connect to.
+    /// The reachable network.
     pub network: Network,
-    /// Whether it goes on until it is ended: a server, which reserves more memory than it uses.
+    /// Whether it runs until it is ended: a server, which reserves more memory than it uses.
     pub serves: bool,
-    /// Uid and gid it runs as, if the gate is root.
+    /// The uid and gid that it runs as, if the gate is root.
     pub uid: u32,
-    /// The one processor it runs on, with all it starts.
+    /// The one processor for it and its children.
     pub cpu: usize,
-    /// What it may use up.
+    /// Its resource limits.
     pub limits: CommandLimits,
 }
 
-/// What a program can connect to.
+/// The network that a program can reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Network {
-    /// Nothing.
+    /// No network.
     #[default]
     None,
-    /// The gate's proxy at [`loopback::PROXY`], in a network namespace where there is nothing else. Needs `S2`.
+    /// Only the gate's proxy at [`loopback::PROXY`], in a network namespace of its own. Needs `S2`.
     Proxy,
-    /// Whatever the gate's host reaches.
+    /// Everything that the gate's host can reach.
     Host,
 }
 
-/// Directories in memory, 64 MiB each: gone with the run of the program, or with what is said.
+/// Directories in memory, 64 MiB each; freed when the program ends, unless stated otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Scratch {
     /// None.
@@ -129,11 +130,11 @@ pub enum Scratch {
     Run,
 }
 
-/// How a run ended, as the supervisor saw it.
+/// The end of a run, as the supervisor observed it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SandboxReport {
-    /// Why the command never began.
+    /// Why the command did not start.
     pub refused: Option<String>,
     /// Its exit code.
     pub code: Option<i32>,
@@ -142,17 +143,18 @@ pub struct SandboxReport {
 }
 
 impl SandboxReport {
-    /// Reads what came over the socket; nothing that is whole means that the supervisor is gone.
+    /// Reads a report from the socket; an incomplete one means that the supervisor is gone.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }
 }
 
-/// The supervisor's command line: its input is one end of a socket, its output is the command's.
+/// The supervisor's command: its standard input is one end of a socket, its standard output is the
+/// command's.
 ///
 /// # Errors
-/// No socket can be made.
+/// No socket can be created.
 pub fn supervisor() -> io::Result<(Command, UnixStream)> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = Command::new(SELF);
@@ -166,12 +168,12 @@ pub fn supervisor() -> io::Result<(Command, UnixStream)> {
     Ok((command, ours))
 }
 
-/// Tells a started supervisor what to run. Blocks until it took it. From here on the run ends when
-/// `control` is dropped. `house` keeps the workspace of a plan that shares one; into `leaf` goes what is run, and
-/// not the supervisor.
+/// Sends a plan to a started supervisor. Blocks until the supervisor has received it. From then on
+/// the run ends when `control` is dropped. `house` keeps the workspace of a plan that shares one;
+/// the command is put into `leaf`, the supervisor is not.
 ///
 /// # Errors
-/// It is gone.
+/// The supervisor is gone.
 pub fn hand_over(
     control: &UnixStream,
     plan: &SandboxPlan,
@@ -185,7 +187,7 @@ pub fn hand_over(
     wire::send(control, plan, &files)
 }
 
-/// The part of this program that a command line of these arguments asks for; `None`: another one.
+/// Runs the part of this program that these arguments select; `None` if they select another.
 #[must_use]
 pub fn role(args: &[std::ffi::OsString]) -> Option<ExitCode> {
     match args.get(1)?.to_str()? {
@@ -197,7 +199,7 @@ pub fn role(args: &[std::ffi::OsString]) -> Option<ExitCode> {
     }
 }
 
-/// Which levels this system really gives, found out once each by trying to break out.
+/// The levels that this system really offers, each determined once by trying to break out.
 #[derive(Debug, Default)]
 pub struct Levels {
     s1: OnceLock<Result<(), LevelError>>,
@@ -206,19 +208,20 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Whether all of this is there. Blocks some milliseconds the first time.
+    /// Checks that every demand is met. Blocks for some milliseconds the first time.
     ///
     /// # Errors
-    /// What is missing.
+    /// The demand that is not met.
     pub fn meet(&self, demand: Demand) -> Result<(), LevelError> {
         self.check(demand.level)?;
         if demand.together { self.cgroups().map(drop) } else { Ok(()) }
     }
 
-    /// The control groups of this gate, made and tried out once: a process of the sandbox was put into them.
+    /// The control groups of this gate, created and tested once by putting a sandboxed process into
+    /// them.
     ///
     /// # Errors
-    /// There are none, and why.
+    /// There are none, with the reason.
     pub fn cgroups(&self) -> Result<Arc<Cgroups>, LevelError> {
         let missing = |why: Error| LevelError::Cgroups(Arc::new(why));
         let tried = || {
@@ -229,10 +232,10 @@ impl Levels {
         self.cgroups.get_or_init(|| tried().map_err(missing)).clone()
     }
 
-    /// Whether commands can be run in this level. Blocks some milliseconds the first time.
+    /// Checks that commands can run at this level. Blocks for some milliseconds the first time.
     ///
     /// # Errors
-    /// What is missing, or what a probe could do in there and must not.
+    /// What is missing, or what a probe could do inside and must not.
     pub fn check(&self, level: Level) -> Result<(), LevelError> {
         let known = match level {
             Level::S1 => &self.s1,
@@ -243,16 +246,16 @@ impl Levels {
     }
 }
 
-/// Runs the probe in this level.
+/// Runs the probe at this level.
 fn try_out(level: Level) -> Result<(), Error> {
     let found = probe_in(level, None)?;
     if found.is_empty() { Ok(()) } else { Err(Error::Holes(found)) }
 }
 
-/// What the probe could do in this level.
+/// The forbidden actions that the probe could perform at this level.
 fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>, Error> {
     use std::io::Read as _;
-    // What the probe must not reach is there to be reached, or it would prove nothing.
+    // The forbidden targets must exist outside, or the probe would prove nothing.
     let own = format!("/proc/{}/status", std::process::id());
     for path in [probe::CANARY, own.as_str()] {
         File::open(path).map_err(Error::path(Path::new(path)))?;
@@ -284,7 +287,7 @@ fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>,
     let leaf = cgroups.map(|cgroups| cgroups.leaf(&plan)).transpose()?;
     let (mut command, mut control) = supervisor()?;
     let mut child = command.stderr(Stdio::null()).spawn()?;
-    // The command line holds the other end of the socket.
+    // The command holds the other end of the socket.
     drop(command);
     let input = File::open("/dev/null")?;
     let beside = (None, leaf.as_ref());

@@ -1,8 +1,8 @@
-//! Every call that gives a file a mode: none may carry a set-id bit.
+//! Every call that sets a file mode: none may set a set-id bit.
 //!
-//! A set-user-id file of the gate's user that outlives a sandbox is a way for every other user of the host to
-//! become that user. So the bits are refused wherever a mode is an argument of a call, and a call whose mode lies
-//! in memory, where no filter sees it, does not exist in there (`UNSEEN`).
+//! A set-user-id file of the gate's user that outlives a sandbox would let every other user of the
+//! host become that user. The bits are therefore refused wherever a mode is an argument, and calls
+//! whose mode lies in memory, where a filter cannot read it, are reported as missing (`UNSEEN`).
 
 use seccompiler::{BackendError, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
 
@@ -12,11 +12,12 @@ use crate::catalog::command::Level;
 
 /// Set-user-id and set-group-id.
 const SET_ID: u64 = 0o6000;
-/// Flags of `open` with which its mode counts: `O_CREAT` and the bit that only `O_TMPFILE` has.
+/// `open` flags with which its mode takes effect: `O_CREAT` and the bit that only `O_TMPFILE` has.
 const MAKES: u64 = 0o100 | 0o20_000_000;
 
-/// Calls whose mode or flags lie in memory, and calls that take more than one of them at once. They fail as if this
-/// kernel did not know them: the C library then takes the older call, which the filter can judge.
+/// Calls whose mode or flags lie in memory, and calls that combine several others. They fail as if
+/// the kernel did not know them: the C library then uses the older call, which the filter can
+/// check.
 pub(super) const UNSEEN: &[i64] = &[
     libc::SYS_clone3,
     libc::SYS_openat2,
@@ -26,7 +27,7 @@ pub(super) const UNSEEN: &[i64] = &[
     libc::SYS_io_uring_register,
 ];
 
-/// Calls that make files, each with the argument that holds the mode.
+/// Calls that create files, each with the argument that holds the mode.
 const MAKERS: &[(i64, u8)] = &[
     (libc::SYS_mkdirat, 2),
     (libc::SYS_mknodat, 2),
@@ -38,14 +39,14 @@ const MAKERS: &[(i64, u8)] = &[
     (libc::SYS_mknod, 1),
 ];
 
-/// Calls that open files and make them if their flags say so: flags and mode.
+/// Calls that open files and may create them, with the arguments for flags and mode.
 const OPENERS: &[(i64, u8, u8)] = &[
     (libc::SYS_openat, 2, 3),
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, 1, 2),
 ];
 
-/// Calls that change the mode of what is there.
+/// Calls that change the mode of an existing file.
 const CHANGERS: &[(i64, u8)] = &[
     (libc::SYS_fchmod, 1),
     (libc::SYS_fchmodat, 2),
@@ -53,7 +54,7 @@ const CHANGERS: &[(i64, u8)] = &[
     (libc::SYS_chmod, 1),
 ];
 
-/// Owners and times.
+/// Calls that change owners and times.
 const OWNERS_AND_TIMES: &[i64] = &[
     libc::SYS_fchown,
     libc::SYS_fchownat,
@@ -70,11 +71,12 @@ const OWNERS_AND_TIMES: &[i64] = &[
     libc::SYS_futimesat,
 ];
 
-/// Adds what this plan may do to the modes of files.
+/// Adds the calls on file modes that this plan allows.
 ///
-/// Modes, owners and times of what is there are changed only where nothing but what the program may write can be
-/// changed: in `S2`, where everything else is mounted read-only, and only with something to write. Landlock has no
-/// right for these calls, so in `S1` they would work on any file of the sandbox's user that it may only read.
+/// Modes, owners and times of existing files can be changed only where the program can write
+/// anyway: in `S2`, where everything else is mounted read-only, and only if something is writable.
+/// Landlock has no right for these calls, so in `S1` they would work on any read-only file of the
+/// sandbox's user.
 pub(super) fn add(rules: &mut FilterRules, plan: &SandboxPlan) -> Result<(), BackendError> {
     rules.extend(UNSEEN.iter().map(|call| (*call, Vec::new())));
     for (call, mode) in MAKERS {
@@ -90,20 +92,21 @@ pub(super) fn add(rules: &mut FilterRules, plan: &SandboxPlan) -> Result<(), Bac
         }
         rules.extend(OWNERS_AND_TIMES.iter().map(|call| (*call, Vec::new())));
     } else if plan.writes() {
-        // Without a name, and now: what writing does to the times of what is open anyway.
+        // Without a name and with the current time: the effect that writing has on the times of an
+        // open file anyway.
         let null = |at| SeccompCondition::new(at, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0);
         rules.insert(libc::SYS_utimensat, vec![all(vec![null(1)?, null(2)?])?]);
     }
     Ok(())
 }
 
-/// This mode has no set-id bit.
+/// The rule that this mode has no set-id bit.
 fn plain(at: u8) -> Result<SeccompRule, BackendError> {
     all(vec![when(at, SeccompCmpOp::MaskedEq(SET_ID), 0)?])
 }
 
 impl SandboxPlan {
-    /// Whether there is anything that the program may write.
+    /// Whether the program may write anything.
     pub(super) fn writes(&self) -> bool {
         !self.write.is_empty() || self.scratch != Scratch::None
     }

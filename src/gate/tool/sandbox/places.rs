@@ -1,7 +1,8 @@
-//! How many commands run at once in sandboxes of this gate, and how many of them for one agent.
+//! The number of concurrent commands in the sandboxes of this gate, in all and per agent.
 //!
-//! Each costs memory, processes and a processor of the host, so all runs share one bound. Every agent has a share
-//! of it that no other agent can take; what nobody's share needs is free for whoever comes.
+//! Each command costs memory, processes and a processor of the host, so all runs share one limit.
+//! Every agent has a share that no other agent can take; slots beyond the reserved shares are free
+//! for any agent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +11,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Commands at once, unless the configuration says another number.
+/// Concurrent commands, unless the configuration sets another number.
 pub const DEFAULT_MAX: u64 = 32;
-/// How long a command waits for a place before it fails as not started.
+/// How long a command waits for a slot before it fails as not started.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// The places of all commands of this gate.
+/// The slots for all commands of this gate.
 #[derive(Debug)]
 pub struct SandboxSlots {
     state: Mutex<SlotState>,
@@ -38,7 +39,7 @@ impl Default for SandboxSlots {
 }
 
 impl SlotState {
-    /// What every agent has for itself.
+    /// The share that is reserved for each agent.
     fn share(&self) -> usize {
         self.most.checked_div(self.agents).unwrap_or_default().max(1)
     }
@@ -57,7 +58,7 @@ impl SlotState {
 }
 
 impl SandboxSlots {
-    /// From now on there are this many, for this many agents.
+    /// Sets the number of slots and of agents.
     pub fn resize(&self, most: u64, agents: usize) {
         let mut state = self.state.lock();
         state.most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
@@ -66,16 +67,16 @@ impl SandboxSlots {
         self.freed.notify_waiters();
     }
 
-    /// A place for this agent; waits a few seconds for one.
+    /// Takes a slot for this agent; waits a few seconds for one.
     ///
     /// # Errors
-    /// How many there are, if none came free.
+    /// The number of slots, if none became free.
     pub async fn take(self: &Arc<Self>, agent: &str) -> Result<SandboxSlot, usize> {
         let waiting = async {
             loop {
                 let freed = self.freed.notified();
                 tokio::pin!(freed);
-                // Before it is looked: a place that comes free in between is not missed.
+                // Enabled before the check, so that a slot freed in between is not missed.
                 freed.as_mut().enable();
                 if let Some(place) = self.try_take(agent) {
                     return place;
@@ -97,7 +98,7 @@ impl SandboxSlots {
     }
 }
 
-/// One place. Dropped, it is free.
+/// One slot. Dropping it frees it.
 #[derive(Debug)]
 pub struct SandboxSlot {
     places: Arc<SandboxSlots>,

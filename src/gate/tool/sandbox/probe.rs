@@ -1,4 +1,4 @@
-//! Tries to break out, from where a command will be. What works is a hole.
+//! Tries to break out from inside a sandbox. Every attempt that works is a hole.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -14,14 +14,14 @@ use rustix::thread::UnshareFlags;
 
 use super::cpu;
 
-/// A file that everybody may read, and no command.
+/// A file that every user may read, and that no command may.
 pub(super) const CANARY: &str = "/etc/passwd";
-/// Descriptors that are tried.
+/// Descriptors that the probe tries.
 const DESCRIPTORS: i32 = 1024;
 
-/// Prints everything that worked. `args`: the sidecar's process id, and the level.
+/// Prints every attempt that worked. `args`: the sidecar's process id and the level.
 pub(super) fn run(args: &[OsString]) -> ExitCode {
-    // Before anything is opened here.
+    // Done before the probe itself opens anything.
     let inherited = (3..DESCRIPTORS).filter(|fd| nix::unistd::close(*fd).is_ok()).count();
     let text = |i: usize| args.get(i).and_then(|arg| arg.to_str()).unwrap_or_default();
     let (sidecar, level) = (text(0), text(1));
@@ -43,11 +43,12 @@ pub(super) fn run(args: &[OsString]) -> ExitCode {
     }
     worked("read other files", File::open(CANARY).is_ok());
     worked("write files", writes());
-    // WHY: of a file that is not there, so that nothing is changed where it works.
+    // WHY a missing file: nothing is changed if the attempt works.
     let mode = fs::set_permissions("/nowhere", Permissions::from_mode(0o600));
     let tried = mode.is_err_and(|why| why.kind() == ErrorKind::NotFound);
     worked("change the modes of files", level == "S1" && tried);
-    // In a namespace of its own this process is number 1, and the sidecar may be that in its own.
+    // In a pid namespace of its own this process is number 1, and the sidecar may be number 1 in
+    // its own.
     if sidecar != std::process::id().to_string() {
         worked("read the state of other processes", reads_others(sidecar));
         others(sidecar, &mut worked);
@@ -58,7 +59,7 @@ pub(super) fn run(args: &[OsString]) -> ExitCode {
     let unshared = rustix::thread::unshare(UnshareFlags::NEWUSER);
     worked("make namespaces", unshared.is_ok());
     let privileged = privileged();
-    // With privileges it would work for everybody; that they are there is said below.
+    // With privileges any process could mount; the privileges themselves are reported below.
     let mount = || rustix::mount::mount("tmpfs", "/", "tmpfs", MountFlags::NOSUID, None);
     worked("mount", !privileged && mount().is_ok());
     worked("change its root", rustix::process::chroot("/usr").is_ok());
@@ -77,7 +78,7 @@ fn reads_others(sidecar: &str) -> bool {
     names.iter().any(|name| File::open(format!("/proc/{sidecar}/{name}")).is_ok())
 }
 
-/// Everywhere that everybody may write, and where only root may.
+/// Directories that every user may write, and some that only root may.
 fn writes() -> bool {
     let name = format!(".wicketgate-probe-{}", std::process::id());
     ["/tmp", "/var/tmp", "/dev/shm", "/usr", "/", "."].iter().any(|dir| {
@@ -88,7 +89,7 @@ fn writes() -> bool {
     })
 }
 
-/// What can be done to another process of the same user.
+/// Attempts against another process of the same user.
 fn others(sidecar: &str, worked: &mut impl FnMut(&str, bool)) {
     let Some(other) = sidecar.parse().ok().and_then(Pid::from_raw) else {
         worked("not read its orders", true);

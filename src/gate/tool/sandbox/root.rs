@@ -1,4 +1,4 @@
-//! The file system of `S2`: a root of its own, with what the command may read mounted read-only.
+//! The file system of `S2`: a root of its own, with the command's readable paths mounted read-only.
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
@@ -14,19 +14,20 @@ use rustix::mount::{
 use super::files::{SYSTEM, SYSTEM_FILES, devices, straight};
 use super::{Error, Network, SandboxPlan, Scratch, WORKSPACE, host};
 
-/// Somewhere to mount the new root while the old one is still there.
+/// Directories on which the new root can be mounted while the old one exists.
 const BASES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
-/// Where the old root is until it is let go.
+/// The mount point of the old root until it is detached.
 const OLD: &str = "/.old";
-/// Where a house keeps its directory: no tool is ever given what lies there otherwise.
+/// The mount point of a house's directory: the original content of this path is never given to a
+/// tool.
 pub(super) const HOUSE: &str = "/sys";
 /// A workspace and `/tmp`: 64 MiB and 4,096 files each.
 const SCRATCH: &std::ffi::CStr = c"size=64m,nr_inodes=4096,mode=0700";
 
-/// Makes it and moves into it.
+/// Builds the new root and moves into it.
 ///
 /// # Errors
-/// What the system does not let us do.
+/// The error of the operating system.
 pub(super) fn build(plan: &SandboxPlan) -> Result<(), Error> {
     private()?;
     let base = BASES.iter().find(|base| Path::new(base).is_dir()).ok_or(Error::NoBase)?;
@@ -40,7 +41,7 @@ pub(super) fn build(plan: &SandboxPlan) -> Result<(), Error> {
         system(Path::new(path))?;
     }
     if plan.scratch != Scratch::None {
-        // Before what may be read or written there is shown, which it would hide.
+        // WHY first: it would hide readable or writable paths below `/tmp`.
         place(Path::new("/tmp"), true)?;
         memory("/tmp")?;
     }
@@ -65,7 +66,8 @@ pub(super) fn build(plan: &SandboxPlan) -> Result<(), Error> {
         mount_bind(old_path(path), path).map_err(Error::mount(path))?;
     }
     place(Path::new("/proc"), true)?;
-    // Where the system hides parts of its own, there is none: that is no less.
+    // If the system hides parts of its own `/proc`, the mount fails; the sandbox then has none,
+    // which is no weaker.
     let _ = mount("proc", "/proc", "proc", flags | MountFlags::NOEXEC, None);
     workspace(plan.scratch)?;
     unmount(OLD, UnmountFlags::DETACH).map_err(Error::step("the old root"))?;
@@ -74,13 +76,13 @@ pub(super) fn build(plan: &SandboxPlan) -> Result<(), Error> {
     mount_remount("/", flags, c"").map_err(Error::step("a read-only root"))
 }
 
-/// From here on what is mounted is seen by nobody else, and what others mount is not seen.
+/// Makes mounts private: from here on no other namespace sees this one's mounts, nor the reverse.
 pub(super) fn private() -> Result<(), Error> {
     let quiet = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", quiet).map_err(Error::step("private mounts"))
 }
 
-/// A directory in memory.
+/// Mounts a directory in memory.
 pub(super) fn memory(path: &str) -> Result<(), Error> {
     let quiet = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("tmpfs", path, "tmpfs", quiet, SCRATCH).map_err(Error::mount(Path::new(path)))
@@ -101,7 +103,7 @@ fn old_path(path: &Path) -> PathBuf {
     Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// A place of the system: a link stays a link.
+/// Adds a path of the system; a link stays a link.
 fn system(path: &Path) -> Result<(), Error> {
     let old = old_path(path);
     let Ok(facts) = fs::symlink_metadata(&old) else { return Ok(()) };
@@ -115,24 +117,24 @@ fn system(path: &Path) -> Result<(), Error> {
     symlink(target, path).map_err(Error::path(path))
 }
 
-/// Shows this at its own place, read-only, unless it is below what is shown already.
+/// Mounts this path read-only at its own place, unless an existing mount includes it.
 fn bind(path: &Path) -> Result<(), Error> {
     if path.exists() { Ok(()) } else { show(path, true) }
 }
 
-/// Shows this at its own place.
+/// Mounts this path at its own place.
 fn show(path: &Path, read_only: bool) -> Result<(), Error> {
     let failed = Error::open(path);
     let root = fs::File::open(OLD).map_err(&failed)?;
     let file = straight(&root, path.strip_prefix("/").unwrap_or(path))?;
-    // By the descriptor: whoever may write there could put a link at its name meanwhile.
+    // By descriptor: a process that may write there could replace the name by a link meanwhile.
     let old = format!("{OLD}/proc/self/fd/{}", file.as_raw_fd());
     let is_dir = fs::metadata(&old).map_err(&failed)?.is_dir();
     if !path.exists() {
         place(path, is_dir)?;
     }
     mount_bind_recursive(&old, path).map_err(Error::mount(path))?;
-    // What the system put on the mount stays on it, or the kernel refuses.
+    // Flags that the system set on the mount must be kept, or the kernel refuses the remount.
     let kept = rustix::fs::statvfs(path).map_err(|e| Error::path(path)(e.into()))?.f_flag;
     let mut flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;
     if read_only || kept.contains(StatVfsMountFlags::RDONLY) {
@@ -144,7 +146,7 @@ fn show(path: &Path, read_only: bool) -> Result<(), Error> {
     mount_remount(path, flags, c"").map_err(Error::mount(path))
 }
 
-/// Something to mount on.
+/// Creates a mount point.
 fn place(path: &Path, dir: bool) -> Result<(), Error> {
     let failed = Error::path(path);
     if dir {

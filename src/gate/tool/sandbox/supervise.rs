@@ -1,4 +1,4 @@
-//! The supervisor: gives up root, makes the namespaces, and outlives the command.
+//! The supervisor: gives up root, creates the namespaces, and outlives the command.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -19,7 +19,7 @@ use rustix::thread::{CapabilitySet, ThreadNameSpaceType, UnshareFlags};
 use super::{CONFINE, Error, NOBODY, Network, SELF, SandboxPlan, SandboxReport, loopback, wire};
 use crate::catalog::command::Level;
 
-/// Every kind of namespace there is something in to be kept from.
+/// Every kind of namespace that isolates something.
 const ALL: UnshareFlags = UnshareFlags::NEWUSER
     .union(UnshareFlags::NEWNS)
     .union(UnshareFlags::NEWPID)
@@ -27,7 +27,7 @@ const ALL: UnshareFlags = UnshareFlags::NEWUSER
     .union(UnshareFlags::NEWIPC)
     .union(UnshareFlags::NEWUTS)
     .union(UnshareFlags::NEWCGROUP);
-/// Bytes of the longest complaint.
+/// Bytes of the longest error message.
 const COMPLAINT_MAX: usize = 4096;
 
 pub(super) fn run() -> ExitCode {
@@ -41,19 +41,19 @@ pub(super) fn run() -> ExitCode {
             SandboxReport { refused: Some(format!("no plan: {error}")), ..SandboxReport::default() }
         }
     };
-    // Nobody may be left to hear it.
+    // The reader may be gone, so errors are ignored.
     let _ = serde_json::to_writer(&mut control, &report);
     let _ = control.flush();
     ExitCode::SUCCESS
 }
 
-/// Closes what whoever started the sidecar left open: nothing of ours is open yet.
+/// Closes the descriptors that the sidecar inherited. The gate has none open yet.
 pub(super) fn close_inherited() {
     let Ok(listed) = fs::read_dir("/proc/self/fd") else { return };
     let numbers = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
     let numbers: Vec<i32> = numbers.filter(|number| *number > 2).collect();
     for number in numbers {
-        // The listing's own is closed already.
+        // The listing's own descriptor is closed already.
         let _ = nix::unistd::close(number);
     }
 }
@@ -67,7 +67,7 @@ fn supervise(
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(Error::step("no subreaper"))?;
     if let Some(house) = &files.house {
-        // Among what is mounted there is the workspace.
+        // The house's mounts include the workspace.
         let kinds = ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT;
         rustix::thread::move_into_thread_name_spaces(house.as_fd(), kinds)
             .map_err(Error::step("no workspace of the run"))?;
@@ -91,7 +91,7 @@ fn supervise(
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .spawn()
         .map_err(Error::step("the helper cannot be started"))?;
-    // Before it is told anything: nothing of the command runs outside of them.
+    // Before the plan is sent, so that no process of the command runs outside the groups.
     let number = child.id().to_string();
     for door in &files.doors {
         if let Err(error) = rustix::io::write(door, number.as_bytes()) {
@@ -99,19 +99,20 @@ fn supervise(
             return Err(Error::step("cgroup")(error));
         }
     }
-    // The last to hold these is the program: that it closed them is to be seen.
+    // The program must be the last process that holds these, so that its closing them is visible.
     silence().map_err(Error::step("cannot close its output"))?;
     let sent = wire::send(&ours, plan, &[files.program.as_fd(), files.input.as_fd()]);
     drop(files);
     let report = watch(control, ours, child)?;
-    // What it complained of says more than that it did not listen.
+    // The report of the confined process explains more than the failed write.
     match sent {
         Err(error) if report.refused.is_none() => Err(Error::step("no plan was taken")(error)),
         Err(_) | Ok(()) => Ok(report),
     }
 }
 
-/// Root becomes this user. Others stay who they are: the namespaces and the rules take the rest.
+/// Turns root into this user. Other users stay themselves: the namespaces and rules remove their
+/// rights.
 pub(super) fn unprivileged(uid: u32) -> Result<(), Errno> {
     if !rustix::process::geteuid().is_root() && !rustix::process::getuid().is_root() {
         return Ok(());
@@ -120,18 +121,18 @@ pub(super) fn unprivileged(uid: u32) -> Result<(), Errno> {
     rustix::thread::set_thread_groups(&[])?;
     rustix::thread::set_thread_res_gid(gid, gid, gid)?;
     rustix::thread::set_thread_res_uid(uid, uid, uid)?;
-    // The maps of the user namespace are written through files that are root's otherwise.
+    // The maps of the user namespace are written through files that would otherwise belong to root.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
 }
 
-/// Lets go of both outputs.
+/// Redirects both outputs to `/dev/null`.
 fn silence() -> Result<(), Errno> {
     let nowhere = rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
     rustix::stdio::dup2_stdout(&nowhere)?;
     rustix::stdio::dup2_stderr(&nowhere)
 }
 
-/// Namespaces of these kinds; the next child is the first process in them.
+/// Creates namespaces of these kinds; the next child is the first process in them.
 pub(super) fn namespaces(flags: UnshareFlags) -> Result<(), Error> {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     #[expect(deprecated, reason = "sound here: one thread, and its descriptors stay its own")]
@@ -144,7 +145,7 @@ pub(super) fn namespaces(flags: UnshareFlags) -> Result<(), Error> {
     ] {
         fs::write(file, text).map_err(|source| Error::Map { file, source })?;
     }
-    // Over the coming exec: what the mounts need, and what giving up the rest needs.
+    // Kept across the coming exec: the capabilities for the mounts, and for dropping the rest.
     let failed = Error::step("capabilities");
     let mut sets = rustix::thread::capabilities(None).map_err(&failed)?;
     sets.inheritable = sets.permitted;
@@ -155,7 +156,7 @@ pub(super) fn namespaces(flags: UnshareFlags) -> Result<(), Error> {
     Ok(())
 }
 
-/// Waits until the command ended, or until the sidecar let go; then nothing of it is left.
+/// Waits until the command has ended or the sidecar has closed the socket; then kills what remains.
 fn watch(
     control: &UnixStream,
     mut ours: UnixStream,
@@ -178,7 +179,7 @@ fn watch(
             }
         }
     });
-    // Before it is reaped: until then its number is nobody else's.
+    // Before the child is reaped: until then its process id cannot be reused.
     let _ = kill_process_group(leader, Signal::KILL);
     let _ = kill_process(leader, Signal::KILL);
     let status = child.wait().map_err(Error::step("no exit status"))?;
@@ -191,7 +192,8 @@ fn watch(
     Ok(SandboxReport { refused: None, code: status.code(), signal: status.signal() })
 }
 
-/// Which of them has something to say: the sidecar (it lets go), the end, the confined one.
+/// Waits for the first of these: the sidecar closes the socket, the command ends, or the confined
+/// process writes.
 fn wait(
     control: &UnixStream,
     exit: &OwnedFd,

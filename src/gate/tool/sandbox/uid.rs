@@ -1,39 +1,39 @@
-//! Who runs in a sandbox of a gate that is root: a uid and a gid of its own each time.
+//! The user of a sandbox under a root gate: a fresh uid and gid each time.
 //!
-//! Two sandboxes with one uid could read each other's files and, where no namespace parts them, look at each other's
-//! processes; and a file that one leaves would belong to the other.
+//! Two sandboxes with the same uid could read each other's files and, without separate namespaces,
+//! inspect each other's processes; and a leftover file of one would belong to the other.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::NOBODY;
 
-/// The first of those that no system and no user database hands out.
+/// The first uid of a range that no system and no user database assigns.
 const FIRST: u32 = 0x7000_0000;
-/// How many there are before one is taken again.
+/// The number of uids before one is reused.
 const COUNT: u32 = 1 << 24;
 
-/// Who runs next: a uid of its own, or `nobody` where this user namespace has no others. Means nothing for a gate
-/// that is not root: what it starts stays of its own uid.
+/// The uid for the next sandbox, or uid 65534 if this user namespace has no others. Meaningless for
+/// a gate that is not root, whose processes keep its own uid.
 pub fn next() -> u32 {
     static THERE: OnceLock<bool> = OnceLock::new();
     static TURN: AtomicU32 = AtomicU32::new(0);
     if !*THERE.get_or_init(|| ["uid", "gid"].into_iter().all(is_mapped)) {
         return NOBODY;
     }
-    // Another gate of this host begins elsewhere.
+    // Another gate on this host starts elsewhere in the range.
     let start = std::process::id().wrapping_mul(4_099);
     let turn = start.wrapping_add(TURN.fetch_add(1, Ordering::Relaxed));
     FIRST.saturating_add(turn.checked_rem(COUNT).unwrap_or_default())
 }
 
-/// Whether all of them exist in this user namespace.
+/// Whether the whole range exists in this user namespace.
 fn is_mapped(kind: &str) -> bool {
     let text = std::fs::read_to_string(format!("/proc/self/{kind}_map")).unwrap_or_default();
     text.lines().any(|line| holds(line, FIRST, COUNT))
 }
 
-/// Whether this line of a map, `inside outside length`, has all of these inside.
+/// Whether this line of a map, `inside outside length`, contains the whole range.
 fn holds(line: &str, first: u32, count: u32) -> bool {
     let numbers: Vec<u64> =
         line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect();

@@ -1,4 +1,4 @@
-//! One message over a socket: a plan, and the descriptors it speaks of.
+//! One message over a socket: a plan, and the descriptors that it needs.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
@@ -19,8 +19,8 @@ const PLAN_BYTES_MAX: u32 = 4 << 20;
 /// Descriptors of one message: program, input, house, and one for each hierarchy of control groups.
 const FILES_MAX: usize = 8;
 
-/// The program, what it reads from its standard input, what keeps its workspace, and where the number of a process
-/// is written that goes into the run's control groups.
+/// The program, its standard input, the house of its workspace, and the files that put a process
+/// into the run's control groups.
 #[derive(Debug)]
 pub(super) struct Files {
     pub program: OwnedFd,
@@ -29,7 +29,7 @@ pub(super) struct Files {
     pub doors: Vec<OwnedFd>,
 }
 
-/// Takes the socket off the standard input, where there is nothing from now on.
+/// Moves the socket away from standard input, which then reads `/dev/null`.
 pub(super) fn control() -> io::Result<UnixStream> {
     let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
@@ -50,7 +50,7 @@ pub(super) fn send(
     socket.write_all(&body)
 }
 
-/// Sends these bytes in one piece, and these descriptors with them.
+/// Sends these bytes in one piece, together with these descriptors.
 pub(super) fn give(socket: &UnixStream, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -62,7 +62,7 @@ pub(super) fn give(socket: &UnixStream, bytes: &[u8], files: &[BorrowedFd<'_>]) 
     if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// Takes what [`give`] sent: how many bytes came, and the descriptors.
+/// Receives what [`give`] sent: the number of bytes, and the descriptors.
 pub(super) fn take(socket: &UnixStream, into: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -78,7 +78,7 @@ pub(super) fn take(socket: &UnixStream, into: &mut [u8]) -> io::Result<(usize, V
     Ok((got.bytes, files))
 }
 
-/// `shared`: the third is the house of a plan that shares a workspace.
+/// Receives a plan. `shared`: the third descriptor is the house of a shared workspace.
 pub(super) fn receive(mut socket: &UnixStream, shared: bool) -> io::Result<(SandboxPlan, Files)> {
     let mut head = [0_u8; 4];
     let (got, files) = take(socket, &mut head)?;

@@ -1,4 +1,4 @@
-//! Rows as they are released: typed as JSON can, and never more than there is room for.
+//! Rows as they are released: typed as far as JSON allows, and never more than the limits.
 
 use base64::Engine as _;
 
@@ -7,40 +7,40 @@ use crate::domain::json::Json;
 use crate::domain::outcome::{AnswerContent, Opaque};
 pub(super) use crate::tool::number::{float, integer};
 
-/// Bytes kept for what stands around the rows.
+/// Bytes reserved for the parts around the rows.
 const FRAME_BYTES: usize = 256;
 
-/// What was answered.
+/// The result of a statement.
 #[derive(Debug, Default)]
 pub(super) struct SqlResult {
     columns: Vec<Json>,
     rows: Vec<Json>,
-    /// Rows that a writing statement changed.
+    /// The number of rows that a writing statement changed.
     pub affected: Option<u64>,
-    /// Rows are left out whole, never cut.
+    /// Whether rows were omitted; a row is never cut.
     truncated: bool,
-    /// Some value of it is bytes.
+    /// Whether some value is binary.
     binary: bool,
 }
 
 /// One value of a row.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Cell {
-    /// A number, a text, or what else JSON says.
+    /// A number, a text or another JSON value.
     Said(Json),
     /// Bytes, as base64.
     Bytes(Json),
 }
 
 impl Cell {
-    /// Bytes; a text that is none is that too.
+    /// Bytes; also a text that is not valid UTF-8.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let coded = Json::from(base64::engine::general_purpose::STANDARD.encode(bytes));
         if bytes.is_empty() { Self::Said(coded) } else { Self::Bytes(coded) }
     }
 }
 
-/// An answer that is being filled, and what still fits.
+/// A result that is being filled, and the remaining space.
 #[derive(Debug)]
 pub(super) struct ResultSpace {
     answer: SqlResult,
@@ -49,7 +49,7 @@ pub(super) struct ResultSpace {
 }
 
 impl ResultSpace {
-    /// Room for this many rows and bytes; the tables are told of in the answer.
+    /// Space for this many rows and bytes; the names of the tables are part of the result.
     pub fn new(rows_max: u64, bytes_max: u64, tables: &[String]) -> Self {
         let told: usize =
             tables.iter().map(|table| table.len().saturating_mul(2).saturating_add(8)).sum();
@@ -58,7 +58,7 @@ impl ResultSpace {
         Self { answer: SqlResult::default(), rows_left: rows_max, bytes_left }
     }
 
-    /// Names and types of the columns.
+    /// Sets the names and types of the columns.
     pub fn columns(&mut self, columns: Vec<(String, String)>) {
         let column = |(name, kind): (String, String)| {
             Json::object([("name", Json::from(name)), ("type", Json::from(kind))])
@@ -69,7 +69,7 @@ impl ResultSpace {
         self.bytes_left = self.bytes_left.saturating_sub(bytes.saturating_add(commas));
     }
 
-    /// Takes a row; `false`: it does not fit, and the answer says that there is more.
+    /// Adds a row. `false` if it does not fit; the result then reports that rows were omitted.
     #[must_use]
     pub fn push(&mut self, row: Vec<Cell>) -> bool {
         let binary = row.iter().any(|cell| matches!(cell, Cell::Bytes(_)));
@@ -89,22 +89,22 @@ impl ResultSpace {
         true
     }
 
-    /// There is more than is told.
+    /// Marks that rows were omitted.
     pub fn truncate(&mut self) {
         self.answer.truncated = true;
     }
 
-    /// Rows that a writing statement changed.
+    /// Sets the number of rows that a writing statement changed.
     pub fn affected(&mut self, rows: Option<u64>) {
         self.answer.affected = rows;
     }
 
-    /// Rows that still fit.
+    /// The number of rows that still fit.
     pub const fn rows_left(&self) -> u64 {
         self.rows_left
     }
 
-    /// Bytes that still fit.
+    /// The number of bytes that still fit.
     pub const fn bytes_left(&self) -> usize {
         self.bytes_left
     }

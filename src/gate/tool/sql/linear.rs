@@ -1,8 +1,8 @@
-//! Functions of SQLite that take the square of what they are given, made anew to take a pass.
+//! Replacements for SQLite functions with quadratic run time, which run in linear time.
 //!
-//! A call of a function is one step of SQLite's machine, and nothing stops it half-way: with two long texts of
-//! an agent's own making, `instr` would run for minutes. These answer as the originals do
-//! (<https://sqlite.org/lang_corefunc.html>).
+//! A function call is one step of SQLite's machine and cannot be interrupted: with two long texts
+//! of an agent's choice, `instr` would run for minutes. The replacements return the same results as
+//! the originals (<https://sqlite.org/lang_corefunc.html>).
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Error, Result, ffi};
 
-/// Puts them in the place of SQLite's own, on this connection.
+/// Replaces SQLite's own functions on this connection.
 pub(super) fn replace_functions(connection: &Connection) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8
         | FunctionFlags::SQLITE_DETERMINISTIC
@@ -27,7 +27,7 @@ pub(super) fn replace_functions(connection: &Connection) -> Result<()> {
     connection.create_scalar_function("unhex", 2, flags, unhex)
 }
 
-/// The bytes of the text that SQLite makes of the value; `None` is NULL.
+/// The bytes of SQLite's text form of the value; `None` is NULL.
 fn text(value: ValueRef<'_>) -> Result<Option<Cow<'_, [u8]>>> {
     Ok(Some(match value {
         ValueRef::Null => return Ok(None),
@@ -37,10 +37,10 @@ fn text(value: ValueRef<'_>) -> Result<Option<Cow<'_, [u8]>>> {
     }))
 }
 
-/// A number as SQLite's `%!.15g` writes it.
+/// A number in SQLite's `%!.15g` format.
 ///
 /// # Errors
-/// One of more digits: how SQLite rounds them is its own business.
+/// The number needs more digits, which SQLite rounds in its own way.
 fn real(number: f64) -> Result<String> {
     if number.is_infinite() {
         return Ok(if number > 0.0 { "Inf".into() } else { "-Inf".into() });
@@ -72,7 +72,7 @@ fn real(number: f64) -> Result<String> {
     Ok(written)
 }
 
-/// Each byte as a character of its own: texts are searched in linear time, bytes by nobody here.
+/// Maps each byte to a character, because the library searches only text in linear time.
 fn wide(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(*byte)).collect()
 }
@@ -81,7 +81,7 @@ fn narrow(text: &str) -> Vec<u8> {
     text.chars().filter_map(|c| u8::try_from(u32::from(c)).ok()).collect()
 }
 
-/// `instr(X, Y)`: from 1, in characters, or in bytes if both are blobs.
+/// `instr(X, Y)`: 1-based, in characters, or in bytes if both are blobs.
 fn instr(call: &Context<'_>) -> Result<Option<i64>> {
     let (whole, part) = (call.get_raw(0), call.get_raw(1));
     let blobs = matches!((whole, part), (ValueRef::Blob(_), ValueRef::Blob(_)));
@@ -111,7 +111,7 @@ fn replace(call: &Context<'_>, most: usize) -> Result<Value> {
     utf8(narrow(&whole.replace(&part, &wide(&by)))).map(Value::Text)
 }
 
-/// `trim(X, Y)` and its halves: without the characters of `Y` at these ends.
+/// `trim(X, Y)`, `ltrim` and `rtrim`: removes the characters of `Y` at these ends.
 fn trim(call: &Context<'_>, (left, right): (bool, bool)) -> Result<Value> {
     let [whole, set] = [0, 1].map(|at| text(call.get_raw(at)));
     let (Some(whole), Some(set)) = (whole?, set?) else { return Ok(Value::Null) };
@@ -128,7 +128,7 @@ fn trim(call: &Context<'_>, (left, right): (bool, bool)) -> Result<Value> {
     Ok(Value::Text(rest.to_owned()))
 }
 
-/// `unhex(X, Y)`: characters of `Y` may stand between the pairs of digits.
+/// `unhex(X, Y)`: characters of `Y` may separate the pairs of digits.
 fn unhex(call: &Context<'_>) -> Result<Option<Vec<u8>>> {
     let [digits, set] = [0, 1].map(|at| text(call.get_raw(at)));
     let (Some(digits), Some(set)) = (digits?, set?) else { return Ok(None) };
@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// What SQLite's own and these answer.
+    /// The results of SQLite's function and of the replacement.
     fn both(sql: &str, values: &[Value]) -> (Result<Value>, Result<Value>) {
         let own = Connection::open_in_memory().unwrap();
         let made = Connection::open_in_memory().unwrap();

@@ -1,7 +1,7 @@
 //! The `sql` kind: one statement, judged by what a parser found in it, with its values bound.
 //!
-//! `prepare` reads the statement and reaches nothing. `execute` sends what was judged; the database is
-//! told the same limits once more, and has the last word.
+//! `prepare` parses the statement and contacts no database. `execute` sends the judged statement;
+//! the database receives the same limits and enforces them itself.
 
 mod answer;
 mod linear;
@@ -35,14 +35,14 @@ use postgres::PostgresBackend;
 pub use postgres::RoleError;
 use sqlite::SqliteBackend;
 
-/// Why a statement gave no answer.
+/// Why a statement returned no result.
 #[derive(Debug)]
 enum SqlFailure {
-    /// It is known what happened: nothing, or nothing that stayed.
+    /// The effect is known: there was none, or it was rolled back.
     Failed { class: FailureClass, started: bool, message: String },
-    /// It may have taken effect.
+    /// The statement may have taken effect.
     Unknown { cause: &'static str },
-    /// The database must not be used as it is; nothing was sent.
+    /// The database must not be used in its present state; nothing was sent.
     Unfit(RoleError),
 }
 
@@ -51,7 +51,7 @@ impl SqlFailure {
         Self::Failed { class, started: true, message: message.into() }
     }
 
-    /// In words.
+    /// The message for the failure.
     fn said(self) -> String {
         match self {
             Self::Failed { message, .. } => message,
@@ -72,7 +72,7 @@ impl From<Late> for SqlFailure {
     }
 }
 
-/// What one execution needs: the judged statement and its values, `$1` first.
+/// The data for one execution: the judged statement and its values, `$1` first.
 #[derive(Clone, Debug)]
 struct PreparedSql {
     statement: Arc<Statement>,
@@ -99,10 +99,10 @@ enum SqlBackend {
 }
 
 impl SqlTool {
-    /// Takes one binding. Connects to nothing and opens no file.
+    /// The tool of one binding. Connects to nothing and opens no file.
     ///
     /// # Errors
-    /// Certificate authorities that cannot be used.
+    /// The certificate authorities cannot be used.
     pub fn new(
         sql: sql::Sql,
         bytes_max: u64,
@@ -177,7 +177,7 @@ impl SqlTool {
         }))
     }
 
-    /// Sends what its `prepare` read. Only `execute` calls this, with a permitted call.
+    /// Sends the statement that `prepare` parsed. Only `execute` calls this, with a permitted call.
     async fn ask(&self, prepared: &Prepared, fuse: &Fuse) -> Unmasked {
         let Some(ready) = prepared.hold::<PreparedSql>() else {
             return Unmasked::Failed {
@@ -213,7 +213,7 @@ impl SqlTool {
     }
 }
 
-/// Arguments of a tool that takes statements.
+/// The arguments of a tool that accepts statements.
 #[derive(Default, Deserialize)]
 struct FreeForm {
     #[serde(default, deserialize_with = "lenient")]
@@ -222,7 +222,7 @@ struct FreeForm {
     params: Option<Vec<Value>>,
 }
 
-/// Arguments of a tool with several statements of the operator's.
+/// The arguments of a tool with several of the operator's statements.
 #[derive(Default, Deserialize)]
 struct OneOfSeveral {
     #[serde(default, deserialize_with = "lenient")]
@@ -230,7 +230,7 @@ struct OneOfSeveral {
     params: Option<Value>,
 }
 
-/// The operator's statement that is asked for, and its arguments.
+/// The selected statement of the operator, and its arguments.
 fn chosen<'a>(
     queries: &'a std::collections::BTreeMap<String, Named>,
     args: &Json,
@@ -277,7 +277,7 @@ fn reason(detail: &str, message: impl Into<String>) -> LayerReason {
     LayerReason::effect_refused("tool.sql", detail, message)
 }
 
-/// A path as a message may show it: the file name alone.
+/// A path for a message: the file name only.
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

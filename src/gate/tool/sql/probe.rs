@@ -1,4 +1,5 @@
-//! For an operator: whether the database is there, and whether it holds us to what the binding says.
+//! The operator's probe: whether the database is reachable, and whether it enforces the limits of
+//! the binding.
 
 use std::sync::Arc;
 
@@ -7,10 +8,10 @@ use crate::catalog::sql;
 use crate::tool::net::Resolve;
 use crate::tool::probe::{Point, ProbeState};
 
-/// Bytes of an answer nobody reads.
+/// Bytes of a result that is discarded.
 const BYTES_MAX: u64 = 4096;
 
-/// Looks at one database. Reads no table and writes nothing.
+/// Probes one database. Reads no table and writes nothing.
 pub async fn probe(sql: sql::Sql, resolve: Arc<dyn Resolve>) -> Vec<Point> {
     match SqlTool::new(sql, BYTES_MAX, resolve) {
         Ok(SqlTool { backend: SqlBackend::Postgres(postgres), .. }) => postgres.probe().await,

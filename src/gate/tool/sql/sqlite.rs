@@ -1,7 +1,8 @@
-//! One SQLite file: opened anew for every call, with everything off that a statement does not need.
+//! One SQLite file: opened anew for every call, with every feature off that a statement does not
+//! need.
 //!
-//! What the parser judged is judged again by SQLite's own authorizer, which sees what a statement really
-//! touches: tables behind views too.
+//! SQLite's own authorizer checks what the parser judged; it sees what a statement really accesses,
+//! including the tables behind views.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,15 +25,16 @@ use crate::domain::outcome::FailureClass;
 use crate::ledger::fuse::{Fuse, Late};
 use crate::tool::probe::{Point, ProbeState};
 
-/// Steps of SQLite's machine between two looks at whether to stop. Few: a step may be a function's whole work.
+/// Steps of SQLite's machine between two checks for an interrupt. Few, because one step may be a
+/// whole function.
 const STEPS: i32 = 20;
-/// Bytes of the largest text or blob a statement may make.
+/// Bytes of the largest text or blob that a statement may create.
 const VALUE_BYTES_MAX: i32 = 8 << 20;
-/// The same for an agent's own statement.
+/// The same, for an agent's own statement.
 const FREE_VALUE_BYTES_MAX: i32 = 2 << 20;
-/// Bytes of a pattern of LIKE or GLOB: each of them may be compared with each byte of a text, in one step.
+/// Bytes of a LIKE or GLOB pattern: each may be compared with each byte of a text in one step.
 const PATTERN_BYTES_MAX: i32 = 256;
-/// How long another writer's lock is waited for.
+/// How long to wait for another writer's lock.
 const BUSY: Duration = Duration::from_secs(2);
 
 /// One file.
@@ -45,7 +47,7 @@ pub(super) struct SqliteBackend {
     read_only: bool,
 }
 
-/// Tells the statement to stop when it is dropped.
+/// Interrupts the statement when it is dropped.
 struct InterruptOnDrop(Arc<AtomicBool>);
 
 impl Drop for InterruptOnDrop {
@@ -55,7 +57,8 @@ impl Drop for InterruptOnDrop {
 }
 
 impl SqliteBackend {
-    /// `allowed`: what an agent's own statements may read; none if all are the operator's.
+    /// `allowed`: what an agent's own statements may read; `None` if all statements are the
+    /// operator's.
     pub fn new(
         path: PathBuf,
         allowed: Option<Arc<Allowed>>,
@@ -83,7 +86,7 @@ impl SqliteBackend {
             late: Arc::default(),
         };
         let mut asking = tokio::task::spawn_blocking(move || {
-            // The slot is free when the thread is, whoever still waits for it.
+            // The slot is free when the thread ends, even if its caller has left.
             let _slot = slot;
             one.run(&ready, room)
         });
@@ -99,7 +102,7 @@ impl SqliteBackend {
 }
 
 impl SqliteBackend {
-    /// For an operator: whether the file is a database that opens as a call would open it.
+    /// The operator's probe: whether the file is a database that opens as a call would open it.
     pub async fn probe(&self) -> Vec<Point> {
         let one = SqliteStatement {
             path: self.path.clone(),
@@ -116,14 +119,14 @@ impl SqliteBackend {
     }
 }
 
-/// One statement on its way.
+/// One statement in progress.
 struct SqliteStatement {
     path: PathBuf,
     allowed: Option<Arc<Allowed>>,
     read_only: bool,
     stop: Arc<AtomicBool>,
     fuse: Fuse,
-    /// The permit had ended when the statement would have been committed.
+    /// Set if the permit had ended before the commit.
     late: Arc<AtomicBool>,
 }
 
@@ -176,7 +179,8 @@ impl SqliteStatement {
         let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(BUSY)?;
-        // WHY: a sort or a statement's journal would else want a file outside the gate's state directory.
+        // WHY: otherwise a sort or a statement's journal would need a file outside the gate's state
+        // directory.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         for (setting, on) in [
             (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
@@ -208,17 +212,18 @@ impl SqliteStatement {
             linear::replace_functions(&connection)?;
         }
         connection.pragma_update(None, "query_only", self.read_only)?;
-        // Reads the schema: a file that is no database is found here.
+        // Reads the schema, which detects a file that is not a database.
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
         Ok(connection)
     }
 
-    /// From here on the connection does what was judged and nothing else.
+    /// Restricts the connection to the judged statement.
     fn guard(&self, connection: &Connection, statement: &Arc<Statement>) -> rusqlite::Result<()> {
         let stop = Arc::clone(&self.stop);
         connection.progress_handler(STEPS, Some(move || stop.load(Ordering::Acquire)))?;
         let (fuse, late) = (self.fuse.clone(), Arc::clone(&self.late));
-        // Who waited for the file asks again: what is refused here is taken back.
+        // WHY in the commit hook: the statement may have waited for the file, so the permit is
+        // checked again; a refusal rolls it back.
         connection.commit_hook(Some(move || {
             let ended = fuse.redeem().is_err();
             late.fetch_or(ended, Ordering::AcqRel);
@@ -262,8 +267,8 @@ const fn word(yes: bool) -> Authorization {
     if yes { Authorization::Allow } else { Authorization::Deny }
 }
 
-/// Views an agent may read: what they read is the operator's business. A part of the statement that is
-/// called like one is none.
+/// The views that an agent may read; what they read is the operator's business. A part of the
+/// statement with a view's name is not a view.
 fn views(
     connection: &Connection,
     allowed: &Allowed,
@@ -305,7 +310,7 @@ fn reads(
     matches!(context.action, AuthAction::Select | AuthAction::Recursive)
 }
 
-/// Whether a statement of the operator may do this: reading and writing rows, and nothing around them.
+/// Whether an operator's statement may do this: read and write rows, and nothing else.
 fn is_ordinary(action: &AuthAction<'_>, writes: bool) -> bool {
     const NEVER: [&str; 5] = ["load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"];
     if let AuthAction::Function { function_name } = action {
@@ -346,7 +351,8 @@ fn ask(
     let mut rows = statement.raw_query();
     let mut full = false;
     while let Some(row) = rows.next()? {
-        // WHY: a write is committed by its last step. Left before that, nobody is told that it was not.
+        // WHY: the last step commits a write. If the loop stopped earlier, the write would be lost
+        // without an error.
         if full && ready.statement.writes {
             continue;
         }
@@ -367,7 +373,8 @@ fn kind(declared: Option<&str>) -> String {
     declared.unwrap_or_default().to_ascii_lowercase()
 }
 
-/// A JSON value as SQLite takes it; what is neither number nor text is its JSON text.
+/// A JSON value as a SQLite parameter; a value that is neither number nor text becomes its JSON
+/// text.
 fn bound(value: &Json) -> Value {
     match value {
         Json::Null => Value::Null,
@@ -392,7 +399,7 @@ fn cell(value: ValueRef<'_>) -> Cell {
     }
 }
 
-/// What SQLite says, without the statement and without paths.
+/// SQLite's message, without the statement and without paths.
 fn said(error: &rusqlite::Error) -> String {
     if let rusqlite::Error::SqliteFailure(_, Some(message))
     | rusqlite::Error::SqlInputError { msg: message, .. } = error

@@ -1,5 +1,5 @@
-//! Tools as a recording keeps them: what agents are shown and policies are told of each, and nothing of how
-//! it is reached.
+//! Tools as a recording stores them: what agents and policies see of each, and nothing about how it
+//! is reached.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,10 +43,10 @@ fn one(tool: &Tool) -> Json {
     Json::object(members)
 }
 
-/// The tools of such a list, all reached by `executor`.
+/// The tools of such a list, all executed by `executor`.
 ///
 /// # Errors
-/// What is no tool of this form.
+/// An item is not a tool of this form.
 pub fn read(list: &Json, executor: &Arc<dyn ToolExecutor>) -> Result<Vec<Tool>, String> {
     let tools = list.get("tools").and_then(Json::as_array).ok_or("no list of tools")?;
     let read = |tool: &Json| {
@@ -70,7 +70,7 @@ fn tool_of(tool: &Json, executor: &Arc<dyn ToolExecutor>) -> Result<Tool, String
     let signers = tool.get("signers").and_then(Json::as_array).unwrap_or_default();
     let input_schema = text("input_schema")?.as_bytes().to_vec();
     let json = Json::parse(&input_schema, &Limits::FILE).map_err(|e| e.to_string())?;
-    // As the kinds' own readers compile them.
+    // Compiled as the kinds' own parsers do.
     let schema = if text("kind")? == ToolKind::Mcp.as_str() {
         Schema::of_server(&json)
     } else {
@@ -86,7 +86,7 @@ fn tool_of(tool: &Json, executor: &Arc<dyn ToolExecutor>) -> Result<Tool, String
         timeout: Duration::from_millis(number("timeout_ms")?),
         result_bytes_max: number("result_bytes_max")?,
         cost_micro_usd: tool.get("cost_micro_usd").and_then(Json::as_u64),
-        // A recording has no clock by which another id would be the same call.
+        // A recording has no clock, so no retry window applies.
         dedupe: None,
     };
     let shown = tool.get("shown").and_then(Json::as_str);

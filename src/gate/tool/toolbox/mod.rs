@@ -1,4 +1,5 @@
-//! Every bound tool of this process, opened at start; and `prepare`, the road's way to all of them.
+//! Every bound tool of this process, opened at start; and `prepare`, the road's access to all of
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,30 +35,30 @@ use crate::judge::prepared::{Prepared, PreparedResource};
 pub struct Error {
     /// The tool.
     pub tool: ToolName,
-    /// Why.
+    /// The cause.
     pub message: String,
 }
 
 /// One tool, ready to be prepared.
 pub struct Tool {
-    /// What policies and entries know about it; the tier is the binding's own.
+    /// The facts for policies and entries; the tier is the binding's own.
     pub facts: Arc<ToolFacts>,
-    /// What agents are told it does.
+    /// The description that agents receive.
     pub description: String,
-    /// JSON Schema (2020-12) of its arguments, canonical: what agents are shown.
+    /// JSON Schema (2020-12) of the arguments, canonical, as agents receive it.
     pub input_schema: Vec<u8>,
-    /// The same, compiled.
+    /// The same schema, compiled.
     pub schema: Arc<Schema>,
-    /// The whole MCP tool object agents are shown, canonical; tools of other kinds have none.
+    /// The whole MCP tool object that agents receive, canonical; `None` for tools of other kinds.
     pub shown: Option<Arc<[u8]>>,
-    /// Ids of the trusted keys that signed the lock it stands in; tools of other kinds have none.
+    /// Ids of the trusted keys that signed its lock; empty for tools of other kinds.
     pub signers: Arc<[String]>,
-    /// How it is reached.
+    /// The executor of the tool.
     pub executor: Arc<dyn ToolExecutor>,
 }
 
 impl Tool {
-    /// What of this grant the tool does not satisfy: the definition, or the lock's signer it asks for.
+    /// The demands of this grant that the tool does not meet: the definition, or the lock's signer.
     #[must_use]
     pub fn refusals(&self, grant: &Grant) -> Vec<LayerReason> {
         let name = &self.facts.name;
@@ -81,7 +82,7 @@ impl Tool {
         reasons
     }
 
-    /// The facts as this grant makes them: the greater tier counts.
+    /// The facts under this grant: the higher tier applies.
     #[must_use]
     pub fn facts_for(&self, grant: &Grant) -> Arc<ToolFacts> {
         match grant.tier {
@@ -103,15 +104,15 @@ impl std::fmt::Debug for Tool {
 #[derive(Debug, Default)]
 pub struct Toolbox {
     tools: BTreeMap<ToolName, Tool>,
-    /// Host and port of everything they connect to.
+    /// Host and port of every backend.
     reaches: BTreeSet<(String, u16)>,
     scrub: Scrub,
     workspaces: Arc<Workspaces>,
 }
 
 impl Toolbox {
-    /// Opens roots and makes clients. Reaches no network. `own`: what callers and operators of this gate show it,
-    /// which no tool may be told either.
+    /// Opens roots and builds clients. Uses no network. `own`: credentials that callers and
+    /// operators present to this gate, which must not reach a tool either.
     ///
     /// # Errors
     /// Every binding that cannot be opened.
@@ -123,7 +124,7 @@ impl Toolbox {
         Self::build_with(bindings, (upstreams, own), &(Arc::new(System) as Arc<dyn Resolve>))
     }
 
-    /// As `build`, with a resolver of one's own.
+    /// As `build`, with the given resolver.
     ///
     /// # Errors
     /// As `build`.
@@ -134,7 +135,7 @@ impl Toolbox {
     ) -> Result<Self, Vec<Error>> {
         secrets.extend(bindings.iter().flat_map(|binding| binding.kind.secrets()));
         let scrub = Scrub::new(&secrets);
-        // The patterns are compiled now and not within the first call.
+        // Compiles the patterns now and not during the first call.
         let _ = firewall::findings(&Json::from("a@b 1"));
         let (mut tools, mut errors) = (Vec::new(), Vec::new());
         let origins = bindings.iter().flat_map(|binding| binding.kind.origins());
@@ -153,18 +154,18 @@ impl Toolbox {
         Ok(Self { workspaces, reaches, ..Self::of(tools, scrub) })
     }
 
-    /// Their names.
+    /// The names of the tools.
     pub fn names(&self) -> impl Iterator<Item = &ToolName> {
         self.tools.keys()
     }
 
-    /// Host and port of everything the tools connect to.
+    /// Host and port of every backend of the tools.
     #[must_use]
     pub const fn reaches(&self) -> &BTreeSet<(String, u16)> {
         &self.reaches
     }
 
-    /// A toolbox of these tools. Whatever their executors answer, `scrub`'s secrets are masked.
+    /// A toolbox of these tools. `scrub`'s secrets are masked in every output of their executors.
     #[must_use]
     pub fn of(tools: Vec<Tool>, scrub: Scrub) -> Self {
         let guarded = tools.into_iter().map(|tool| {
@@ -175,7 +176,7 @@ impl Toolbox {
         Self { tools, reaches, scrub, workspaces: Arc::default() }
     }
 
-    /// Every tool and its own tier.
+    /// Every tool, with its own tier.
     #[must_use]
     pub fn tiers(&self) -> Vec<(String, Tier)> {
         self.iter().map(|tool| (tool.facts.name.to_string(), tool.facts.tier)).collect()
@@ -187,7 +188,7 @@ impl Toolbox {
         self.tools.get(name)
     }
 
-    /// Lets go of what was kept for the calls of this run, which is over.
+    /// Releases the resources kept for the calls of this run, which has ended.
     pub fn forget(&self, run: &RunId) {
         self.workspaces.end(run);
     }
@@ -229,9 +230,9 @@ fn tool(
     })
 }
 
-/// Opens and resolves one call. Total: what stands against it comes back in the value.
+/// Opens and resolves one call. Total: the reasons against it are part of the result.
 pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prepared {
-    // Whether or not there is such a tool: what is refused is stored too.
+    // Checked even if the tool does not exist, because a refused call is stored too.
     let alarm = toolbox.scrub.hides_in(call.canonical()).then_some(Alarm::Credential);
     let refused = |call, facts, reasons| {
         let refused = Prepared::refused(call, facts, reasons);
@@ -242,7 +243,8 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
     };
     let granted = grant.filter(|grant| &grant.name == call.tool());
     let (Some(grant), Some(tool)) = (granted, toolbox.get(call.tool())) else {
-        // The same words whether nobody bound it or nobody granted it: names are not to be probed.
+        // WHY the same message for an unbound and an ungranted tool: agents must not probe for
+        // names.
         let reason = LayerReason {
             code: Code::ToolNotGranted,
             detail: String::new(),
@@ -254,13 +256,14 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
     let facts = tool.facts_for(grant);
     let mut reasons = tool.refusals(grant);
     if alarm.is_none() {
-        // Only then: a schema's words may quote arguments, and those would hold the credential.
+        // WHY only then: a schema's message may quote arguments, which would contain the
+        // credential.
         reasons.extend(tool.schema.check(call.args()));
     }
     if alarm.is_some() || !reasons.is_empty() {
         return refused(call, Some(facts), reasons);
     }
-    // A panic is a refusal too, and goes on the books as one.
+    // A panic becomes a refusal too, and is recorded as one.
     let opened = catch_unwind(AssertUnwindSafe(|| resolved(tool, facts.tier, &call)));
     match opened.unwrap_or_else(|_| Err(vec![panicked()])) {
         Ok(OpenedCall { effect, .. }) if toolbox.scrub.finds(&decoded(&effect, &facts.kind)) => {
@@ -274,15 +277,15 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
     }
 }
 
-/// What the executor opened, and what it takes to undo the call.
+/// The resource that the executor opened, and the data to undo the call.
 struct OpenedCall {
     effect: Effect,
     hold: PreparedResource,
-    /// Canonical; none where nothing can be undone.
+    /// Canonical; `None` if the call cannot be undone.
     kept: Option<Vec<u8>>,
 }
 
-/// Only a call that is said to be reversible keeps what undoes it.
+/// Prepares the call; only a reversible call keeps the data to undo it.
 fn resolved(tool: &Tool, tier: Tier, call: &ToolCall) -> Result<OpenedCall, Vec<LayerReason>> {
     let (effect, hold) = tool.executor.prepare(call)?;
     let kept = match tier {
@@ -292,8 +295,8 @@ fn resolved(tool: &Tool, tier: Tier, call: &ToolCall) -> Result<OpenedCall, Vec<
     Ok(OpenedCall { effect, hold, kept: kept.map(|kept| canonical::bytes(&kept)) })
 }
 
-/// What the firewall sees in the arguments, and in what the URL among them decodes to: whoever is sent it
-/// reads that, not the escapes.
+/// The firewall's findings in the arguments, and in the decoded form of a URL among them, because
+/// the receiver reads that form.
 fn findings(args: &Json, effect: &Effect, kind: &str) -> Vec<Finding> {
     let mut all: BTreeSet<Finding> = firewall::findings(args).into_iter().collect();
     if let Effect::Recorded { findings, .. } = effect {
@@ -304,7 +307,7 @@ fn findings(args: &Json, effect: &Effect, kind: &str) -> Vec<Finding> {
     all.into_iter().collect()
 }
 
-/// What a URL among the arguments decodes to: its path, and each name with its value.
+/// The decoded form of a URL among the arguments: its path, and each name with its value.
 fn decoded(effect: &Effect, kind: &str) -> Json {
     let Effect::Http { path, query, .. } = effect else { return Json::Null };
     if kind != ToolKind::Fetch.as_str() {

@@ -97,7 +97,7 @@ fn every_layer_that_refuses_says_so() {
         prepare(&toolbox, Some(&grant("a.http")), call("a.http", r#"{"id":"x tok-12345678"}"#));
     assert_eq!((details(&leak).len(), leak.alarm()), (0, Some(Alarm::Credential)));
     assert!(!leak.is_ready());
-    // What is not granted is looked at as well: it is recorded too.
+    // A call that is not granted is scanned as well, because it is recorded too.
     let none = prepare(&toolbox, None, call("b", r#"{"id":"x tok-12345678"}"#));
     assert_eq!(details(&none), [(Code::ToolNotGranted, "")]);
     assert_eq!(none.alarm(), Some(Alarm::Credential));

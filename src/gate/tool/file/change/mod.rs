@@ -1,9 +1,9 @@
-//! A permitted write: all of it or nothing.
+//! A permitted write, applied completely or not at all.
 //!
-//! The new content is written to a file of its own in the root, synced, and then moved into place in one
-//! step. A file that is replaced is exchanged for the new one, so that what comes out can be looked at: if
-//! it is not what was judged it is put back, and the call failed. What a killed process leaves is a file of
-//! a name that nobody is given, taken away at the next start.
+//! The new content is written to a staging file in the root, synced, and moved into place in one
+//! step. To replace a file, the two are exchanged, so that the old file can be checked: if it is
+//! not the one that was judged, it is put back and the call fails. A killed process leaves a
+//! staging file under a name that no tool may access; the next start removes it.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -24,10 +24,10 @@ use crate::ledger::fuse::{Fuse, Late};
 
 const STAGED_PREFIX: &str = ".wicketgate-";
 const STAGED_SUFFIX: &str = ".tmp";
-/// Permission bits of a directory that is made, less the process's mask.
+/// Permission bits of a new directory, before the process's umask.
 const MODE_FOLDER: u32 = 0o755;
 
-/// Does what was judged, if everything still is as it was.
+/// Applies the plan, if nothing has changed since it was judged.
 pub(super) fn apply(plan: &WritePlan, fuse: &Fuse) -> Unmasked {
     match attempt(plan, fuse) {
         Ok(result) => {
@@ -47,7 +47,7 @@ fn attempt(plan: &WritePlan, fuse: &Fuse) -> Result<Json, Unmasked> {
     });
     if matches!(done, Err(Unmasked::Failed { .. })) {
         for (parent, name) in made.iter().rev() {
-            // One that somebody put something into meanwhile stays.
+            // A directory into which another process has put something stays.
             let _ = rustix::fs::unlinkat(parent, name.as_str(), AtFlags::REMOVEDIR);
         }
     }
@@ -64,7 +64,7 @@ fn attempt(plan: &WritePlan, fuse: &Fuse) -> Result<Json, Unmasked> {
     Ok(Json::object(members))
 }
 
-/// The directory to write in, which still has to be where it was judged; missing ones are made.
+/// The directory to write in, which must still be where it was judged; creates missing ones.
 fn folders(plan: &WritePlan, made: &mut Vec<(OwnedFd, String)>) -> Result<OwnedFd, Unmasked> {
     let identity =
         |dir: &OwnedFd| rustix::fs::fstat(dir).map(|stat| FileIdentity::from(&stat).identity());
@@ -81,7 +81,7 @@ fn folders(plan: &WritePlan, made: &mut Vec<(OwnedFd, String)>) -> Result<OwnedF
                 let parent = at.try_clone().map_err(|e| unwritten(errno(&e)))?;
                 made.push((parent, name.clone()));
             }
-            // Another call was faster; what lies in it is looked at as anywhere else.
+            // Another call created it first; its content is checked as anywhere else.
             Err(Errno::EXIST) => {}
             Err(error) => return Err(unwritten(error)),
         }
@@ -90,7 +90,7 @@ fn folders(plan: &WritePlan, made: &mut Vec<(OwnedFd, String)>) -> Result<OwnedF
     Ok(at)
 }
 
-/// Creates or replaces.
+/// Creates or replaces the file.
 fn put(
     plan: &WritePlan,
     parent: &OwnedFd,
@@ -114,7 +114,8 @@ fn put(
                 return Err(match swap() {
                     Ok(()) => changed(),
                     Err(_) => {
-                        // What lies there now is not ours to take away.
+                        // The file that is there now does not belong to this call and must not be
+                        // removed.
                         staged.ours = false;
                         lost("exchange")
                     }
@@ -149,7 +150,7 @@ fn rename(
     rustix::fs::renameat_with(from, name, to, as_name, flags)
 }
 
-/// What is there has to be what was judged.
+/// Checks that the file in place is the one that was judged.
 fn still(parent: &OwnedFd, name: &str, before: &PreImage) -> Result<(), Unmasked> {
     let stat = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
     let stat = stat.map_err(|_| changed())?;
@@ -160,14 +161,15 @@ fn still(parent: &OwnedFd, name: &str, before: &PreImage) -> Result<(), Unmasked
     }
 }
 
-/// Whether what was moved out of the way is what was judged, to the last byte.
+/// Whether the file that was exchanged out is the judged one, to the last byte.
 fn came_out(root: &OwnedFd, name: &str, before: &PreImage) -> bool {
     let stat = rustix::fs::statat(root, name, AtFlags::SYMLINK_NOFOLLOW);
     stat.is_ok_and(|stat| FileIdentity::from(&stat) == before.seen && stat.st_nlink == 1)
         && contents(&before.file).is_ok_and(|bytes| Digest::of(&[&bytes]) == before.digest)
 }
 
-/// A file that nobody else knows, with the new content, on the disk. Taken away unless it was moved.
+/// A synced staging file with the new content, which no other process uses. Removed on drop unless
+/// it was moved.
 struct Staged<'a> {
     root: &'a OwnedFd,
     name: String,
@@ -198,26 +200,27 @@ impl<'a> Staged<'a> {
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
         if self.ours {
-            // After a creation there is nothing of this name any more.
+            // After a creation, no file has this name any more.
             let _ = rustix::fs::unlinkat(self.root, self.name.as_str(), AtFlags::empty());
         }
     }
 }
 
-/// Half of it names the process: what this one is writing is not what a killed one left.
+/// A staging name. Half of it identifies the process, so that a running write is not mistaken for a
+/// leftover.
 fn staged_name() -> String {
     let random = hex::encode(random16(&SystemEntropy));
     let own = random.get(16..).unwrap_or_default();
     format!("{STAGED_PREFIX}{}{own}{STAGED_SUFFIX}", process())
 }
 
-/// 16 hex digits, drawn once.
+/// 16 hex digits, drawn once per process.
 fn process() -> &'static str {
     static PROCESS: OnceLock<String> = OnceLock::new();
     PROCESS.get_or_init(|| hex::encode(random16(&SystemEntropy)).chars().take(16).collect())
 }
 
-/// Whether another process staged something under this name.
+/// Whether another process created a staging file with this name.
 fn is_staged(name: &str) -> bool {
     let random = name.strip_prefix(STAGED_PREFIX).and_then(|rest| rest.strip_suffix(STAGED_SUFFIX));
     random.is_some_and(|hex| {
@@ -225,7 +228,7 @@ fn is_staged(name: &str) -> bool {
     })
 }
 
-/// Takes away what writes of a killed process left: plain files of ours, by their names.
+/// Removes the staging files of killed processes: plain files of the gate, found by name.
 pub(super) fn sweep(beneath: &RootDirectory) {
     let Ok(dir) = beneath.walk(".", DIRECTORY).and_then(Dir::new) else { return };
     for entry in dir.flatten() {
@@ -249,7 +252,7 @@ fn lost(cause: &str) -> Unmasked {
     Unmasked::Unknown { cause: cause.to_owned() }
 }
 
-/// Why a rename into place did not happen.
+/// The failure for a rename that did not happen.
 fn in_the_way(error: Errno) -> Unmasked {
     match error {
         Errno::EXIST | Errno::NOENT => changed(),
@@ -257,7 +260,7 @@ fn in_the_way(error: Errno) -> Unmasked {
     }
 }
 
-/// Nothing was changed, and why.
+/// The failure for a write that changed nothing, with the reason.
 fn unwritten(error: Errno) -> Unmasked {
     let why = match error {
         Errno::NOSPC | Errno::DQUOT => "there is no space left",

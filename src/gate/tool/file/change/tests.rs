@@ -1,4 +1,4 @@
-//! Between the judgement and the write somebody changes something.
+//! A file or directory changes between the judgement and the write.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn is_changed(outcome: &Unmasked) -> bool {
     matches!(outcome, Unmasked::Failed { class: FailureClass::Changed, .. })
 }
 
-/// Something that happens to `root/d/f`, and what `root/d/f` holds then.
+/// A change of `root/d/f` by another process, and the content that `root/d/f` has afterwards.
 type Meddling = (&'static str, fn(&Path), Option<&'static str>);
 
 const MEDDLING: &[Meddling] = &[

@@ -1,5 +1,5 @@
-//! PostgreSQL: a few sessions of one role that may not do much, and a request to stop for every
-//! statement no receiver waits for any more.
+//! PostgreSQL: a few sessions of one role with few rights, and a cancel request for every statement
+//! whose caller no longer waits.
 
 mod plan;
 mod probe;
@@ -27,41 +27,42 @@ pub use role::RoleError;
 use session::{Session, SessionOpening};
 use wire::Stream;
 
-/// How long a session is used: after that the role is looked at again.
+/// How long a session is used before the role is checked again.
 const LIFETIME: Duration = Duration::from_secs(60);
-/// How long a server is asked before anything is served.
+/// How long the check of a server before serving may take.
 const LOOK: Duration = Duration::from_secs(5);
-/// How long asking a server to stop may take.
+/// How long a cancel request may take.
 const CANCEL: Duration = Duration::from_secs(5);
 
 /// Limits of one binding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// When the server itself gives up.
+    /// When the server itself cancels a statement.
     pub timeout: Duration,
-    /// Sessions at the same time.
+    /// Concurrent sessions.
     pub most: usize,
-    /// Transactions only read, and the role may not write.
+    /// Whether transactions only read and the role may not write.
     pub read_only: bool,
-    /// Statements are an agent's own: names without a schema are those of the database itself.
+    /// Whether statements come from an agent: names without a schema then resolve in the system
+    /// catalogue only.
     pub free: bool,
 }
 
-/// Why there is no connection that may be used.
+/// Why there is no usable connection.
 #[derive(Debug, thiserror::Error)]
 enum NoStream {
-    /// The connector says so.
+    /// The connector's error.
     #[error(transparent)]
     Refused(ConnectError),
-    /// TLS is demanded, and the server has none.
+    /// TLS is demanded and the server does not support it.
     #[error(transparent)]
     Plain(wire::WireError),
-    /// The server cannot show that it is who it should be.
+    /// The server cannot prove its identity.
     #[error("the database shows no certificate that is trusted: {0}")]
     Untrusted(ConnectError),
 }
 
-/// One server and the role we are there.
+/// One server and the gate's role there.
 #[derive(Debug)]
 pub(super) struct PostgresBackend {
     target: sql::Postgres,
@@ -74,10 +75,10 @@ pub(super) struct PostgresBackend {
 }
 
 impl PostgresBackend {
-    /// Connects to nothing.
+    /// Prepares the backend without connecting.
     ///
     /// # Errors
-    /// Certificate authorities that cannot be used.
+    /// The certificate authorities cannot be used.
     pub fn new(
         target: sql::Postgres,
         limits: Limits,
@@ -115,7 +116,7 @@ impl PostgresBackend {
         came
     }
 
-    /// Whether the role is fit to be used, if the server can be asked.
+    /// Checks that the role is fit for use, if the server is reachable.
     pub async fn look(&self) -> Result<(), RoleError> {
         match tokio::time::timeout(LOOK, self.open()).await {
             Ok(Ok(session)) => {
@@ -152,7 +153,7 @@ impl PostgresBackend {
         self.stream().await.map_err(|none| SqlFailure::unreached(none.to_string()))
     }
 
-    /// A connection to a checked address, over TLS where the binding says so.
+    /// A connection to a checked address, over TLS if the binding demands it.
     async fn stream(&self) -> Result<Stream, NoStream> {
         let mut stream = self.connector.connect().await.map_err(NoStream::Refused)?;
         let Some(secure) = &self.secure else { return Ok(Either::Left(stream)) };
@@ -166,7 +167,7 @@ impl PostgresBackend {
         self.begin(stream).await
     }
 
-    /// Says who we are, and looks at what the role may.
+    /// Authenticates, and checks the rights of the role.
     async fn begin(&self, stream: Stream) -> Result<Session, SqlFailure> {
         let millis = |duration: Duration| duration.as_millis().to_string();
         let timeout = millis(self.limits.timeout);
@@ -203,7 +204,7 @@ impl PostgresBackend {
         Session::open(stream, &opening).await
     }
 
-    /// Asks the server to stop what goes on in a session that is gone here.
+    /// Sends a cancel request for a session that was dropped here.
     async fn cancel(self: Arc<Self>, key: (i32, i32)) {
         let asking = async {
             if let Ok(mut stream) = self.connect().await {
@@ -214,8 +215,8 @@ impl PostgresBackend {
     }
 }
 
-/// A session in use, and the right to one. Dropped before it is given back, whatever goes on in it is to
-/// stop: it is closed, and the server is told.
+/// A session in use, and the slot for one. If it is dropped before it is returned, it is closed and
+/// the server receives a cancel request for its statement.
 #[derive(Debug)]
 struct Lease {
     postgres: Arc<PostgresBackend>,
@@ -234,7 +235,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else { return };
-        // Outside a runtime the process ends, and the connection with it.
+        // Outside a runtime the process is ending, and the connection with it.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let postgres = Arc::clone(&self.postgres);
         self.postgres.tasks.spawn_on(postgres.cancel(session.key()), &runtime);

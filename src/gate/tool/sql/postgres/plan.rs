@@ -1,7 +1,8 @@
-//! The database's own view of an agent's statement, asked before it runs: its columns exist, and its plan reads no
-//! relation and calls no function that was not judged.
+//! The database's own view of an agent's statement, queried before it runs: its columns exist, and
+//! its plan reads only judged relations and calls only judged functions.
 //!
-//! The parser judged names. This is the second lock: where the server understands a name in another way, nothing runs.
+//! The parser judged names. This is the second check: if the server interprets a name differently,
+//! nothing runs.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +12,13 @@ use sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::catalog::sql::Statement;
 
-/// Bytes of one plan. A longer one is not read, and so nothing runs.
+/// Bytes of one plan. A longer one is not read, so the statement does not run.
 pub(super) const BYTES_MAX: usize = 1 << 20;
 
-/// `$1`: fields as `[[column, [relation, …]], …]`; `$2`: the relations that were judged;
-/// `$3`: the functions that were judged. Answers with the fields that
-/// no relation has, with every relation those lead to (partitions, tables of views and of row security), and with the
-/// texts that the server puts in their place.
+/// `$1`: fields as `[[column, [relation, …]], …]`; `$2`: the judged relations; `$3`: the judged
+/// functions. Returns the fields that no relation has, every relation that the judged ones lead to
+/// (partitions, tables of views and of row security), and the texts that the server substitutes for
+/// them (views, row-security policies, SQL functions).
 const FACTS: &str = "WITH RECURSIVE reach(oid) AS ( \
     SELECT to_regclass(r)::oid FROM jsonb_array_elements_text($2::jsonb) AS r \
     UNION SELECT x.oid FROM reach, LATERAL ( \
@@ -41,7 +42,7 @@ const FACTS: &str = "WITH RECURSIVE reach(oid) AS ( \
                 (SELECT jsonb_array_elements_text($3::jsonb)) \
           ) AS s(t))";
 
-/// Functions that the server puts where a statement has syntax of its own.
+/// Functions that the server inserts for special syntax of a statement.
 const SYNTAX: [&str; 6] =
     ["like_escape", "similar_to_escape", "timezone", "row", "array", "grouping"];
 /// Types with a length or precision, which look like calls.
@@ -75,24 +76,24 @@ const PLAIN: [&str; 12] = [
     "Subplan Name",
 ];
 
-/// How a database means a statement otherwise than it was judged. Nothing was run.
+/// How the database interprets a statement differently from its judgement. Nothing was run.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum Mismatch {
-    /// A field that no relation has: it would be one of the session's.
+    /// A field that no relation has; the server would resolve it in the session.
     #[error("no table in FROM has the column `{0}`; nothing was run")]
     Column(String),
-    /// A relation beyond those of the statement.
+    /// A relation that the statement does not name.
     #[error("the database would read `{0}`, which was not judged; nothing was run")]
     Relation(String),
-    /// A function beyond those of the statement.
+    /// A function that the statement does not name.
     #[error("the database would call `{0}`, which was not judged; nothing was run")]
     Function(String),
-    /// An answer that is not understood.
+    /// The response cannot be understood.
     #[error("the database's plan of the statement cannot be read; nothing was run")]
     Unread,
 }
 
-/// What the server was asked about a statement before it, and the answers so far.
+/// The queries about a statement before it runs, and the responses so far.
 #[derive(Debug)]
 pub(super) struct PlanLookup<'a> {
     statement: &'a Statement,
@@ -103,7 +104,7 @@ impl<'a> PlanLookup<'a> {
         Self { statement }
     }
 
-    /// The question about its columns and relations, and its values.
+    /// The query about its columns and relations, and its values.
     pub fn facts(&self) -> (&'static str, [Option<String>; 3]) {
         let fields = self.statement.fields.iter().map(|field| {
             let of = field.relations.iter().map(|(schema, table)| quoted(schema, table));
@@ -120,15 +121,16 @@ impl<'a> PlanLookup<'a> {
         )
     }
 
-    /// The question about its plan; the values are the statement's own.
+    /// The query for its plan; the values are the statement's own.
     pub fn explain(&self) -> String {
         format!("EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) {}", self.statement.text)
     }
 
-    /// Whether the server means what was judged.
+    /// Checks that the server's interpretation is the judged one.
     ///
     /// # Errors
-    /// What it would read or call beyond that, or that its answer is not understood.
+    /// The unjudged relation or function that it would use, or a response that cannot be
+    /// understood.
     pub fn judge(&self, facts: &[Option<String>], plan: &str) -> Result<(), Mismatch> {
         let [missing, reached, texts] = facts else { return Err(Mismatch::Unread) };
         if let Some(missing) = missing {
@@ -149,7 +151,7 @@ fn quoted(schema: &str, table: &str) -> String {
     format!("{}.{}", quoted(schema), quoted(table))
 }
 
-/// What a plan may name.
+/// The names that a plan may contain.
 struct Judge<'a> {
     relations: BTreeSet<&'a str>,
     functions: BTreeSet<String>,
@@ -185,7 +187,7 @@ impl Judge<'_> {
         let judged = |name: &str| {
             self.functions.contains(name) || self.functions.contains(&format!("pg_catalog.{name}"))
         };
-        // `TRIM(BOTH …)` is written as it was, or as the function that does it.
+        // `TRIM(BOTH …)` appears unchanged, or as the function that implements it.
         let trims = matches!(name, "btrim" | "ltrim" | "rtrim") && judged("trim");
         if trims || SYNTAX.contains(&name) || judged(name) {
             return Ok(());
@@ -194,7 +196,8 @@ impl Judge<'_> {
     }
 }
 
-/// The functions an expression calls, as the server writes them: a name with a parenthesis right behind it.
+/// The functions that an expression calls, in the server's spelling: a name directly before a
+/// parenthesis.
 fn calls(text: &str) -> Option<BTreeSet<String>> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize().ok()?;
     let mut found = BTreeSet::new();
@@ -264,7 +267,7 @@ mod tests {
         assert_eq!(judge(&scan("secret_table", "lower(a)")), read);
         assert_eq!(judge(&scan("t", "ts_stat(a)")), called("ts_stat"));
         assert_eq!(judge(r#"{"Function Call": "public.touch()"}"#), called("public.touch"));
-        // One that calls what the operator listed is judged no less.
+        // A function that the operator listed gets the same check.
         let listed = Statement { functions: vec!["public.f".into()], ..statement.clone() };
         let both = plan(&scan("t", "(ts_stat(a), public.f(1))"));
         assert_eq!(PlanLookup::of(&listed).judge(&facts, &both), called("ts_stat"));

@@ -1,5 +1,5 @@
-//! For an operator: whether the server is there and who it should be, what our role may, and whether a
-//! statement could leave its read-only transaction.
+//! The operator's probe: whether the server is reachable and authentic, what the role may do, and
+//! whether a statement could leave its read-only transaction.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::tool::net::Reached;
 use crate::tool::probe::{Point, ProbeState, connection};
 use crate::tool::sql::PreparedSql;
 
-/// What a statement that wants to write would try first. It is rolled back, whatever comes of it.
+/// The first attempt of a statement that wants to write. It is rolled back in any case.
 const BREAK_OUT: &str = "SELECT pg_catalog.set_config('transaction_read_only', 'off', true)";
-/// The code of "it is too late to make this transaction another one".
+/// The error code for changing a transaction too late.
 const TOO_LATE: &str = "(25001)";
 
 impl PostgresBackend {
-    /// Connects, opens a session, and tries to write where nothing may be written.
+    /// Connects, opens a session, and tries to write where that is forbidden.
     pub async fn probe(&self) -> Vec<Point> {
         let origin = &self.target.origin;
         let place = format!("{}:{}", origin.host, origin.port);
@@ -82,7 +82,7 @@ fn unconnected(place: String, none: NoStream) -> Point {
     }
 }
 
-/// What the role may call although no agent needs it.
+/// The functions that the role may call although agents do not need them.
 async fn calls(session: &mut Session) -> Point {
     let what = "functions of the role";
     match session.dangerous().await {
@@ -98,7 +98,7 @@ async fn calls(session: &mut Session) -> Point {
     }
 }
 
-/// Tries to make a read-only transaction one that writes.
+/// Tries to turn a read-only transaction into one that writes.
 async fn stays_read_only(mut session: Session, limits: Limits) -> Point {
     let what = "read-only transactions";
     let statement = Statement {
@@ -112,7 +112,7 @@ async fn stays_read_only(mut session: Session, limits: Limits) -> Point {
         fields: Vec::new(),
     };
     let ready = PreparedSql { statement: Arc::new(statement), values: Vec::new() };
-    // It is our own statement: nobody judged it.
+    // The gate's own statement, which needs no check of its plan.
     let limits = Limits { free: false, ..limits };
     let tried = session.ask(&ready, ResultSpace::new(1, 4096, &[]), (limits, &Fuse::never())).await;
     session.close().await;

@@ -1,6 +1,6 @@
-//! What a role may do that no role of a tool should, asked of the server.
+//! The rights that a tool's role must not have, as queried from the server.
 
-/// A role that may do more than a tool needs, so nothing is asked of the database.
+/// The role has more rights than a tool needs, so the database is not used.
 #[derive(Debug, thiserror::Error)]
 #[error("the role `{user}` has too many rights: it {}", rights.join(", "))]
 pub struct RoleError {
@@ -9,7 +9,8 @@ pub struct RoleError {
     pub(super) rights: Vec<String>,
 }
 
-/// What a role may not have, and what one that only reads may not have beyond that; no text: nothing.
+/// The rights that a role must not have, and those that a read-only role must not have either; an
+/// empty text means none.
 pub(super) const ROLE: &str = "SELECT pg_catalog.concat_ws(', ', \
     CASE WHEN r.rolsuper THEN 'is a superuser' END, \
     CASE WHEN r.rolcreaterole THEN 'may create roles' END, \
@@ -32,8 +33,8 @@ pub(super) const READER: &str = ", pg_catalog.concat_ws(', ', \
       ORDER BY 1 LIMIT 1), \
     CASE WHEN pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE') \
       THEN 'may create schemas' END)";
-/// Functions that run a text as SQL, keep large objects and locks, reach other sessions, or wait; those that the role
-/// may call. `examples/sql/revoke.sql` takes them away.
+/// The functions that run a text as SQL, keep large objects or locks, reach other sessions, or
+/// wait, as far as the role may call them. `examples/sql/revoke.sql` revokes them.
 pub(super) const CALLS: &str = "SELECT pg_catalog.string_agg(DISTINCT p.proname, ', ' ORDER BY p.proname) \
      FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
     WHERE (n.nspname = 'pg_catalog' AND p.proname ~ '^(ts_stat|ts_rewrite|\

@@ -1,4 +1,5 @@
-//! One connection to a PostgreSQL server: opened, its role looked at, and one statement at a time.
+//! One connection to a PostgreSQL server: opens it, checks its role, and runs one statement at a
+//! time.
 
 use fallible_iterator::FallibleIterator as _;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
@@ -18,18 +19,18 @@ use crate::ledger::fuse::Fuse;
 use crate::tool::sql::answer::{Cell, ResultSpace, SqlResult};
 use crate::tool::sql::{PreparedSql, SqlFailure};
 
-/// Bytes of one value over what fits: bytes come as hexadecimal digits.
+/// Bytes of a value beyond the remaining space: binary values arrive as hexadecimal digits.
 const ROW_SLACK: usize = 64 * 1024;
-/// The first version that notices by itself that its client is gone.
+/// The first server version that detects a lost client by itself.
 const NOTICES_SINCE: u32 = 14;
 
-/// How a session is opened.
+/// The parameters for opening a session.
 #[derive(Debug)]
 pub(super) struct SessionOpening<'a> {
     pub settings: &'a [(&'a str, &'a str)],
     pub user: &'a str,
     pub password: Option<&'a str>,
-    /// The role may not write anything.
+    /// Whether the role must not have any right to write.
     pub reader: bool,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct Session {
     born: Instant,
 }
 
-/// What the server says is wrong.
+/// An error of the server.
 #[derive(Default)]
 struct ServerNotice {
     code: String,
@@ -84,7 +85,7 @@ impl From<WireError> for SqlFailure {
     }
 }
 
-/// What one request was answered with, up to its `Z`.
+/// The response to one request, up to its `Z`.
 #[derive(Default)]
 struct SessionReply {
     error: Option<ServerNotice>,
@@ -95,7 +96,7 @@ struct SessionReply {
 type StatementDescription = (Vec<(String, u32)>, Vec<Vec<Option<String>>>, SessionReply);
 
 impl Session {
-    /// Says who we are, and looks at what the role may.
+    /// Authenticates, and checks the rights of the role.
     pub async fn open(stream: Stream, opening: &SessionOpening<'_>) -> Result<Self, SqlFailure> {
         Self::opened(stream, opening).await.map_err(unopened)
     }
@@ -147,7 +148,7 @@ impl Session {
                 }
                 Message::AuthenticationSaslContinue(body) => {
                     let scram = scram.as_mut().ok_or_else(|| SqlFailure::unreached(METHOD))?;
-                    // The library refuses a server that asks for more than 100,000 rounds.
+                    // The library refuses a server that demands more than 100,000 rounds.
                     scram.update(body.data()).map_err(|_error| SqlFailure::unreached(UNPROVEN))?;
                     self.wire.sasl_next(scram.message())?;
                     self.wire.flush().await?;
@@ -174,10 +175,10 @@ impl Session {
         }
     }
 
-    /// The functions the role may call and should not, `a, b, …`; `None`: it may call none of them.
+    /// The functions that the role may call and should not, `a, b, …`; `None` if there are none.
     ///
     /// # Errors
-    /// The server does not answer, or says why not.
+    /// The server does not respond, or refuses with a reason.
     pub async fn dangerous(&mut self) -> Result<Option<String>, SqlFailure> {
         self.wire.run(CALLS, &[])?;
         self.wire.sync();
@@ -187,32 +188,32 @@ impl Session {
         answered.error.map_or(Ok(found), |said| Err(said.trouble()))
     }
 
-    /// What a request to stop what goes on here must show.
+    /// The key that a cancel request for this session must present.
     pub const fn key(&self) -> (i32, i32) {
         self.key
     }
 
-    /// When it was opened.
+    /// When the session was opened.
     pub const fn born(&self) -> Instant {
         self.born
     }
 
-    /// Whether nothing came and nothing ended since it was last used.
+    /// Whether the connection is open and has no unread data since it was last used.
     pub fn is_quiet(&self) -> bool {
         self.wire.is_quiet()
     }
 
-    /// Says goodbye.
+    /// Ends the session in order.
     pub async fn close(mut self) {
         self.wire.terminate();
         let _ = self.wire.flush().await;
     }
 
-    /// Runs one statement in a transaction of its own. With what came of it comes whether the session is
-    /// as it was before, so that another statement may follow.
+    /// Runs one statement in a transaction of its own. Returns its result, and whether the session
+    /// is clean, so that another statement may follow.
     ///
     /// # Errors
-    /// The session is of no use any more.
+    /// The session is unusable.
     pub async fn ask(
         &mut self,
         ready: &PreparedSql,
@@ -222,7 +223,7 @@ impl Session {
         let read_only = limits.read_only;
         let values: Vec<Option<String>> = ready.values.iter().map(value::parameter).collect();
         self.wire.run(if read_only { "BEGIN READ ONLY" } else { "BEGIN READ WRITE" }, &[])?;
-        // A first query: from here on the transaction cannot be made another.
+        // The first query: after it the transaction's mode cannot be changed.
         self.wire.run(
             if self.version < NOTICES_SINCE {
                 "SELECT 1"
@@ -263,8 +264,8 @@ impl Session {
             return self.taken_back(late.into()).await;
         }
         self.wire.bind(&values)?;
-        // WHY: a statement that may write is run to its end (0). Stopped after so many rows, it would have done
-        // so much of its work, and be committed.
+        // WHY 0 (to the end) for a statement that may write: stopped after some rows, it would have
+        // done a part of its work, and that part would be committed.
         let rows = i32::try_from(room.rows_left().saturating_add(1)).unwrap_or(i32::MAX);
         self.wire.execute(if read_only { rows } else { 0 })?;
         self.wire.sync();
@@ -297,7 +298,7 @@ impl Session {
             if let Message::DataRow(body) = message {
                 let last = room.rows_left() == 0;
                 if !room.push(row(&body, columns)?) && !last {
-                    // The rest is not waited for.
+                    // The remaining rows are not read.
                     return Ok((Ok(room.close()), false));
                 }
             } else if take(&mut answered, message)? {
@@ -308,13 +309,13 @@ impl Session {
         Ok((came, self.cleared().await?))
     }
 
-    /// Whether the transaction ended and the session forgot everything: the answers to [`Self::end`].
+    /// Whether the transaction ended and the session was reset: the responses to [`Self::end`].
     async fn cleared(&mut self) -> Result<bool, WireError> {
         let (ended, cleared) = (self.answered(drop).await?, self.answered(drop).await?);
         Ok(ended.error.is_none() && cleared.error.is_none() && cleared.status == b'I')
     }
 
-    /// Nothing of the transaction stays; this is why.
+    /// Rolls the transaction back, for this reason.
     async fn taken_back(
         &mut self,
         why: SqlFailure,
@@ -351,7 +352,7 @@ impl Session {
             let count = answered.tag.rsplit(' ').next().and_then(|count| count.parse().ok());
             room.affected(count);
         }
-        // Another may hold this gate's slot by now, and have closed the call as unknown.
+        // By now another process may hold this gate's slot and have closed the call as unknown.
         if let Err(late) = fuse.redeem() {
             return self.taken_back(late.into()).await;
         }
@@ -365,12 +366,12 @@ impl Session {
         if ended.tag != "COMMIT" {
             return Err(SqlFailure::failed(FailureClass::ToolError, "the database took it back"));
         }
-        // It is done, whatever becomes of the connection now.
+        // The commit succeeded, whatever happens to the connection now.
         let clean = self.answered(drop).await.is_ok_and(|c| c.error.is_none() && c.status == b'I');
         Ok((Ok(room.close()), clean))
     }
 
-    /// Ends the transaction, and forgets what the session may have picked up; two requests.
+    /// Ends the transaction and resets the session; two requests.
     fn end(&mut self, how: &str) -> Result<(), WireError> {
         self.wire.run(how, &[])?;
         self.wire.sync();
@@ -395,7 +396,7 @@ impl Session {
         }
     }
 
-    /// The rest of a request's answer, its rows as text.
+    /// The rest of a response, with its rows as text.
     async fn answered(
         &mut self,
         mut rows: impl FnMut(Vec<Option<String>>),
@@ -416,7 +417,7 @@ const METHOD: &str =
     "the database asks for a password in a way that is not taken (SCRAM-SHA-256 only)";
 const UNPROVEN: &str = "the database is not who it should be";
 
-/// Nothing of the call was sent yet.
+/// Maps an error before the call was sent to "not started".
 fn unopened(trouble: SqlFailure) -> SqlFailure {
     match trouble {
         SqlFailure::Failed { message, .. } => SqlFailure::unreached(message),
@@ -430,7 +431,7 @@ fn cap(room: &ResultSpace) -> usize {
     room.bytes_left().saturating_mul(2).saturating_add(ROW_SLACK)
 }
 
-/// Takes what is not a row; `true`: the answer is over.
+/// Processes a message that is not a row; `true` at the end of the response.
 fn take(answered: &mut SessionReply, message: Message) -> Result<bool, WireError> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "every other message is refused")]
     match message {
@@ -481,7 +482,8 @@ fn row(body: &DataRowBody, columns: &[(String, u32)]) -> Result<Vec<Cell>, WireE
     }
     let typed = values.into_iter().zip(columns).map(|(bytes, (_, oid))| {
         let Some(bytes) = bytes else { return Cell::Said(Json::Null) };
-        // WHY: a database without an encoding sends what it was given, whatever was asked for.
+        // WHY: a database without an encoding returns stored bytes unchanged, whatever encoding was
+        // requested.
         match std::str::from_utf8(bytes) {
             Ok(text) => value::cell(*oid, text),
             Err(_) => Cell::of_bytes(bytes),

@@ -1,10 +1,10 @@
-//! Values of PostgreSQL, which come as text, as JSON; and JSON as text for a parameter.
+//! Converts PostgreSQL values, which arrive as text, to JSON, and JSON to text for a parameter.
 
 use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
 use crate::tool::sql::answer::{self, Cell};
 
-/// A name for a type, by its number; what users made has none here.
+/// The name of a type by its number; user-defined types have none here.
 #[rustfmt::skip]
 pub(super) const fn type_name(oid: u32) -> &'static str {
     match oid {
@@ -26,7 +26,7 @@ pub(super) fn cell(oid: u32, text: &str) -> Cell {
     let bytes = text.strip_prefix("\\x").filter(|_| oid == 17);
     match bytes.and_then(|digits| hex::decode(digits).ok()) {
         Some(bytes) => Cell::of_bytes(&bytes),
-        // A list of them is a text of their digits.
+        // A list of binary values is a text of their digits.
         None if oid == 1001 => Cell::Bytes(Json::from(text)),
         None => Cell::Said(json(oid, text)),
     }
@@ -42,7 +42,7 @@ fn json(oid: u32, text: &str) -> Json {
         },
         20 | 21 | 23 | 26 => text.parse::<i64>().map_or_else(|_| plain(), answer::integer),
         700 | 701 => text.parse::<f64>().map_or_else(|_| plain(), answer::float),
-        // A fraction stays the text it is: readers would bend it.
+        // A fraction stays text: JSON readers would lose precision.
         1700 => text.parse::<i64>().map_or_else(|_| plain(), answer::integer),
         114 | 3802 => {
             let limits = Limits { depth_max: 48, ..Limits::FILE };
@@ -54,7 +54,7 @@ fn json(oid: u32, text: &str) -> Json {
     }
 }
 
-/// A timestamp of the common era as RFC 3339 writes it; the session's time zone is UTC.
+/// A timestamp of the common era in RFC 3339 form; the session's time zone is UTC.
 fn moment(text: &str, zoned: bool) -> String {
     let usual = text.len() >= 19 && text.as_bytes().first().is_some_and(u8::is_ascii_digit);
     if !usual || text.ends_with("BC") {
@@ -67,7 +67,7 @@ fn moment(text: &str, zoned: bool) -> String {
     }
 }
 
-/// A parameter; the server reads it as the type that stands where it is used.
+/// A parameter as text; the server converts it to the type at its place.
 pub(super) fn parameter(value: &Json) -> Option<String> {
     match value {
         Json::Null => None,

@@ -1,8 +1,10 @@
-//! A connection to a PostgreSQL server: messages that the library writes and reads, and the bound on what is read.
+//! A connection to a PostgreSQL server: messages that the library encodes and decodes, and the
+//! limit on their size.
 //!
-//! The server is not trusted: a message is refused by its length before it is read, so nothing it sends
-//! makes us hold more than we asked for. `tokio-postgres` is not used: it asks for every value in the binary form of
-//! its type, and what is released here is the text form, which types of extensions have too.
+//! The server is not trusted: a message is refused by its length before it is read, so the server
+//! cannot make the gate hold more than it requested. `tokio-postgres` is not used: it requests
+//! every value in the binary form of its type, while the gate releases the text form, which types
+//! of extensions have too.
 
 use std::io;
 
@@ -18,28 +20,29 @@ use tokio_util::either::Either;
 
 /// Bytes of any message that is not a row.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// Bytes asked of the socket at once.
+/// Bytes requested from the socket at once.
 const CHUNK: usize = 16 * 1024;
 
-/// What went wrong with the connection itself.
+/// An error of the connection itself.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WireError {
-    /// It is gone.
+    /// The connection is lost.
     #[error("the connection to the database was lost")]
     Lost(#[from] io::Error),
     /// A row is larger than the answer may be.
     #[error("a row is larger than the answer may be")]
     RowTooLarge,
-    /// The server sent what the protocol does not have.
+    /// The server sent a message that the protocol does not have.
     #[error("the database does not speak its protocol: {0}")]
     Protocol(&'static str),
-    /// The library cannot write a message: a zero byte in a statement, or too many values. Nothing of it was sent.
+    /// The library cannot encode a message: a zero byte in a statement, or too many values. Nothing
+    /// was sent.
     #[error("the statement has no form in the protocol of the database")]
     Unwritable,
 }
 
 impl WireError {
-    /// For errors of the library about what the server sent.
+    /// Converts the library's errors about the server's data.
     pub fn unreadable(_: io::Error) -> Self {
         Self::Protocol("a message is malformed")
     }
@@ -49,10 +52,10 @@ impl WireError {
     }
 }
 
-/// Bytes to and from the server, over TLS where the binding demands it.
+/// The byte stream to the server, over TLS if the binding demands it.
 pub(super) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
-/// The socket below.
+/// The underlying socket.
 pub(super) fn socket(stream: &Stream) -> &TcpStream {
     match stream {
         Either::Left(plain) => plain,
@@ -60,10 +63,10 @@ pub(super) fn socket(stream: &Stream) -> &TcpStream {
     }
 }
 
-/// Asks a server on a fresh connection for TLS.
+/// Requests TLS from a server on a fresh connection.
 ///
 /// # Errors
-/// A server that has none, or answers anything but yes.
+/// The server does not support TLS, or its response is anything but yes.
 pub(super) async fn ask_tls(stream: &mut TcpStream) -> Result<(), WireError> {
     let mut out = BytesMut::new();
     frontend::ssl_request(&mut out);
@@ -74,21 +77,21 @@ pub(super) async fn ask_tls(stream: &mut TcpStream) -> Result<(), WireError> {
     }
 }
 
-/// Asks a server on a fresh connection to stop what another one is doing.
+/// Sends a cancel request for another session, on a fresh connection.
 ///
 /// # Errors
-/// A connection that is lost.
+/// The connection is lost.
 pub(super) async fn ask_cancel(stream: &mut Stream, key: (i32, i32)) -> Result<(), WireError> {
     let mut out = BytesMut::new();
     frontend::cancel_request(key.0, key.1, &mut out);
     stream.write_all(&out).await?;
     stream.flush().await?;
-    // The server closes; until it does, the request may still be on its way.
+    // The server closes the connection once it has processed the request.
     let _ = stream.read_u8().await;
     Ok(())
 }
 
-/// A connection with what was read and not yet looked at, and what is to be sent.
+/// A connection with its unread input and unsent output.
 #[derive(Debug)]
 pub(super) struct PostgresWire {
     stream: Stream,
@@ -101,39 +104,39 @@ impl PostgresWire {
         Self { stream, inbox: BytesMut::new(), outbox: BytesMut::new() }
     }
 
-    /// Whether nothing came and nothing ended since it was last used.
+    /// Whether the connection is open and has no unread data since it was last used.
     pub fn is_quiet(&self) -> bool {
         self.inbox.is_empty() && socket(&self.stream).peek(&mut [0]).now_or_never().is_none()
     }
 
-    /// The first message.
+    /// Writes the startup message.
     pub fn startup(&mut self, settings: &[(&str, &str)]) -> Result<(), WireError> {
         let settings = settings.iter().copied();
         frontend::startup_message(settings, &mut self.outbox).map_err(WireError::unwritable)
     }
 
-    /// The first message of a password exchange.
+    /// Writes the first message of a password exchange.
     pub fn sasl_first(&mut self, mechanism: &str, message: &[u8]) -> Result<(), WireError> {
         frontend::sasl_initial_response(mechanism, message, &mut self.outbox)
             .map_err(WireError::unwritable)
     }
 
-    /// A later message of it.
+    /// Writes a later message of the exchange.
     pub fn sasl_next(&mut self, message: &[u8]) -> Result<(), WireError> {
         frontend::sasl_response(message, &mut self.outbox).map_err(WireError::unwritable)
     }
 
-    /// Gives the server one statement to read; more than one it refuses.
+    /// Writes one statement to parse; the server refuses more than one.
     pub fn parse(&mut self, sql: &str) -> Result<(), WireError> {
         frontend::parse("", sql, [], &mut self.outbox).map_err(WireError::unwritable)
     }
 
-    /// Asks for the columns of that statement.
+    /// Requests the columns of that statement.
     pub fn describe(&mut self) -> Result<(), WireError> {
         frontend::describe(b'S', "", &mut self.outbox).map_err(WireError::unwritable)
     }
 
-    /// Binds values, as text, and asks for text.
+    /// Binds values as text, and requests text.
     pub fn bind(&mut self, values: &[Option<String>]) -> Result<(), WireError> {
         let put = |value: &Option<String>, out: &mut BytesMut| {
             let Some(value) = value else { return Ok(IsNull::Yes) };
@@ -144,19 +147,19 @@ impl PostgresWire {
             .map_err(|_error| WireError::Unwritable)
     }
 
-    /// Runs it, for this many rows; 0: all.
+    /// Executes it for this many rows; 0: all.
     pub fn execute(&mut self, rows: i32) -> Result<(), WireError> {
         frontend::execute("", rows, &mut self.outbox).map_err(WireError::unwritable)
     }
 
-    /// A whole statement of ours, without columns.
+    /// A whole statement of the gate's own, without columns.
     pub fn run(&mut self, sql: &str, values: &[Option<String>]) -> Result<(), WireError> {
         self.parse(sql)?;
         self.bind(values)?;
         self.execute(0)
     }
 
-    /// The end of a request: the server answers it with `ReadyForQuery`, whatever happened.
+    /// Ends a request: the server responds with `ReadyForQuery` in any case.
     pub fn sync(&mut self) {
         frontend::sync(&mut self.outbox);
     }
@@ -177,7 +180,7 @@ impl PostgresWire {
         loop {
             self.check_length(row_max)?;
             match Message::parse(&mut self.inbox).map_err(WireError::unreadable)? {
-                // These are for people.
+                // Notices for human readers.
                 Some(Message::NoticeResponse(_) | Message::NotificationResponse(_)) => continue,
                 Some(message) => return Ok(message),
                 None => self.inbox.reserve(CHUNK),
@@ -206,7 +209,7 @@ mod tests {
     use super::*;
     use tokio::net::TcpListener;
 
-    /// A connection to a server that says these bytes and closes.
+    /// A connection to a server that sends these bytes and closes.
     async fn saying(bytes: Vec<u8>) -> PostgresWire {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -234,7 +237,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_that_is_shorter_than_it_says_is_refused() {
-        // Two texts are promised, and one of them has no end; then a tag that no message has.
+        // Two texts are announced, and one of them has no end; then a tag that no message has.
         for bytes in [&b"S\0\0\0\x0aabc\0de"[..], b"*\0\0\0\x04"] {
             let read = saying(bytes.to_vec()).await.message(100).await.map(drop);
             assert!(matches!(read, Err(WireError::Protocol(_))), "{read:?}");
