@@ -1,8 +1,9 @@
-//! How a writer gets the certificate of its epoch's key: from an enrolment key of its own, or from a hub.
+//! How a writer gets a certificate for the key of its epoch: from its own enrolment key or from a
+//! hub.
 //!
-//! The private key of an epoch never leaves the process that made it. What travels is a request that says
-//! what the certificate shall say, signed by that key: whoever signs certificates knows that the writer
-//! holds it.
+//! The private key of an epoch never leaves the process that made it. The writer sends a request
+//! that states the content of the certificate and is signed by the epoch key. The signature proves
+//! to the certifier that the writer holds the key.
 
 use std::sync::Arc;
 
@@ -25,9 +26,9 @@ pub const REQUEST_TYPE: &str = "application/vnd.wicketgate.enrolment-request.v1+
 /// A certificate, and the form in which it stands in `writer.started`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Issued {
-    /// What it says.
+    /// The content of the certificate.
     pub certificate: Certificate,
-    /// What certifies it.
+    /// The key that certifies it.
     pub issued: record::chain::Certificate,
 }
 
@@ -45,11 +46,11 @@ pub trait Certifier: Send + Sync + std::fmt::Debug + 'static {
         Ok(())
     }
 
-    /// The certificate of this key. May last shorter than wanted, and may name the pod as others know it; it says
-    /// nothing else than wanted.
+    /// Certifies this key. The certificate may end earlier than requested and may name the pod
+    /// differently; everything else is as requested.
     ///
     /// # Errors
-    /// There is none now, and why. The same may be asked again.
+    /// The certifier cannot answer now. The caller may repeat the same request.
     async fn certify(&self, wanted: Certificate, key: &WriterKey) -> Result<Issued, PortError>;
 }
 
@@ -126,7 +127,7 @@ impl Request {
         let fields = Json::parse(&body, &Limits::ENTRY).ok()?;
         let RequestForm { tenant, log, certificate } = fields.read().ok()?;
         let read = Self { tenant, log, certificate: Certificate::of(certificate)? };
-        // Whatever else stands in it, or stands in it in another way, makes other bytes.
+        // Any other member, or another spelling of one, gives other bytes.
         let same = read.body() == body;
         let holds = read.certificate.key.verifies(&dsse::pae(REQUEST_TYPE, &body), &proof);
         (same && holds).then_some(read)

@@ -26,14 +26,14 @@ pub(super) enum Completion {
     Judged { judged: Box<Judged>, expires: Timestamp, reply: Reply<Committed> },
     /// An outcome waits to be released. Owed even when no receiver waits any more.
     Finished { finished: Box<Finished>, reply: Reply<Settled> },
-    /// Something else waits to be on the books.
+    /// An entry other than a decision or an outcome.
     Event { reply: Option<Reply<Receipt>> },
 }
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 impl Completion {
-    /// Tells whoever waits that it did not happen.
+    /// Tells the waiting caller that its entry was not written.
     pub fn refuse(self, error: Error) {
         match self {
             Self::Judged { reply, .. } => drop(reply.send(Err(error))),

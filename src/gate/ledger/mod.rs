@@ -1,11 +1,11 @@
-//! The books: one chain, one writer, nothing released before it is durable.
+//! The ledger: one chain, one writer, and no answer before its entry is durable.
 //!
-//! `Ledger` is a handle. `submit` turns a judged call into a permit, a refusal or a hold; `settle` turns
-//! an outcome into something that may be released; both only once the entry is durable. Behind the
-//! handle one task (`sequencer`) owns the chain and writes in batches: whatever queued while the
-//! previous commit ran goes into the next, so there is no timer. A batch that was signed is tried
-//! again with the same bytes until it is durable or this writer is fenced; nothing else is ever
-//! signed for its place.
+//! `Ledger` is a handle. `submit` turns a judged call into a permit, a refusal or a hold; `settle`
+//! turns an outcome into a value that may be released. Both return only once the entry is durable.
+//! Behind the handle one task (`sequencer`) owns the chain and writes in batches: each batch takes
+//! everything that queued during the previous commit, so there is no timer. The sequencer retries a
+//! signed batch with the same bytes until it is durable or this writer is fenced. It never signs
+//! another batch for the same place.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -60,7 +60,7 @@ pub mod vault;
 pub mod verify;
 pub mod writer_key;
 
-/// Why something is not on the books.
+/// Why an entry was not recorded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Too much is waiting; nothing was written.
@@ -105,7 +105,7 @@ pub enum LedgerStatus {
     Stopped,
 }
 
-/// What a writer is told about itself and its bounds.
+/// Identity and bounds of a writer.
 #[derive(Clone, Debug)]
 pub struct LedgerSettings {
     /// `default` on one machine.
@@ -201,7 +201,7 @@ pub use in_force::Activated;
 pub use later::Promised;
 pub use recovered::{Delegated, PastSpending, PastUsage, RecoveredRun, Unmeasured};
 
-/// A handle on the books. Cheap to clone.
+/// A handle on the ledger. Cheap to clone.
 #[derive(Clone)]
 pub struct Ledger {
     intents: mpsc::Sender<Item>,
@@ -289,7 +289,7 @@ impl Ledger {
         }
     }
 
-    /// Queues the decision about a call; `Pending::wait` tells what became of it. Decisions become
+    /// Queues the decision about a call; `Pending::wait` returns the result. Decisions become
     /// durable in the order in which they were queued.
     ///
     /// # Errors
@@ -322,7 +322,7 @@ impl Ledger {
         self.offer(written, Completion::Event { reply: Some(reply) }, answer)
     }
 
-    /// Puts something that is no call on the books.
+    /// Records an entry that is not a call.
     ///
     /// # Errors
     /// As [`Pending::wait`].
@@ -386,7 +386,7 @@ impl Ledger {
     }
 }
 
-/// Something queued for the books.
+/// An entry that waits to be recorded.
 #[derive(Debug)]
 #[must_use = "the caller that queues an intent must wait for its outcome"]
 pub struct Pending<T> {

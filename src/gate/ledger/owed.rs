@@ -1,4 +1,4 @@
-//! What is put on the books whatever happens: outcomes, and ends of what was held.
+//! Entries that the gate must record whatever happens: outcomes, and the ends of held calls.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use super::{Error, Ledger, drafts};
 use crate::ledger::drafts::DraftWithPayloads;
 
 impl Ledger {
-    /// Puts something on the books that is owed whatever happens (a held call that ended); waits for
-    /// as long as it takes.
+    /// Records an entry that must not be lost (the end of a held call); waits as long as that
+    /// takes.
     ///
     /// # Errors
     /// The writer ended first, or the entry would break its call's life.
@@ -24,8 +24,8 @@ impl Ledger {
         answer.await.unwrap_or(Err(Error::Unknown))
     }
 
-    /// Puts the outcome of a permitted call on the books, for as long as it takes: the outcome is
-    /// owed. Whoever answers the caller earlier must say that the outcome is unknown.
+    /// Records the outcome of a permitted call, however long that takes, because the outcome must
+    /// not be lost. A caller that answers the agent earlier must report the outcome as unknown.
     ///
     /// # Errors
     /// The writer ended first: the next one closes the call as unknown.

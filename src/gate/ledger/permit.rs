@@ -19,7 +19,7 @@ use crate::domain::time::Timestamp;
 use crate::judge::Judged;
 use crate::judge::prepared::Prepared;
 
-/// Where something is on the books.
+/// The position of a recorded entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Receipt {
     /// Name of the log.
@@ -36,8 +36,8 @@ pub struct Receipt {
     pub binding: Option<Binding>,
 }
 
-/// Proof that this very call may run, and that the decision which says so is durable: an allow, or a
-/// refusal of layers that only observe.
+/// Proof that this call may run, and that the decision which allows it is durable. The decision is
+/// an allow, or a refusal by layers that only observe.
 ///
 /// Neither `Clone` nor `Default`: one permit runs one call, once.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Permit {
         &self.prepared
     }
 
-    /// What the policy says of the call: `Allow`, or in observe mode what it would have been.
+    /// The verdict of the policy: `Allow`, or in observe mode the verdict that would have applied.
     pub const fn verdict(&self) -> Verdict {
         self.verdict
     }
@@ -84,12 +84,13 @@ impl Permit {
         &self.obligations
     }
 
-    /// Where the allowance is on the books.
+    /// The position of the entry that allows the call.
     pub fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 
-    /// Keeps what the executor saw. It stands in the call's last entry also if the call is stopped half way.
+    /// Keeps what the executor observed. The call's last entry includes it even if the call is
+    /// stopped half way.
     pub(crate) fn observe(&self, see: impl FnOnce(&mut Observed)) {
         see(&mut self.observed.lock());
     }
@@ -116,7 +117,7 @@ impl Permit {
         self.finish(Ended { outcome, took: Duration::ZERO, attempts: 0 })
     }
 
-    /// Spends a permit that nobody is waiting for any more: the call never starts.
+    /// Spends a permit whose caller no longer waits for it: the call never starts.
     pub(crate) fn not_started(self) -> Finished {
         let outcome = Outcome::Failed {
             class: crate::domain::outcome::FailureClass::NotStarted,
@@ -141,7 +142,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// The same call, whose result the storage cannot keep: nobody will know what it was.
+    /// The same call with an outcome that the storage cannot keep: the result is lost for good.
     pub(super) fn lost(mut self) -> Self {
         self.ended.outcome = Outcome::Unknown { cause: "result_lost".into() };
         self
@@ -183,7 +184,7 @@ impl Finished {
     }
 }
 
-/// The outcome of a permitted call is on the books.
+/// The recorded outcome of a permitted call.
 #[derive(Debug)]
 #[must_use]
 pub struct Settled {
@@ -208,13 +209,13 @@ impl Settled {
         &self.finished.call
     }
 
-    /// Where the outcome is on the books.
+    /// The position of the entry that records the outcome.
     #[must_use]
     pub const fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 
-    /// Where the allowance is on the books.
+    /// The position of the entry that allows the call.
     #[must_use]
     pub const fn authorized(&self) -> &Receipt {
         &self.finished.authorized
@@ -226,8 +227,7 @@ impl Settled {
     }
 }
 
-/// A tool of tier T0 that only reads has answered, its authorisation is on the books, and its outcome
-/// is on its way there.
+/// A read-only T0 tool has answered. Its authorisation is recorded; its outcome is queued.
 #[derive(Debug)]
 #[must_use]
 pub struct Pledged {
@@ -245,13 +245,13 @@ impl Pledged {
         }
     }
 
-    /// The outcome, to be encoded, and where the allowance is on the books.
+    /// The outcome, to be encoded, and the position of the entry that allows the call.
     pub(crate) fn into_outcome(self) -> (CallId, Outcome, Receipt) {
         (self.call, self.outcome, self.authorized)
     }
 }
 
-/// This call was denied, and that is on the books.
+/// A denied call whose denial is recorded.
 #[derive(Debug)]
 #[must_use]
 pub struct Refusal {
@@ -268,7 +268,7 @@ impl Refusal {
         Self { call, reasons: decision.reasons, alarm, receipt }
     }
 
-    /// What the gate itself found in the call; not for whoever asked.
+    /// What the gate itself detected in the call. The agent does not see it.
     #[must_use]
     pub const fn alarm(&self) -> Option<Alarm> {
         self.alarm
@@ -280,20 +280,20 @@ impl Refusal {
         &self.call
     }
 
-    /// Why, as its agent is told.
+    /// The reasons that the agent receives.
     #[must_use]
     pub fn reasons(&self) -> &[LayerReason] {
         &self.reasons
     }
 
-    /// Where the denial is on the books.
+    /// The position of the entry that records the denial.
     #[must_use]
     pub const fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 }
 
-/// This call waits for an approval, and that is on the books.
+/// A call that waits for an approval; its hold is recorded.
 #[derive(Debug)]
 #[must_use]
 pub struct Held {
@@ -336,14 +336,14 @@ impl Held {
         self.expires
     }
 
-    /// Where the hold is on the books.
+    /// The position of the entry that records the hold.
     #[must_use]
     pub const fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 }
 
-/// What became of a judged call, once that is durable.
+/// The durable decision about a judged call.
 #[derive(Debug)]
 #[must_use]
 pub enum Committed {
@@ -356,7 +356,7 @@ pub enum Committed {
 }
 
 impl Committed {
-    /// The verdict that is on the books.
+    /// The recorded verdict.
     #[must_use]
     pub const fn verdict(&self) -> Verdict {
         match self {
@@ -410,7 +410,7 @@ pub struct Recalled {
 /// How far a recalled call got.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RecalledState {
-    /// Denied, for these reasons as the agent is told them.
+    /// Denied, for these reasons as the agent receives them.
     Denied(Vec<LayerReason>),
     /// Waiting, until this instant.
     Held(Vec<LayerReason>, Timestamp),
@@ -443,7 +443,7 @@ impl Recalled {
         &self.state
     }
 
-    /// Where its latest state is on the books.
+    /// The position of the entry that records its latest state.
     #[must_use]
     pub const fn receipt(&self) -> &Receipt {
         &self.receipt

@@ -1,8 +1,8 @@
 //! Proofs under one signed head, from stored subtrees where there are any.
 //!
-//! A proof reads a handful of tiles instead of every leaf. Stored subtrees are derived and nobody's
-//! word: every proof is checked against the checkpoint's root before it is handed out, and if it does
-//! not hold with stored subtrees it is built again from the leaf hashes alone.
+//! A proof reads a handful of tiles instead of every leaf. Stored subtrees are derived and prove
+//! nothing by themselves: every proof is checked against the checkpoint's root before it is handed
+//! out. A proof that fails with stored subtrees is built again from the leaf hashes alone.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,7 @@ pub enum Error {
         /// What was asked for.
         what: String,
     },
-    /// A leaf that is needed is not there: pruned, or deleted.
+    /// A leaf that the proof needs is missing: pruned or deleted.
     #[error("the leaf hash of entry {0} is not there")]
     Gone(Seq),
     /// The stored leaf hashes are not what the checkpoint signs.
@@ -48,7 +48,7 @@ pub struct Prover<'a> {
     size: Seq,
     root: Digest,
     tiles: Mutex<Tiles>,
-    /// Whether stored subtrees are used; not any more once one was wrong.
+    /// Whether to use stored subtrees; cleared after one was wrong.
     stored: AtomicBool,
 }
 

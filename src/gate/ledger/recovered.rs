@@ -1,4 +1,4 @@
-//! A run that outlived its writer: what its entries tell whoever takes it up.
+//! A run that outlived its writer, rebuilt from its entries for the next writer.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,7 +34,7 @@ pub struct PastUsage {
     pub delegated: Delegated,
     /// When calls were denied, ascending; the last ones only.
     pub denials: VecDeque<Timestamp>,
-    /// When a call was last refused for what the gate itself found in it.
+    /// When the gate last refused a call because of what it detected in it.
     pub alarmed: Option<Timestamp>,
     /// Denied calls, by tool.
     pub denied: BTreeMap<ToolName, u64>,
@@ -102,8 +102,8 @@ pub struct Delegated {
     pub spending: PastSpending,
 }
 
-/// What authorised calls spent, as far as entries tell: what is not measured is priced by whoever knows the
-/// tools.
+/// What authorised calls spent, as far as the entries record it. The gate, which knows the tools,
+/// prices calls that were not measured.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PastSpending {
     /// Tokens of calls that were measured.

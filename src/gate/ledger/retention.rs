@@ -1,8 +1,8 @@
 //! How long payloads stay: clocks, legal holds, and erasing with a record.
 //!
-//! Nothing is deleted before `payload.erased` is durable in the tenant's fleet log. A crash between the
-//! two leaves rows that the log already calls erased; whoever erases next finishes them first. Holds
-//! stand in the same log and stop both clocks and erasing.
+//! Nothing is deleted before `payload.erased` is durable in the tenant's fleet log. A crash between
+//! the two leaves rows that the log already calls erased; the next erasure deletes them first. The
+//! same log records legal holds, which stop both clocks and erasing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,9 +20,9 @@ use crate::record::{BY_CLOCK, Draft, Entry, HexDigest, Kind, List, Text};
 
 /// Commitments that one `payload.erased` names at most.
 pub const ERASED_MAX: usize = 200;
-/// How long a payload stays unless something else is said: 30 days.
+/// How long payloads stay by default: 30 days.
 pub const PAYLOAD_DAYS: u64 = 30;
-/// How long backups keep what was erased, unless something else is said: 35 days.
+/// How long backups keep erased payloads by default: 35 days.
 pub const BACKUP_DAYS: u64 = 35;
 
 /// A stored payload, without its bytes.
@@ -140,7 +140,7 @@ pub struct Erasure {
     pub seq: Seq,
 }
 
-/// What a tenant's fleet log says of payloads: what was erased, and what may not be.
+/// What a tenant's fleet log records about payloads: which were erased, and which are under hold.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Records {
     /// Erasures by log and commitment.
@@ -151,7 +151,7 @@ pub struct Records {
     pub lifted: Vec<Lifted>,
     /// SHA-256 of every signed statement that was obeyed: each is good for once.
     pub used: BTreeSet<Digest>,
-    /// The highest version of a list of approvers that somebody's order counted by.
+    /// The highest version of a list of approvers under which an operator's order counted.
     pub version: u64,
 }
 
@@ -300,7 +300,7 @@ pub struct Grounds {
     pub warrant: Warrant,
 }
 
-/// What lets payloads be erased.
+/// The authority under which payloads are erased.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Warrant {
     /// An operator's signed order.

@@ -73,7 +73,7 @@ pub(super) struct Sequencer {
 /// Why a writer ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// It was asked to, and `writer.stopped` is on the books.
+    /// It stopped on request, and `writer.stopped` is recorded.
     Stopped,
     /// Another writer took the slot: exit 75.
     Fenced(String),
@@ -135,7 +135,7 @@ impl Writer {
         ending
     }
 
-    /// As [`Self::run`], in a task of its own, for whoever waits for its end.
+    /// As [`Self::run`], in its own task, for a caller that waits for the end.
     #[must_use]
     pub fn spawn(
         self,
@@ -342,7 +342,8 @@ impl Sequencer {
         let (mut journal, result) =
             kept.map_err(|_| StoreError::Broken("the spool's thread panicked".into()))?;
         if appended.is_ok() && result.is_ok() {
-            // Without it, the batch only looks as if nobody knew whether the store has it.
+            // If this line is lost in a crash, recovery treats the batch as unknown and looks it
+            // up.
             drop(journal.settled(&self.key.chain, batch.head.size));
         }
         self.journal = Some(journal);
@@ -406,7 +407,8 @@ impl Sequencer {
             match done {
                 Completion::Judged { judged, expires, reply } => {
                     let committed = Committed::mint(*judged, expires, receipt, &self.shared.tenure);
-                    // Its caller was told `ledger.unknown`: it must never run, nor wait for anybody.
+                    // The caller already has `ledger.unknown`, so the call must not run or wait for
+                    // an approval.
                     let written = match reply.send(Ok(committed)) {
                         Err(Ok(Committed::Permit(permit))) => {
                             drafts::ended(&*self.shared.entropy, &permit.not_started())
@@ -426,7 +428,7 @@ impl Sequencer {
         }
     }
 
-    /// Writes these events now; recovery goes through the same door as everything else.
+    /// Writes these events now; recovery builds and commits entries the same way as normal work.
     pub(super) async fn write(&mut self, events: Vec<DraftWithPayloads>) -> Result<(), Ending> {
         let built = self.build(events.into_iter().map(event).collect())?;
         if built.batch.entries.is_empty() { Ok(()) } else { self.commit(built, None).await }

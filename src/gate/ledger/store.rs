@@ -1,8 +1,8 @@
 //! The port to durable storage: a compare-and-swap log with payloads, nothing more.
 //!
-//! The writer's rules are the caller's: a store never invents, reorders or rewrites bytes. What a
-//! method says is durable **is** durable when it returns `Ok`; anything a driver returns that is not
-//! provably *conflict* or *not written* is `Unknown`.
+//! The caller enforces the writer's rules: a store never invents, reorders or rewrites bytes. What
+//! a method calls durable **is** durable when it returns `Ok`. A driver error that does not prove
+//! *conflict* or *not written* is `Unknown`.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub use super::reader::{ChainRow, KEPT, LedgerReader, PAYLOADS_MAX, Pruner, Prun
 /// Why the store did not do what was asked.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// Nothing was written: somebody else moved the head or took the slot (`WG001`).
+    /// Nothing was written: another writer moved the head or took the slot (`WG001`).
     #[error("fenced: {0}")]
     Conflict(String),
     /// Nothing was written, and the same bytes may be tried again.
@@ -34,7 +34,7 @@ pub enum StoreError {
     /// Nothing was written because there is no space; the same bytes may be tried again.
     #[error("not written, no space: {0}")]
     Full(String),
-    /// It cannot be told whether it was written: read the head, or try the same bytes again.
+    /// The write may or may not have happened: read the head, or try the same bytes again.
     #[error("unknown: {0}")]
     Unknown(String),
     /// The storage can no longer be trusted in this process (fsync failed, corrupt): stop.
@@ -55,7 +55,7 @@ impl StoreError {
         }
     }
 
-    /// What went wrong, without what it means for a write: for whoever only reads.
+    /// What went wrong, without its meaning for a write: for readers.
     #[must_use]
     pub fn reason(&self) -> &str {
         match self {
@@ -299,7 +299,7 @@ pub trait LedgerStore: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Keeps what others said of a head of this log; replaces what was kept for the same size.
+    /// Keeps the cosignatures and stamps over a head of this log; replaces those of the same size.
     async fn put_anchor(&self, _key: &LeaseKey, _anchor: &AnchorRow) -> Result<(), StoreError> {
         Err(StoreError::Unavailable("this store keeps no anchors".into()))
     }

@@ -23,7 +23,7 @@ pub struct RunTail {
 }
 
 impl RunTail {
-    /// Calls by how they stand: `completed`, `denied`, …
+    /// Counts calls by state: `completed`, `denied`, …
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::new();
@@ -34,13 +34,14 @@ impl RunTail {
         counts
     }
 
-    /// Rebuilds the tail of a run from its entries, ascending. `None` if they are no run.
+    /// Rebuilds the tail of a run from its ascending entries. `None` if they do not form a run.
     #[must_use]
     pub fn rebuild(entries: &[(Entry, Digest)]) -> Option<Self> {
         let mut tails = Tails::default();
         let run = entries.first()?.0.draft.run?;
         for (i, (entry, leaf)) in entries.iter().enumerate() {
-            // Its parent is not among its entries; that it was open is for whoever admitted the first.
+            // The parent's entries are not here. The writer that admitted the opening checked that
+            // the parent was open.
             if i > 0 || entry.draft.kind() != Kind::RunOpened {
                 tails.admit(&entry.draft).ok()?;
             }

@@ -16,16 +16,16 @@ use crate::domain::time::Timestamp;
 use crate::record::chain::ClockStep;
 use crate::record::{Entry, Kind};
 
-/// A clock this far behind the last entry needs somebody to say that it is right.
+/// If the clock is this far behind the last entry, an operator must confirm that it is right.
 const CLOCK_STEP_MAX_MS: i64 = 24 * 3600 * 1000;
 /// Entries that are read at once.
 const PAGE: u32 = 1000;
 
-/// A clock that never tells a time before the newest entry it was told of.
+/// A clock that never shows a time before the newest entry that it knows.
 #[derive(Debug)]
 pub struct LedgerTime<C> {
     clock: C,
-    /// The newest entry's time, and the monotonic time at which it was told.
+    /// The newest entry's time, and the monotonic time at which this clock learned it.
     newest: Mutex<Option<(Timestamp, Duration)>>,
 }
 
@@ -63,10 +63,11 @@ impl<C: Clock> Clock for LedgerTime<C> {
     }
 }
 
-/// Milliseconds by which the clock is behind the newest entry, if it is; from here on it tells ledger time.
+/// Milliseconds by which the clock is behind the newest entry, if it is; from then on it shows
+/// ledger time.
 ///
 /// # Errors
-/// It is more than a day behind, and nobody accepted that.
+/// It is more than a day behind, and no operator accepted that.
 pub(super) async fn behind(
     shared: &Shared,
     leased: &Leased,
