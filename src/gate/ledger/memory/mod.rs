@@ -1,7 +1,7 @@
-//! The books in memory: the reference the other stores are compared with, and the simulation's disk.
+//! The ledger in memory: the reference for the other stores, and the simulation's disk.
 //!
-//! Nothing here survives the process; clones share one store, so that a "restarted" writer finds what
-//! the one before left.
+//! Nothing survives the process; clones share one store, so a "restarted" writer finds what the
+//! previous one left.
 
 mod reader;
 

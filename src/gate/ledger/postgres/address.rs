@@ -160,7 +160,7 @@ impl Address {
     }
 }
 
-/// Why no TLS can be spoken with the database.
+/// Why TLS with the database is impossible.
 fn unusable(why: impl Display) -> StoreError {
     StoreError::Unavailable(format!("TLS of the database: {why}"))
 }
@@ -186,7 +186,7 @@ impl MakeTlsConnect<Socket> for Tls {
     type Error = std::convert::Infallible;
 
     fn make_tls_connect(&mut self, host: &str) -> Result<Handshake, Self::Error> {
-        // A directory of Unix sockets is no name, and nobody talks TLS there.
+        // A directory of Unix sockets is not a server name, and such sockets carry no TLS.
         let name = ServerName::try_from(host.to_owned()).ok();
         Ok(Handshake { connector: TlsConnector::from(Arc::clone(&self.0)), name })
     }

@@ -7,7 +7,7 @@ use tokio_postgres::error::{DbError, Severity};
 
 use crate::ledger::store::StoreError;
 
-/// Why a call failed, before its caller hears of it.
+/// Why a call failed, before its caller sees it.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// For the caller as it is.

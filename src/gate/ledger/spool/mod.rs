@@ -62,22 +62,22 @@ pub trait Journal: Send + Sync + 'static {
     fn since(&self, chain: &ChainId, size: u64) -> io::Result<Vec<Batch>>;
     /// Whether `keep` waits for the disk, so that it is worth a thread of its own.
     fn waits(&self) -> bool;
-    /// The store has the batch that was kept last, up to this size. Not on disk when it returns: what a
-    /// power cut takes of it makes that one batch look as if nobody knew.
+    /// Notes that the store has the last batch, up to this size. The note need not be on disk when
+    /// this returns: if a power cut loses it, recovery treats that one batch as unknown.
     ///
     /// # Errors
     /// The file system's.
     fn settled(&mut self, _chain: &ChainId, _size: u64) -> io::Result<()> {
         Ok(())
     }
-    /// The batch that was kept last for this chain, if nothing says that the store ever had it.
+    /// The last batch kept for this chain, unless a note says that the store has it.
     ///
     /// # Errors
     /// As `watermark`.
     fn unsettled(&self, _chain: &ChainId) -> io::Result<Option<Batch>> {
         Ok(None)
     }
-    /// Forgets that batch: the slot was taken by another process before the store had it.
+    /// Drops that batch: another process took the slot before the store received it.
     ///
     /// # Errors
     /// The file system's.
@@ -337,7 +337,7 @@ const SETTLED: &str = "settled";
 /// The batch before this line, which ends at this size, is not part of its log.
 const WITHDRAWN: &str = "withdrawn";
 
-/// A word about the batch before it: which, of which chain, and that batch's end.
+/// A note about the batch before it: which note, the chain, and where that batch ends.
 fn read_word(line: &[u8]) -> Option<(&'static str, ChainId, u64)> {
     #[derive(Deserialize)]
     struct Word {

@@ -33,7 +33,7 @@ impl SqliteKeeper {
     /// Opens the file.
     ///
     /// # Errors
-    /// It is not there, or of another schema.
+    /// The file does not exist, or has another schema.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let options = options(path).create_if_missing(false);
         let keeper = Self {
@@ -45,7 +45,7 @@ impl SqliteKeeper {
         Ok(keeper)
     }
 
-    /// Empties the log beside the file, as far as nobody reads: whether somebody does.
+    /// Moves the WAL into the file, as far as readers allow; true if a reader kept some of it.
     async fn checkpoint(&self) -> Result<bool, StoreError> {
         let mut turn = self.lane.take().await?;
         let done = sqlx::query_scalar::<_, i64>("PRAGMA wal_checkpoint(TRUNCATE)");
@@ -112,7 +112,7 @@ impl PayloadKeeper for SqliteKeeper {
     }
 
     async fn scrub(&self, anew: bool) -> Result<Residue, StoreError> {
-        // Deleted cells were zeroed (`secure_delete`). The log beside the file holds older pages still.
+        // `secure_delete` zeroed the deleted cells, but the WAL still holds older pages.
         self.checkpoint().await?;
         if !anew && !self.holds().await? {
             return Ok(Residue::None);
@@ -152,7 +152,7 @@ fn trace(row: &PayloadRow) -> Vec<u8> {
     }
 }
 
-/// Whether a file holds any of these byte strings. One that is not there holds none.
+/// Whether a file contains any of these byte strings. False if the file does not exist.
 fn contains(path: &Path, traces: &[Vec<u8>]) -> std::io::Result<bool> {
     const PIECE: usize = 1 << 20;
     let mut file = match std::fs::File::open(path) {

@@ -1,6 +1,7 @@
-//! The books in one SQLite file: one machine, one writing process, many readers.
+//! The ledger in one SQLite file: one machine, one writing process, many readers.
 //!
-//! Durable means a WAL commit with `synchronous=FULL`; both are read back, not assumed.
+//! A batch is durable after a WAL commit with `synchronous=FULL`. Every writing connection reads
+//! both settings back.
 
 mod files;
 mod fleet;
@@ -82,10 +83,10 @@ impl SqliteLane {
         Ok(Turn { home, conn })
     }
 
-    /// Whether the file is there and has the schema of this build.
+    /// Checks that the file exists and has the schema of this build.
     ///
     /// # Errors
-    /// It is not there; [`StoreError::Broken`] of another schema, with what to do about it.
+    /// The file does not exist; [`StoreError::Broken`] if it has another schema, with the remedy.
     pub(crate) async fn check_version(&self) -> Result<(), StoreError> {
         let mut turn = self.take().await?;
         let sound = bounded(check_version(&mut turn.conn)).await;

@@ -84,13 +84,13 @@ impl SqliteStore {
         Ok(store)
     }
 
-    /// The pool of the gate's slots in this file: that of the chain it has, else one nobody else has.
+    /// The pool of this file's slots: the pool of the stored chain, else a new unique name.
     ///
-    /// WHY: the pool is part of a log's origin. Two files that were begun under one name would be two
-    /// histories of one log, for whoever noted a head of the first.
+    /// WHY: the pool is part of a log's origin. Two files with the same pool would be two histories
+    /// of one log, and a party that noted a head of the first would see a fork.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The disk's.
     pub async fn pool(&self, tenant: &str, entropy: &dyn Entropy) -> Result<String, StoreError> {
         let found = call!(self, conn => pool(conn, tenant))?;
         Ok(found.unwrap_or_else(|| {

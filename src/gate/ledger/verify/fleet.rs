@@ -1,5 +1,5 @@
-//! What a tenant's fleet log says about the other chains: which there are, how far they were, what may
-//! be gone.
+//! What a tenant's fleet log records about the other chains: their names, their sizes, and what
+//! they may have lost.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::record::fleet::{ChainCheckpoint, ChainRetired};
 use crate::record::payload::RetentionPruned;
 use crate::record::{Int, Kind};
 
-/// A head that somebody noted outside the chain.
+/// A head that another party noted outside the chain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Noted {
-    /// Who noted it, for people: `the fleet log`, `a pinned head`.
+    /// The party that noted it, for people: `the fleet log`, `a pinned head`.
     pub by: String,
     /// Entries at that time.
     pub size: Seq,
@@ -32,7 +32,7 @@ pub struct ExternalHeads {
     pub pruned: Seq,
     /// Whether the fleet log enrolled it.
     pub enrolled: bool,
-    /// Whether the fleet log says that nothing of it is left: a loss that was accepted as one.
+    /// Whether the fleet log retired it with nothing left: an accepted loss.
     pub lost: bool,
 }
 
@@ -77,7 +77,7 @@ impl FleetHeads {
             known.pruned = known.pruned.max(pruned.to.get());
         } else if let Some(retired) = line.get::<ChainRetired>() {
             if let Some(lost) = retired.lost_from.map(Int::get) {
-                // What was lost was told as lost: that it is not there is no news.
+                // The loss of these heads was recorded and accepted, so it is not a finding.
                 known.heads.retain(|head| head.size <= lost);
                 known.lost = lost == 0;
             }

@@ -1,9 +1,8 @@
-//! What was done to a chain, told from what is left of it.
+//! Diagnoses what was done to a chain from what is left of it.
 //!
-//! The reader stops at the first entry that does not fit. What was done, and to which entry, is told by
-//! evidence around that place: the hashes that the entries after it link to, the checkpoints that were
-//! stored with each commit, the rows that are missing or stand at another's place, and heads that
-//! somebody else noted.
+//! The reader stops at the first entry that does not fit. Evidence around that place shows what was
+//! done and to which entry: the hashes that later entries link to, the checkpoints stored with each
+//! commit, rows that are missing or misplaced, and heads that other parties noted.
 
 use super::fleet::{ExternalHeads, Noted};
 use super::read::{Damage, EntryLine};
@@ -15,26 +14,26 @@ use crate::ledger::proofs::{self, Prover};
 use crate::ledger::store::{EntryRow, LedgerReader, StoreError};
 use crate::record::Entry;
 
-/// What was done.
+/// The kind of damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DamageKind {
-    /// Bytes of an entry are others than those that were signed.
+    /// The bytes of an entry differ from the signed ones.
     Edit,
-    /// Entries in the middle are gone.
+    /// Entries in the middle are missing.
     Deletion,
-    /// An entry is there that was never signed.
+    /// The chain contains an entry that was never signed.
     Insertion,
-    /// Entries stand at each other's places.
+    /// Entries have swapped places.
     Reorder,
-    /// The last entries are gone; the ledger itself still says how many there were.
+    /// The last entries are missing; the ledger itself still records how many there were.
     Truncation,
     /// Another history has been signed for the same log.
     Fork,
-    /// The whole chain is as it was before; somebody else noted a later head.
+    /// The whole chain is an earlier state; another party noted a later head.
     Rollback,
-    /// A column beside the signed bytes says something else than they do.
+    /// A column beside the signed bytes contradicts them.
     ShadowColumn,
-    /// Every row of the chain is gone, or the chain itself.
+    /// Every row of the chain is missing, or the chain itself.
     MissingPartition,
     /// A signature or certificate does not hold.
     Signature,
@@ -63,27 +62,27 @@ impl DamageKind {
     }
 }
 
-/// The first bad entry, and what was done to it.
+/// The first bad entry, and the damage to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// What was done.
+    /// The kind of damage.
     pub kind: DamageKind,
-    /// The first entry that it was done to.
+    /// The first damaged entry.
     pub seq: Seq,
     /// The check that noticed it.
     pub check: &'static str,
-    /// By what it is told, for a person.
+    /// The evidence for it, for a person.
     pub why: String,
 }
 
-/// Entries that one checkpoint is further than the one before, at most.
+/// The most entries by which one checkpoint can exceed the previous one.
 const BATCH_MAX: u32 = 1024;
 
 fn finding(kind: DamageKind, seq: Seq, check: &'static str, why: impl Into<String>) -> Finding {
     Finding { kind, seq, check, why: why.into() }
 }
 
-/// Tells what was done to the chain, if anything.
+/// Diagnoses the damage to the chain, if any.
 ///
 /// # Errors
 /// The store cannot be read.

@@ -66,12 +66,12 @@ impl ChainReport {
     }
 }
 
-/// Reads one chain from its genesis up to the head it has now, and checks everything.
+/// Reads one chain from its genesis to its current head, and checks everything.
 ///
-/// `progress` is told how many entries have been read, once a page.
+/// `progress` receives the number of entries read, once a page.
 ///
 /// # Errors
-/// The store cannot be read. Damage is not an error: it is in the report.
+/// The store cannot be read. Damage is not an error: the report has it.
 pub async fn chain_of(
     reader: &dyn LedgerReader,
     row: &ChainRow,
