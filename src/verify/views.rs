@@ -1,4 +1,5 @@
-//! The projections as the report reads them: what is not there is empty, and what a view does not name is not shown.
+//! The projections as the report reads them. Absent members are empty, and unknown members are not
+//! shown.
 
 use std::collections::BTreeMap;
 
