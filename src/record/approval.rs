@@ -1,4 +1,4 @@
-//! What is recorded of what people signed: approvals, refusals and amendments of policy.
+//! Entries about what people signed: approvals, refusals and amendments of policy.
 
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;

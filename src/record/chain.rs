@@ -330,7 +330,7 @@ closed! {
         Blocked = "blocked",
         /// It got through.
         Open = "open",
-        /// It cannot be told.
+        /// The result is unknown.
         Unknown = "unknown",
     }
 }

@@ -1,4 +1,4 @@
-//! What is recorded of runs.
+//! Entries about runs.
 
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
