@@ -9,7 +9,7 @@ use crate::domain::id::Seq;
 use crate::domain::json::{Json, Limits};
 use crate::ledger::store::{Batch, LeaseKey, StoreError};
 
-/// The last part of a fleet log's first name.
+/// The last part of the name of a tenant's first fleet log.
 const FLEET: &str = "fleet";
 
 /// What the tenant's fleet logs record about one log.
@@ -36,7 +36,7 @@ pub struct AnchorRow {
 }
 
 impl AnchorRow {
-    /// The tokens as they are stored: a JSON array of base64.
+    /// The stored form of the tokens: a JSON array of base64.
     #[must_use]
     pub fn tokens_text(&self) -> String {
         let tokens: Vec<Json> =

@@ -1,4 +1,4 @@
-//! Closing what the last writer of a slot left open: its calls, its held calls, its runs.
+//! Closes what the last writer of a slot left open: its calls, its held calls, its runs.
 
 use super::RecoveredRun;
 use super::drafts::DraftWithPayloads;

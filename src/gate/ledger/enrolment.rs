@@ -23,7 +23,7 @@ use crate::record;
 /// DSSE payload type of a request.
 pub const REQUEST_TYPE: &str = "application/vnd.wicketgate.enrolment-request.v1+json";
 
-/// A certificate, and the form in which it stands in `writer.started`.
+/// A certificate, and its form in `writer.started`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Issued {
     /// The content of the certificate.
@@ -38,10 +38,10 @@ pub trait Certifier: Send + Sync + std::fmt::Debug + 'static {
     /// The enrolment key, which verifiers pin.
     fn public(&self) -> PublicKey;
 
-    /// Asked before a slot is taken: one that cannot be certified should not be held.
+    /// Called before a slot is taken: a writer that cannot get a certificate must not hold a slot.
     ///
     /// # Errors
-    /// No certificate could be had now, and why.
+    /// Why no certificate is available now.
     async fn reachable(&self) -> Result<(), PortError> {
         Ok(())
     }
@@ -54,7 +54,7 @@ pub trait Certifier: Send + Sync + std::fmt::Debug + 'static {
     async fn certify(&self, wanted: Certificate, key: &WriterKey) -> Result<Issued, PortError>;
 }
 
-/// The enrolment key itself is at hand.
+/// An enrolment key in this process.
 #[derive(Clone, Debug)]
 pub struct Local(pub Arc<dyn Signer>);
 
@@ -87,13 +87,13 @@ impl Certifier for SecretKey {
 pub struct Request {
     /// Whose slot it is.
     pub tenant: String,
-    /// The log that is written in the slot now: after a loss that was accepted, another one than before.
+    /// The log that is now written in the slot; another one than before after an accepted loss.
     pub log: String,
-    /// What the certificate shall say.
+    /// The content of the certificate.
     pub certificate: Certificate,
 }
 
-/// A request as it is signed: the members of the certificate, and two more.
+/// The signed form of a request: the members of the certificate, and two more.
 #[derive(Serialize, Deserialize)]
 struct RequestForm {
     tenant: String,
@@ -109,7 +109,7 @@ impl Request {
         canonical::bytes(&Json::of(&form))
     }
 
-    /// The request and the proof that its sender holds the key it names, both in base64.
+    /// The request, and the proof that the sender holds the key it names, both in base64.
     ///
     /// # Errors
     /// The key's.
@@ -119,7 +119,7 @@ impl Request {
         Ok((STANDARD.encode(body), STANDARD.encode(proof)))
     }
 
-    /// Reads a request whose proof holds; `None` for anything else.
+    /// Parses a request with a valid proof; `None` for anything else.
     #[must_use]
     pub fn open(body: &str, proof: &str) -> Option<Self> {
         let body = STANDARD.decode(body).ok()?;

@@ -30,7 +30,7 @@ pub struct HeldCall {
     pub call_digest: Digest,
     /// What the tool was.
     pub definition: Option<Digest>,
-    /// What the call would have touched, keyed with `salt`.
+    /// The effect of the call, keyed with `salt`.
     pub effect: Option<Digest>,
     /// The layers of the policy bundle that held it.
     pub layers: Vec<(String, Digest)>,
@@ -40,19 +40,19 @@ pub struct HeldCall {
     pub expires: Timestamp,
     /// Highest `run_seq` released to the run when the call arrived.
     pub after: u64,
-    /// How the caller proved who it is.
+    /// How the caller authenticated.
     pub auth: CallerAuth,
     /// W3C trace context of the request.
     pub traceparent: Option<String>,
-    /// The canonical arguments, and what opens their commitment with them.
+    /// The canonical arguments; their commitment opens with `salt`.
     pub args: Vec<u8>,
-    /// The same as they were sent, where that matters.
+    /// The arguments as sent, where that matters.
     pub sent: Option<Vec<u8>>,
     /// The salt of the arguments.
     pub salt: Salt,
-    /// Who approved it since, in order.
+    /// The approvals so far, in order.
     pub granted: Vec<Approval>,
-    /// Who refused it: then it is only to be denied.
+    /// The refusal, if any: the call can then only be denied.
     pub refused: Option<Approval>,
     /// The approver who wrote its arguments, if the agent did not.
     pub asked_by: Option<Proposer>,

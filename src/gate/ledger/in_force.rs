@@ -34,7 +34,7 @@ impl Activated {
     }
 }
 
-/// The newest that this chain has had in force: what may follow is no older.
+/// The newest versions that this chain activated; a later one must not be older.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Marks {
     /// The bundle.

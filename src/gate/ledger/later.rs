@@ -1,4 +1,4 @@
-//! Outcomes that may wait for the next batch: those of T0 tools that only read.
+//! Outcomes of read-only T0 tools, which may wait for the next batch.
 //!
 //! A waiting outcome starts no commit of its own. It goes first into the next batch, whatever
 //! started that batch, and after 50 ms it starts one itself. So no intent becomes durable before
@@ -20,12 +20,12 @@ pub(super) const OUTSTANDING: usize = 64;
 /// How long the first of them waits.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What the sequencer takes its work from.
+/// The queues of the sequencer.
 pub(super) struct Lanes {
     pub intents: mpsc::Receiver<Item>,
     pub owed: mpsc::Receiver<Item>,
     later: mpsc::Receiver<Item>,
-    /// The outcome that waits longest, and when it waits no more.
+    /// The outcome that has waited longest, and its deadline.
     first: Option<(Item, Instant)>,
 }
 
@@ -38,7 +38,7 @@ impl Lanes {
         Self { intents, owed, later, first: None }
     }
 
-    /// Comes back when there is work: what must go, or outcomes that waited long enough.
+    /// Returns when there is work: urgent items, or outcomes that have waited long enough.
     pub async fn next(&mut self, work: &mut Vec<Item>) {
         loop {
             let due = self.first.as_ref().map(|(_, due)| *due);
@@ -60,7 +60,7 @@ impl Lanes {
         }
     }
 
-    /// Every outcome that waits: they go first.
+    /// Takes every waiting outcome; they go first.
     pub fn take_waiting(&mut self, work: &mut Vec<Item>) {
         let mut waiting: Vec<Item> = self.first.take().map(|(item, _)| item).into_iter().collect();
         while let Ok(item) = self.later.try_recv() {
@@ -70,7 +70,7 @@ impl Lanes {
         *work = waiting;
     }
 
-    /// Nothing is taken any more; what is there is refused.
+    /// Closes the queues, and refuses what they hold.
     pub fn close(&mut self) {
         self.intents.close();
         while let Ok(item) = self.intents.try_recv() {
@@ -125,7 +125,7 @@ impl Ledger {
         if self.confine(&mut written).is_err() {
             return Err(Box::new(finished));
         }
-        // Sealed payloads are a little larger than what they hold.
+        // Sealed payloads are a little larger than their content.
         if written.payloads.iter().any(|payload| payload.body.len() > drafts::INLINE_MAX) {
             return Err(Box::new(finished));
         }

@@ -15,7 +15,7 @@ impl Ledger {
     /// takes.
     ///
     /// # Errors
-    /// The writer ended first, or the entry would break its call's life.
+    /// The writer ended first, or the entry violates the rules of its call.
     pub async fn owe(&self, written: DraftWithPayloads) -> Result<Receipt, Error> {
         let (reply, answer) = oneshot::channel();
         let done = Completion::Event { reply: Some(reply) };
@@ -36,7 +36,8 @@ impl Ledger {
         while let Err(failure) = self.park(&mut written).await {
             match failure {
                 StoreError::Conflict(_) => return Err(Error::Unknown),
-                // WHY: no later life would close the call while this one goes on, and its callers would wait.
+                // WHY: no later writer would close the call while this one continues, and its
+                // callers would wait.
                 StoreError::Broken(why) => {
                     tracing::error!(%why, "a result cannot be stored: its call ends unknown");
                     finished = finished.lost();

@@ -1,7 +1,8 @@
-//! The tokens of the road: each stop is a type that only the stop before can make.
+//! The tokens of a call's way through the gate: each step is a type that only the step before can
+//! make.
 //!
-//! Fields are private to this file, constructors to `ledger`. There is no other way to a `Permit`
-//! than a durable allow, and no other way to a reply than something durable.
+//! Fields are private to this file, constructors to `ledger`. Only a durable allow makes a
+//! `Permit`, and only a durable entry makes a reply.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub struct Receipt {
     pub leaf: Digest,
     /// Its place in the run, for entries of a run.
     pub run_seq: u64,
-    /// How the model and instructions behind the call are known, for entries of a call that was decided.
+    /// How the model and instructions behind the call are known, for entries of a decided call.
     pub binding: Option<Binding>,
 }
 
@@ -74,7 +75,7 @@ impl Permit {
         self.verdict
     }
 
-    /// When the permit ends: to be redeemed where bytes leave.
+    /// The end of the permit; checked where bytes leave.
     pub const fn fuse(&self) -> &Fuse {
         &self.fuse
     }
@@ -95,7 +96,7 @@ impl Permit {
         see(&mut self.observed.lock());
     }
 
-    /// Spends the permit: the call is over, and this is how it ended.
+    /// Spends the permit: the call ended like this.
     pub(crate) fn finish(self, ended: Ended) -> Finished {
         let call = self.prepared.call();
         let inert =
@@ -111,7 +112,7 @@ impl Permit {
         }
     }
 
-    /// Spends the permit of a call of a run that is only simulated: it is not run.
+    /// Spends the permit of a call in a simulated run: the call does not run.
     pub(crate) fn simulated(self) -> Finished {
         let outcome = Outcome::Cancelled { reason: SIMULATED.to_owned() };
         self.finish(Ended { outcome, took: Duration::ZERO, attempts: 0 })
@@ -128,7 +129,7 @@ impl Permit {
     }
 }
 
-/// A permitted call is over; the outcome is owed to the ledger.
+/// A permitted call that is over; its outcome must be recorded.
 #[derive(Debug)]
 #[must_use = "an outcome that is not settled leaves a call unexplained"]
 pub struct Finished {
@@ -153,7 +154,7 @@ impl Finished {
         self.authorized.binding
     }
 
-    /// Whether the tool was of tier T0 and only reads: nothing is changed if its outcome is lost.
+    /// Whether the tool only reads and is of tier T0: losing its outcome changes nothing.
     pub(super) const fn inert(&self) -> bool {
         self.inert
     }
@@ -375,7 +376,7 @@ impl Committed {
         }
     }
 
-    /// Whether that verdict holds: false for a refusal of layers that only observe.
+    /// Whether that verdict is enforced: false for a refusal by layers that only observe.
     #[must_use]
     pub const fn enforced(&self) -> bool {
         match self {
@@ -398,7 +399,7 @@ impl Committed {
     }
 }
 
-/// What the ledger remembers of a call that was asked for before: made only from stored entries.
+/// The recorded state of a call that an agent repeats; made only from stored entries.
 #[derive(Clone, PartialEq, Debug)]
 #[must_use]
 pub struct Recalled {
@@ -416,9 +417,9 @@ pub enum RecalledState {
     Held(Vec<LayerReason>, Timestamp),
     /// Allowed, and no outcome yet.
     Running,
-    /// Over, with the result if its payload is still there.
+    /// Over, with the result if its payload is still stored.
     Ended(Outcome),
-    /// Completed, and the result can no longer be given.
+    /// Completed, and the result is no longer available.
     ResultUnavailable,
     /// Held too long.
     Expired,

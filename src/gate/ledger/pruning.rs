@@ -106,7 +106,7 @@ pub async fn still_free(
 
 /// What the tenant's fleet logs record about this chain.
 struct FleetCoverage {
-    /// Runs under hold, `None` for the whole chain.
+    /// Runs under a legal hold; `None` for the whole chain.
     holds: Vec<Option<RunId>>,
     pruned: Seq,
     last: Option<(ChainId, Seq, Seq, Seq)>,
@@ -156,7 +156,7 @@ impl FleetCoverage {
         Ok(())
     }
 
-    /// The last recorded pruning, if rows that it covers are still there.
+    /// The last recorded pruning, if rows that it covers are still stored.
     async fn interrupted(
         &self,
         reader: &dyn LedgerReader,
@@ -181,7 +181,7 @@ impl FleetCoverage {
 struct Scan {
     /// The first entry that is too young, or the end.
     older: Seq,
-    /// Runs that are not sealed, and where they began.
+    /// Runs that are not sealed, with the places of their openings.
     open: BTreeMap<RunId, Seq>,
 }
 

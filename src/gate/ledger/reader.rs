@@ -30,9 +30,9 @@ pub struct Volume {
     pub what: &'static str,
     /// Rows.
     pub rows: u64,
-    /// Bytes of what the rows say, without what the database adds.
+    /// Bytes of the content, without the database's overhead.
     pub bytes: u64,
-    /// Bytes on disk with indexes, where the database can tell; of the whole file on SQLite, `None`.
+    /// Bytes on disk with indexes, if the database knows; for the whole file on SQLite, `None`.
     pub disk: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ pub struct Pruning {
 pub const KEPT: [&str; 5] =
     ["chain.genesis", "writer.started", "policy.activated", "manifest.bound", "anchor.observed"];
 
-/// How many payloads a reader is asked for at once.
+/// The most payloads in one request.
 pub const PAYLOADS_MAX: usize = 256;
 
 /// What an auditor's tools need: read everything, write nothing, hold no lease.
@@ -204,7 +204,7 @@ pub trait LedgerReader: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// The newest entry of this kind that fleet logs of the tenant hold about a log.
+    /// The newest entry of this kind about a log in the tenant's fleet logs.
     async fn fleet_said(
         &self,
         _tenant: &str,

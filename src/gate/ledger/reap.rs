@@ -1,4 +1,5 @@
-//! Closing what a dead writer left open: which slots are due, and the one writer that closes one.
+//! Closes what a dead writer left open: decides which slots are due, and runs the one writer that
+//! closes one.
 //!
 //! A writer that is merely late is not fenced. A slot is due when this process itself saw it
 //! abandoned and unchanged for the whole grace period, look after look. If the database was away,
@@ -53,8 +54,8 @@ impl SlotWatch {
         Self { grace, pause_max, seen: BTreeMap::new(), last: None }
     }
 
-    /// Takes one look that began at `now` (monotonic) and saw these; returns at most `most` that are due.
-    /// One that was returned is due again only after another grace.
+    /// Records one look that began at `now` (monotonic) and found these; returns at most `most` due
+    /// ones. A returned slot is due again only after another grace period.
     pub fn look(&mut self, now: Duration, found: Vec<Abandoned>, most: usize) -> Vec<Abandoned> {
         let paused = |last: Duration| now.saturating_sub(last) > self.pause_max;
         if self.last.is_some_and(paused) {

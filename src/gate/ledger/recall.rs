@@ -49,7 +49,8 @@ impl Remembered {
             return Likeness::Other;
         }
         let by_args = self.args.as_ref().map(|known| known == args);
-        // A mark covers the tool too; without one, a tool that is not recorded is not known to be this one.
+        // A mark covers the tool too; without a mark and a recorded tool, the tools cannot be
+        // compared.
         let by_args = by_args.filter(|same| !same || self.tool.is_some());
         let by_mark = || Some(self.mark? == mark?);
         match by_args.or_else(by_mark) {
@@ -138,7 +139,7 @@ impl Ledger {
         }
     }
 
-    /// The payload an entry commits to in this role, if it is there and opens the commitment.
+    /// The payload that an entry commits to in this role, if it is stored and opens the commitment.
     async fn opening(&self, entry: &Entry, role: Role) -> Result<Option<Vec<u8>>, Error> {
         let Some(c) = entry.draft.committed(role) else { return Ok(None) };
         self.payload(&c.c.0).await
@@ -148,7 +149,7 @@ impl Ledger {
         Ok(self.payload_row(c).await?.map(|row| row.body))
     }
 
-    /// The payload with its salt, if it is there and opens the commitment.
+    /// The payload with its salt, if it is stored and opens the commitment.
     pub(super) async fn payload_row(&self, c: &Digest) -> Result<Option<PayloadRow>, Error> {
         let found = self.shared.store.payload(self.key()?, c).await;
         let found = found.map_err(|e| Error::Unavailable(e.to_string()))?;
@@ -185,7 +186,7 @@ fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
     ended(body, result).map(RecalledState::Ended)
 }
 
-/// How a call ended, as its last entry and its opened result say.
+/// The outcome of a call, from its last entry and its opened result.
 #[must_use]
 pub fn ended(body: &Body, result: Option<Vec<u8>>) -> Option<Outcome> {
     if let Some(completed) = body.get::<CallCompleted>() {

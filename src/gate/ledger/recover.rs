@@ -50,7 +50,7 @@ impl From<StoreError> for StartRefusal {
 
 impl From<Ending> for StartRefusal {
     fn from(ending: Ending) -> Self {
-        // Fenced while starting: the lease is gone for good; the next process takes another.
+        // Fenced while starting: the lease is lost for good, and the next process takes another.
         Self::Never(ending)
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn broken(why: impl Into<String>) -> StartRefusal {
     StartRefusal::Never(Ending::Broken(why.into()))
 }
 
-/// Takes a slot and brings its chain to where new work may follow.
+/// Takes a slot and makes its chain ready for new entries.
 pub(super) async fn start(
     writer: &mut Writer,
 ) -> Result<(Sequencer, Vec<RecoveredRun>), StartRefusal> {
