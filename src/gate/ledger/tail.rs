@@ -1,4 +1,4 @@
-//! The end of each open run, and which entry may follow it.
+//! The end of each open run, and the rule for the entry that may follow.
 
 use std::collections::BTreeMap;
 
@@ -66,10 +66,10 @@ pub enum TailError {
     /// Calls of the run are still open.
     #[error("calls of the run are still open")]
     CallsOpen,
-    /// Runs that the run delegated to are still open.
+    /// Runs to which the run delegated are still open.
     #[error("runs that the run delegated to are still open")]
     DelegatesOpen,
-    /// The entry would be longer than any reader accepts.
+    /// The entry would exceed the length that readers accept.
     #[error("the entry would be too long")]
     TooLong,
 }
@@ -78,11 +78,11 @@ pub enum TailError {
 #[derive(Debug, Default)]
 pub struct Tails {
     runs: BTreeMap<RunId, RunTail>,
-    /// Open runs below an open run, of those that have any.
+    /// The number of open children of an open run, for runs that have any.
     below: BTreeMap<RunId, usize>,
 }
 
-/// The run that delegated to the one that this draft opens.
+/// The parent of the run that this draft opens.
 fn parent(draft: &Draft) -> Option<RunId> {
     draft.get::<RunOpened>().and_then(|opened| opened.parent)
 }
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Which of these entries, one after the other, were refused.
+    /// Which of these entries, in sequence, were refused.
     fn refused(entries: &[(Kind, Option<&str>)]) -> Vec<TailError> {
         let mut tails = Tails::default();
         let mut wrong = Vec::new();

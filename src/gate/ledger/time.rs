@@ -1,7 +1,8 @@
 //! Ledger time: the later of the machine's clock and the newest entry's time.
 //!
-//! Every window of the gate (bundle, manifest, approvers, orders, holds, runs) is judged by it, so that a clock that is
-//! set back revives nothing that had ended, also over a restart: the newest entry is on the chain.
+//! Every window of the gate (bundle, manifest, approvers, orders, holds, runs) is judged by it. A
+//! clock that is set back revives nothing that has ended, not even after a restart, because the
+//! newest entry is on the chain.
 
 use std::time::Duration;
 
@@ -36,8 +37,8 @@ impl<C: Clock> LedgerTime<C> {
         Self { clock, newest: Mutex::new(None) }
     }
 
-    /// WHY half: while the clock is behind, time has to go on, or no hold and no run would ever end; and slower than
-    /// the clock, or the clock would never catch up.
+    /// WHY half: while the clock is behind, time must go on, or no hold and no run would ever end.
+    /// It must go slower than the clock, or the clock would never catch up.
     fn at_least(&self, newest: Option<(Timestamp, Duration)>) -> Option<Timestamp> {
         let (at, since) = newest?;
         Some(at.plus(self.clock.monotonic().saturating_sub(since) / 2))
@@ -88,8 +89,8 @@ pub(super) async fn behind(
     Ok((behind > 0).then_some(behind))
 }
 
-/// The milliseconds by which the clock was behind when the last writer started: what a person accepted then is not
-/// asked for again. 0 where it was not behind.
+/// The milliseconds by which the clock was behind when the last writer started. An operator
+/// accepted them then, so they need no second confirmation. 0 if it was not behind.
 async fn accepted_step(shared: &Shared, leased: &Leased, size: Seq) -> Result<i64, StartRefusal> {
     let mut end = size;
     while end > 0 {

@@ -25,19 +25,19 @@ pub const CHECKPOINT: &str = "checkpoint";
 /// Entries of one group, as a page of rows.
 const GROUP: u32 = 256;
 
-/// Why an archive is not written or cannot be read.
+/// Why an archive cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The ledger cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The ledger has no proof of what is to be archived.
+    /// The ledger cannot prove the entries to archive.
     #[error(transparent)]
     Proof(#[from] proofs::Error),
     /// The ledger is damaged where it is read.
     #[error("entry {0}: {1}")]
     Damaged(Seq, Damage),
-    /// A file is there with other bytes than it would get.
+    /// A file exists with other bytes.
     #[error("`{0}` is there with other bytes, and a full tile never changes")]
     Differs(String),
     /// The archive is of another log, of another history, or ahead of the ledger.

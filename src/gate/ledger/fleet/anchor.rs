@@ -33,7 +33,7 @@ const LOOKED_AT: u32 = 1000;
 pub struct Outside {
     /// The witnesses.
     pub witnesses: Vec<Arc<dyn Witness>>,
-    /// How many of them have to cosign.
+    /// How many witnesses must cosign.
     pub quorum: usize,
     /// The time stamping authority, if any.
     pub stamps: Option<Arc<dyn TimeStamp>>,
@@ -48,7 +48,7 @@ pub enum Error {
     /// missing. Nothing was recorded about any chain.
     #[error("{0}")]
     Invalid(String),
-    /// The ledger cannot be read or the fleet log not be written.
+    /// The ledger cannot be read, or the fleet log cannot be written.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -81,7 +81,7 @@ pub struct AnchorRound {
     pub enrolled: Vec<String>,
     /// Logs whose head was recorded, and its size.
     pub recorded: Vec<(String, u64)>,
-    /// Name, size and root of the head that was shown to others, or was shown to them before.
+    /// Name, size and root of the head shown in this round or before.
     pub head: Option<(String, u64, Digest)>,
     /// Whether it was shown in this round.
     pub shown: bool,
@@ -266,7 +266,7 @@ impl Round<'_> {
         key.ok_or_else(none)
     }
 
-    /// Whether the head of the fleet log has to be shown although no chain moved.
+    /// Whether to show the head of the fleet log although no chain moved.
     async fn due(&self, fleet: Option<&ChainRow>, kept: Option<&AnchorRow>) -> Result<bool, Error> {
         let Some(fleet) = fleet.filter(|fleet| fleet.head.size > 0) else { return Ok(false) };
         let Some(kept) = kept else { return Ok(true) };

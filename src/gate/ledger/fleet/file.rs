@@ -23,7 +23,7 @@ pub struct AnchorFile {
     pub note: String,
     /// Time stamp tokens over its body, DER.
     pub tokens: Vec<Vec<u8>>,
-    /// One `anchor.observed` for each cosignature and token, ready to be written down.
+    /// One `anchor.observed` for each cosignature and token, ready to record.
     pub observed: Vec<AnchorObserved>,
 }
 

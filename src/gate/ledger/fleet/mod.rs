@@ -43,7 +43,7 @@ pub fn origin(tenant: &str) -> String {
 
 /// What a process needs to write the fleet log.
 pub struct FleetParts {
-    /// Where the ledger is. On SQLite: opened by `Sqlite::open_fleet`.
+    /// The ledger. On SQLite: opened by `Sqlite::open_fleet`.
     pub store: Arc<dyn LedgerStore>,
     /// The time.
     pub clock: Arc<dyn Clock>,
@@ -53,13 +53,14 @@ pub struct FleetParts {
     pub enrolment: Arc<dyn Signer>,
     /// The fleet key, which signs every checkpoint of this log.
     pub key: Arc<dyn Signer>,
-    /// During a rotation: the key before, which signs along.
+    /// During a rotation: the previous key, which signs too.
     pub previous: Option<Arc<dyn Signer>>,
     /// The file with the newest head that others have seen, if configured.
     pub anchor_file: Option<PathBuf>,
-    /// Witnesses that are asked what they have seen of the log before anything is written to it.
+    /// Witnesses to ask what they have seen of the log before anything is written to it.
     pub sights: Vec<port::WitnessSight>,
-    /// What this machine remembers of the log, so that one that was rolled back is not continued.
+    /// What this machine remembers of the log, so that it does not continue one that was rolled
+    /// back.
     pub journal: Box<dyn spool::Journal>,
     /// `default` on one machine.
     pub tenant: String,
@@ -98,7 +99,7 @@ impl std::fmt::Debug for OpenFleetLog {
 }
 
 impl OpenFleetLog {
-    /// Takes the fleet log's slot, makes the log if there is none, and waits until it can be written.
+    /// Takes the fleet log's slot, creates the log if necessary, and waits until it is writable.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -174,10 +175,11 @@ impl OpenFleetLog {
         self.store.put_anchor(key, anchor).await.map_err(|e| unavailable(e.to_string()))
     }
 
-    /// Ends in order and gives the slot back.
+    /// Ends in order and releases the slot.
     ///
     /// # Errors
-    /// Another writer took the slot, or the storage failed; what was recorded is durable all the same.
+    /// Another writer took the slot, or the storage failed; recorded entries are durable all the
+    /// same.
     pub async fn close(self) -> Result<(), super::Error> {
         self.stop.cancel();
         match self.writer.await {

@@ -39,7 +39,7 @@ pub struct Cosigned {
 pub struct CosignRefusal {
     /// The witness has seen a longer log, or another history: the ledger itself is in doubt.
     pub fatal: bool,
-    /// What happened, naming the witness.
+    /// The reason, naming the witness.
     pub why: String,
 }
 
@@ -53,10 +53,10 @@ pub trait Witness: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// [`CosignRefusal`]; only a fatal one is about the ledger itself.
     async fn cosign(&self, shown: &ShownHead<'_>) -> Result<Cosigned, CosignRefusal>;
-    /// The newest head of this log it has cosigned, if any. Returns within a bound.
+    /// The newest head of this log that the witness has cosigned, if any. Returns within a bound.
     ///
     /// # Errors
-    /// It cannot be reached, or shows something that does not verify.
+    /// It cannot be reached, or its answer does not verify.
     async fn newest(&self, log: &VerifierKey) -> Result<Option<Checkpoint>, PortError>;
 }
 

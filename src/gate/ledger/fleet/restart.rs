@@ -64,7 +64,7 @@ pub struct RestartParts<'a> {
     pub store: &'a dyn LedgerStore,
     /// What this machine remembers of it.
     pub journal: &'a dyn Journal,
-    /// Where it remembers its lease, if it does.
+    /// The file with its lease, if there is one.
     pub lease_file: Option<&'a LeaseFile>,
     /// The anchor file, and witnesses.
     pub outside: (Option<&'a std::path::Path>, &'a [WitnessSight]),
@@ -88,7 +88,7 @@ impl std::fmt::Debug for RestartParts<'_> {
     }
 }
 
-/// A slot that was looked at, and is held.
+/// A slot that was taken and examined.
 #[derive(Clone, Debug)]
 pub struct Examined {
     /// The lease.
@@ -225,10 +225,10 @@ impl RestartParts<'_> {
         }
     }
 
-    /// Retires the chain and begins the next of its slot; its lease file follows.
+    /// Retires the chain and begins the next one of its slot; updates the lease file.
     ///
     /// # Errors
-    /// Nothing was changed, unless the store's answer is unknown: then look again.
+    /// Nothing was changed, unless the store's answer is unknown: then examine again.
     pub async fn restart(
         &self,
         found: &Examined,

@@ -130,7 +130,7 @@ pub async fn check(
         return Err(lost(log, (mark.size, Some(mark.root)), 0, "this machine"));
     }
     own(store, leased, head, &view).await?;
-    // WHY: a storage that was set back to before there was a fleet log has none to name.
+    // WHY: a storage set back to before its first fleet log cannot name one.
     let first = leased.origin.split('/').take(2).chain([super::POOL]).collect::<Vec<_>>().join("/");
     let origin = view.fleet.as_ref().map_or(&first, |(origin, _)| origin);
     for (by, seen) in others(origin, anchor_file, sights).await.map_err(Doubt::Later)? {
@@ -212,7 +212,7 @@ pub async fn fleet(
         return Err(lost(seen.origin.clone(), what, 0, by));
     };
     if *origin != seen.origin {
-        // A fleet log that was begun anew after a loss is newer than a head of the one before.
+        // A fleet log restarted after a loss is newer than any head of its predecessor.
         let mut next = next_origin(&seen.origin);
         while let Some((name, _)) = next.filter(|(_, n)| *n < 1000) {
             if name == *origin {

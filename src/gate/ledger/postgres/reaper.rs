@@ -18,10 +18,10 @@ impl std::fmt::Debug for PostgresReaper {
 }
 
 impl PostgresReaper {
-    /// Reads the address; connects when there is something to do.
+    /// Parses the address; connects on first use.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the address cannot be understood.
+    /// [`StoreError::Unavailable`] if the address cannot be parsed.
     pub fn lazy(url: &str, options: Options) -> Result<Self, StoreError> {
         Ok(Self { lane: PostgresLane::to(url, options)? })
     }

@@ -1,4 +1,4 @@
-//! Erasing payloads in the file, beside a sidecar that may be writing in it.
+//! Erases payloads in the file, beside a sidecar that may be writing in it.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use crate::ledger::vault::SEALED;
 pub struct SqliteKeeper {
     path: PathBuf,
     lane: SqliteLane,
-    /// What to look for in the files after deleting: the salts of the rows, or of sealed rows the
-    /// beginning of their bytes. Neither occurs anywhere else.
+    /// Bytes to search for in the files after deleting: the salts of the rows, or the first bytes
+    /// of sealed rows. Neither occurs anywhere else.
     traces: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -117,8 +117,8 @@ impl PayloadKeeper for SqliteKeeper {
         if !anew && !self.holds().await? {
             return Ok(Residue::None);
         }
-        // WHY: when SQLite moves a row between pages, the page it leaves may keep a stale copy that
-        // `secure_delete` does not know of. Making the file anew is the only cure.
+        // WHY: when SQLite moves a row between pages, the old page may keep a stale copy that
+        // `secure_delete` misses. Only rewriting the file removes it.
         match self.run("VACUUM").await {
             Err(StoreError::Unavailable(_)) => return Ok(Residue::Some),
             done => done?,

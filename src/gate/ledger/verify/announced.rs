@@ -24,10 +24,10 @@ pub struct Announced {
 const KINDS: [Kind; 3] = [Kind::WriterStarted, Kind::KeyRotated, Kind::KeyRevoked];
 
 impl Announced {
-    /// Takes what one fleet log says. Whether the log itself is whole is the caller's to check.
+    /// Reads what one fleet log records. The caller checks that the log itself is valid.
     ///
     /// # Errors
-    /// The store cannot be read. An entry that cannot be read says nothing.
+    /// The store cannot be read. Unreadable entries are ignored.
     pub async fn take(
         &mut self,
         reader: &dyn LedgerReader,

@@ -23,12 +23,12 @@ pub struct Noted {
     pub root: Digest,
 }
 
-/// What is known of one chain from outside it.
+/// What external records show of one chain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ExternalHeads {
     /// Heads that were noted.
     pub heads: Vec<Noted>,
-    /// First entry that is there, after prunings.
+    /// First stored entry, after prunings.
     pub pruned: Seq,
     /// Whether the fleet log enrolled it.
     pub enrolled: bool,
@@ -36,11 +36,11 @@ pub struct ExternalHeads {
     pub lost: bool,
 }
 
-/// What fleet logs say, by the origin of the chain.
+/// What fleet logs record, by the origin of the chain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FleetHeads(pub BTreeMap<String, ExternalHeads>);
 
-/// Whether a chain is a fleet log: of the slots of that pool. A namespace may have its name.
+/// Whether a chain is a fleet log, by its pool and slots: a namespace may have the pool's name.
 #[must_use]
 pub fn is_fleet(row: &ChainRow) -> bool {
     row.slot.rsplit_once('/').is_some_and(|(pool, _)| pool == POOL)
@@ -50,10 +50,10 @@ const KINDS: [Kind; 4] =
     [Kind::ChainEnrolled, Kind::ChainCheckpoint, Kind::ChainRetired, Kind::RetentionPruned];
 
 impl FleetHeads {
-    /// Takes what one fleet log says. Whether the log itself is whole is the caller's to check.
+    /// Reads what one fleet log records. The caller checks that the log itself is valid.
     ///
     /// # Errors
-    /// The store cannot be read. An entry that cannot be read says nothing.
+    /// The store cannot be read. Unreadable entries are ignored.
     pub async fn take(
         &mut self,
         reader: &dyn LedgerReader,

@@ -35,9 +35,9 @@ pub enum DamageKind {
     ShadowColumn,
     /// Every row of the chain is missing, or the chain itself.
     MissingPartition,
-    /// A signature or certificate does not hold.
+    /// An invalid signature or certificate.
     Signature,
-    /// The writer itself signed what the rules do not allow.
+    /// The writer itself signed something that the rules forbid.
     Rule,
 }
 
@@ -109,7 +109,7 @@ pub async fn diagnose(
             damage.check,
             format!("entries {at} to {} are gone, later ones are there", row.seq.saturating_sub(1)),
         ),
-        // An entry below the first that is there, or a stored checkpoint, is not where `at` points.
+        // `at` points past the damage: an entry below the first stored one, or a stored checkpoint.
         Some(_) if report.entries >= head.size || *at < report.from => {
             at_the_end(reader, report, *at, damage).await?
         }
@@ -117,7 +117,7 @@ pub async fn diagnose(
     }))
 }
 
-/// No row from here on, although the head says there are.
+/// No row exists from here on, although the head counts more entries.
 fn nothing(report: &ChainReport, at: Seq) -> Finding {
     let size = report.chain.head.size;
     if at <= report.from {
@@ -128,7 +128,8 @@ fn nothing(report: &ChainReport, at: Seq) -> Finding {
     finding(DamageKind::Truncation, at, "S2", why)
 }
 
-/// All rows are there and in themselves whole; the head, its checkpoint or an earlier one disagrees.
+/// All rows exist and are valid by themselves; the head, its checkpoint or an earlier one
+/// disagrees.
 async fn at_the_end(
     reader: &dyn LedgerReader,
     report: &ChainReport,
@@ -143,8 +144,8 @@ async fn at_the_end(
     Ok(of_the_head(report, at, damage))
 }
 
-/// Whether the last entry alone is another: with the hash that the head has of it, the tree is the one
-/// that is signed.
+/// Whether only the last entry was changed: with the hash in the head instead, the tree is the
+/// signed one.
 async fn last_only(reader: &dyn LedgerReader, report: &ChainReport) -> Result<bool, StoreError> {
     let (trail, row) = (&report.trail, &report.chain);
     let Ok((head, _)) = Checkpoint::parse(&row.head.checkpoint) else { return Ok(false) };
@@ -164,14 +165,14 @@ async fn last_only(reader: &dyn LedgerReader, report: &ChainReport) -> Result<bo
     Ok(frontier.size() == head.size && frontier.root() == head.root)
 }
 
-/// The head, its checkpoint or an earlier one disagrees with rows that are whole in themselves.
+/// The head, its checkpoint or an earlier one disagrees with rows that are valid by themselves.
 fn of_the_head(report: &ChainReport, at: Seq, damage: &Damage) -> Finding {
     let Trail { epochs, confirmed, diverged, .. } = &report.trail;
     let (size, root) = (report.entries, report.root);
     let head = epochs.checkpoint(&report.chain.head.checkpoint);
     let window = |to: Seq| format!("entries {confirmed} to {}", to.saturating_sub(1));
     match (&head, diverged) {
-        // The head is signed and of these entries, an older signed checkpoint is not.
+        // The head is signed and matches these entries; an older signed checkpoint does not.
         (Ok((head, _)), Some((old, note))) if (head.size, head.root) == (size, root) => {
             match epochs.checkpoint(note) {
                 Ok(_) => {
@@ -214,7 +215,7 @@ fn of_the_head(report: &ChainReport, at: Seq, damage: &Damage) -> Finding {
         (Err(bad), _) if damage.check == "H1" => {
             finding(DamageKind::Signature, at, "H1", format!("the head's checkpoint: {}", bad.why))
         }
-        // A hash or frontier in the head row, or the origin in the row of the chain.
+        // A hash or frontier in the head row, or the origin in the chain's row.
         (Ok(_) | Err(_), _) if damage.check == "D2" || damage.check == "S1" => {
             finding(DamageKind::ShadowColumn, at, damage.check, damage.why.clone())
         }
@@ -222,7 +223,7 @@ fn of_the_head(report: &ChainReport, at: Seq, damage: &Damage) -> Finding {
     }
 }
 
-/// The row at this place does not fit.
+/// The row at this place is wrong.
 async fn here(
     reader: &dyn LedgerReader,
     report: &ChainReport,
@@ -232,7 +233,7 @@ async fn here(
 ) -> Result<Finding, StoreError> {
     let bytes = Entry::leaf(&row.body);
     let line = EntryLine::read(&row.body).ok();
-    // What the rest of the ledger says stood here: the next entry's own bytes, or the head.
+    // What the rest of the ledger expects here: the next entry's own bytes, or the head.
     let linked = match next {
         Some(next) => EntryLine::read(&next.body).ok().map(|line| line.entry.prev),
         None => Some(report.chain.head.hash),
@@ -250,7 +251,7 @@ async fn here(
     }
     let links = report.trail.leaf.is_none_or(|leaf| leaf == line.entry.prev);
     if !links {
-        // The link is broken between two entries. Whichever of them the rest links to is genuine.
+        // The link between two entries is broken. The one that the rest links to is genuine.
         let before = at.saturating_sub(1);
         return Ok(if genuine && before >= report.trail.confirmed {
             edit(before, &format!("entry {at} links to other bytes than are there"))
@@ -286,7 +287,8 @@ async fn here(
     Ok(finding(kind, at, damage.check, damage.why.clone()))
 }
 
-/// Whether the entries up to the next stored checkpoint are those that it signs. `true` if none is near.
+/// Whether the entries up to the next stored checkpoint are the signed ones. `true` without a
+/// checkpoint nearby.
 async fn signed(
     reader: &dyn LedgerReader,
     report: &ChainReport,
@@ -334,7 +336,7 @@ async fn displaced(
         let why = format!("entries {at} to {last} are gone and later ones took their places");
         return Ok(finding(DamageKind::Deletion, at, damage.check, why));
     }
-    // An earlier number again: what pushed it here is the first entry that nothing links to.
+    // An earlier number again: the first entry that no other links to displaced it.
     let linked = |row: &EntryRow| EntryLine::read(&row.body).ok().map(|line| line.entry.prev);
     let mut seq = says;
     let rows = reader.entries(&report.chain.chain, at, 2).await?;
@@ -348,7 +350,7 @@ async fn displaced(
     Ok(finding(DamageKind::Insertion, seq, damage.check, why))
 }
 
-/// A stored checkpoint of more entries than the head says there are.
+/// A stored checkpoint of more entries than the head counts.
 async fn beyond(
     reader: &dyn LedgerReader,
     report: &ChainReport,
@@ -399,7 +401,7 @@ async fn noted(
         }
         match root_at(&prover, noted.size).await? {
             Some(root) if root == noted.root => agreed = noted.size,
-            // Inside what was pruned: it can be checked against the archive only.
+            // Inside the pruned range, only the archive can check it.
             None => {}
             Some(_) => {
                 let why = format!(
