@@ -117,7 +117,7 @@ closed! {
         Proposal = "proposal",
         /// A publisher signed it or refused it.
         Approval = "approval",
-        /// A gate was to put it in force.
+        /// A gate activates it.
         Activation = "activation",
     }
 }

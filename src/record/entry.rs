@@ -39,7 +39,7 @@ closed! {
         Raw = "raw",
         /// What a call replaced.
         PreImage = "pre_image",
-        /// A list of tools as an agent was given it.
+        /// A list of tools as an agent received it.
         Tools = "tools",
     }
 }
@@ -142,7 +142,7 @@ pub struct Entry {
     pub boot: Boot,
     /// Microseconds since the writer process started.
     pub mono: u64,
-    /// Place in the run, for entries of a run.
+    /// Place in the run; absent for entries outside a run.
     pub run: Option<RunLink>,
     /// What is recorded.
     pub draft: Draft,
@@ -231,7 +231,7 @@ pub(super) struct EntryMembers<'a, K, D> {
 }
 
 impl Entry {
-    /// The canonical bytes: what is stored and hashed.
+    /// The canonical bytes, which are stored and hashed.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let draft = &self.draft;

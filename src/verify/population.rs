@@ -34,7 +34,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The word in the file.
+    /// Its name in the file.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -148,7 +148,7 @@ struct QueryForm {
     chains: Vec<String>,
 }
 
-/// Reads a verdict's word.
+/// Parses the name of a verdict.
 #[must_use]
 pub fn verdict_of(word: &str) -> Option<Verdict> {
     let all = [Verdict::Allow, Verdict::Deny, Verdict::RequireApproval];

@@ -23,7 +23,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The word in statements and entries.
+    /// Its name in statements and entries.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

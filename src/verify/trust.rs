@@ -104,7 +104,7 @@ pub enum Use {
 }
 
 impl Use {
-    /// Reads the word of a trust file or of a `key.revoked`.
+    /// Parses the name in a trust file or in a `key.revoked`.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         match word {

@@ -35,12 +35,12 @@ pub struct RunView {
     /// Its `run.sealed`.
     #[serde(default)]
     pub seal: SealView,
-    /// Its calls, as the transcript tells them.
+    /// Its calls, in the form of the transcript.
     #[serde(default)]
     pub steps: Vec<StepView>,
 }
 
-/// Where and when an entry stands.
+/// The position and time of an entry.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PlaceView {
@@ -96,7 +96,7 @@ pub struct AuthView {
     pub certificate: String,
 }
 
-/// A name with what it stands for.
+/// A name with its value.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Pair<T> {
@@ -160,7 +160,7 @@ pub struct DecisionsView {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct DecisionView {
-    /// Where its entry stands.
+    /// The place of its entry.
     pub at: PlaceView,
     /// The call.
     pub call: String,
@@ -174,11 +174,11 @@ pub struct DecisionView {
     pub policy: String,
     /// `false`: recorded and not enforced.
     pub enforced: Option<bool>,
-    /// What its entry says.
+    /// The content of its entry.
     pub decision: GroundsView,
 }
 
-/// What the entry of a decision says.
+/// The content of a decision's entry.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct GroundsView {
@@ -238,11 +238,11 @@ pub struct CallView {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct EventView {
-    /// Where it stands.
+    /// Its place.
     pub at: PlaceView,
     /// What it records.
     pub kind: String,
-    /// What it says, if it is no decision.
+    /// Its content, if it is not a decision.
     pub data: EndView,
 }
 
@@ -250,7 +250,7 @@ pub struct EventView {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct EndView {
-    /// The tool's own word.
+    /// The tool's own status.
     pub status: String,
     /// What kind of failure.
     pub class: String,
@@ -285,12 +285,12 @@ pub struct PayloadView {
     pub text: Option<String>,
     /// Its bytes, if they are neither.
     pub base64: Option<String>,
-    /// What is said in the place of all of it.
+    /// Members that stand for a payload that is not disclosed.
     #[serde(flatten)]
     pub rest: BTreeMap<String, Json>,
 }
 
-/// A member that is there, `null` included.
+/// A member that is present, `null` included.
 fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(from).map(Some)
 }
@@ -299,11 +299,11 @@ fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PopulationView {
-    /// What was asked.
+    /// The query.
     pub query: Json,
-    /// What was found in all.
+    /// The totals.
     pub totals: Json,
-    /// What was found, log by log.
+    /// The results, log by log.
     pub chains: Vec<ChainView>,
 }
 
@@ -329,7 +329,7 @@ pub struct ChainView {
     pub heartbeats: BeatsView,
     /// Calls of the gate itself that had to be denied.
     pub enforcement_tests: Option<TestsView>,
-    /// What agents said of their isolation.
+    /// Agents' reports about their isolation.
     pub postures: Option<TestsView>,
 }
 

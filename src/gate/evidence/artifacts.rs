@@ -48,7 +48,6 @@ impl Artifacts {
     ///
     /// # Errors
     /// The digest does not match, or the file cannot be written.
-    /// It is not what the digest says, or cannot be written.
     pub fn put_policy(&self, digest: &Digest, tar: &[u8]) -> Result<(), Error> {
         self.put(&self.policy_path(digest), digest, tar)
     }

@@ -31,7 +31,7 @@ pub enum DriftKind {
 }
 
 impl DriftKind {
-    /// The word in reports, and in codes: `replay.<word>`.
+    /// Its name in reports, and in codes: `replay.<name>`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

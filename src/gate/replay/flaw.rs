@@ -246,7 +246,7 @@ pub enum Absence {
     /// No entry commits to it.
     #[error("was never recorded")]
     Never,
-    /// The fleet log says that it was erased.
+    /// The fleet log records its erasure.
     #[error("was erased (entry {seq} of `{log}`)")]
     Erased {
         /// The entry.

@@ -61,7 +61,6 @@ pub fn from_str<T: DeserializeOwned>(text: &str, name: &str) -> Result<T, Error>
     let refused = |e| typed(&e, &places, name);
     // The first reading knows places, but also accepts `"true"` for true and `5` for text. The
     // second reads each scalar by its own type and does not.
-    // starts from what each scalar is by itself and does not.
     let _: T = serde_saphyr::from_str_with_options(text, options()).map_err(refused)?;
     let value: Value = serde_saphyr::from_str_with_options(text, options()).map_err(refused)?;
     serde_json::from_value(value).map_err(|e| whole(name, 0, &e.to_string()))
