@@ -60,7 +60,7 @@ impl Program {
 /// Prints `VERIFY.md` as this program has it.
 #[must_use]
 pub fn print_guide() -> End {
-    // A closed pipe (`| head`) is no reason to fail.
+    // A closed pipe (`| head`) is not a failure.
     let _ = std::io::stdout().write_all(super::guide::GUIDE.as_bytes());
     End::Valid
 }
@@ -75,7 +75,7 @@ fn usage(json: bool, why: impl std::fmt::Display) -> End {
         ])),
         false => format!("error: {why}"),
     };
-    // A terminal that is gone shows nothing.
+    // Ignore a terminal that is gone.
     let _ = writeln!(std::io::stderr(), "{line}");
     End::Usage
 }

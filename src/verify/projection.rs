@@ -155,7 +155,7 @@ pub fn unenforced(line: &EntryLine) -> bool {
     line.decision().is_some_and(|decision| !decision.enforced)
 }
 
-/// The three files people read, by name.
+/// The three files for people, by name.
 #[must_use]
 pub fn files(scope: Scope, materials: &[BundleMaterial<'_>]) -> [(&'static str, Vec<u8>); 3] {
     match (scope, materials) {

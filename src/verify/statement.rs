@@ -19,7 +19,7 @@ pub const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 /// `predicateType` of the statement.
 pub const PREDICATE: &str = "https://wicketgate.dev/evidence-bundle/v1";
 
-/// A statement as it is signed (in-toto v1).
+/// The signed form of a statement (in-toto v1).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatementForm {

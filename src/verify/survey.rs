@@ -125,7 +125,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Heads of the fleet log, and each line on them that is not the log's own.
+    /// Heads of the fleet log, each with every signature line that is not the log's own.
     pub fn cosigned(&self) -> impl Iterator<Item = (&Signed, &SignatureLine)> {
         let heads = self.fleet_head.iter().chain(&self.anchored);
         heads.flat_map(|head| {
@@ -168,7 +168,7 @@ impl<'a> Survey<'a> {
         self.files.get(name).is_some()
     }
 
-    /// Names and sizes of all files whose name begins so.
+    /// Names and sizes of all files with this prefix.
     pub fn named<'b>(&'b self, prefix: &'b str) -> impl Iterator<Item = (&'b str, usize)> {
         let files = self.files.0.iter().filter(move |(name, _)| name.starts_with(prefix));
         files.map(|(name, bytes)| (name.as_str(), bytes.len()))

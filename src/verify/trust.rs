@@ -53,7 +53,7 @@ pub enum Error {
     /// A file of certificates cannot be read.
     #[error("`{0}`: {1}")]
     Io(String, #[source] std::io::Error),
-    /// A file of certificates holds none.
+    /// A file without certificates.
     #[error("`{0}`: {1}")]
     Authorities(String, #[source] tsp::Error),
     /// Not a number of seconds, or more than a day.
@@ -87,7 +87,7 @@ pub struct PinnedHead {
     pub root: Digest,
 }
 
-/// How far clocks of honest machines may differ where the trust file does not say, in milliseconds.
+/// Default for how far clocks of honest machines may differ, in milliseconds.
 pub const SKEW_MILLIS: i64 = 5 * 60 * 1000;
 
 /// The use of a key.

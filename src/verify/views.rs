@@ -68,15 +68,15 @@ pub struct OpeningView {
     pub manifest: String,
     /// `enforce` or `observe`.
     pub mode: String,
-    /// How its caller proved who it is.
+    /// How its caller authenticated.
     pub auth: AuthView,
     /// Labels it was given.
     pub labels: Vec<Pair<String>>,
-    /// The runs above, the outermost first.
+    /// Its ancestors, the outermost first.
     pub delegation: Vec<AboveView>,
-    /// How a delegated run proved that it was asked.
+    /// How a delegated run proved that its parent asked for it.
     pub delegate: String,
-    /// The recording it has to do with.
+    /// The recording of the run.
     pub replay: ReplayView,
     /// Whether nothing of its payloads is stored.
     pub incognito: bool,
@@ -170,7 +170,7 @@ pub struct DecisionView {
     pub verdict: String,
     /// The rule that decided.
     pub rule: Option<String>,
-    /// Digest of the bundle; empty if none was asked.
+    /// Digest of the bundle; empty if no policy was evaluated.
     pub policy: String,
     /// `false`: recorded and not enforced.
     pub enforced: Option<bool>,
@@ -246,7 +246,7 @@ pub struct EventView {
     pub data: EndView,
 }
 
-/// What entries say of how a call went.
+/// What entries record about how a call ended.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct EndView {
@@ -283,7 +283,7 @@ pub struct PayloadView {
     pub json: Option<Json>,
     /// Its text, if it is text.
     pub text: Option<String>,
-    /// Its bytes, if they are neither.
+    /// Its bytes, if it is neither JSON nor text.
     pub base64: Option<String>,
     /// Members that stand for a payload that is not disclosed.
     #[serde(flatten)]
@@ -313,7 +313,7 @@ pub struct PopulationView {
 pub struct ChainView {
     /// Its name.
     pub origin: String,
-    /// The first entry in the time that was asked for.
+    /// The first entry in the requested time.
     pub from: u64,
     /// The one after the last.
     pub to: u64,
@@ -327,7 +327,7 @@ pub struct ChainView {
     pub gaps: Vec<Json>,
     /// Its signs of life.
     pub heartbeats: BeatsView,
-    /// Calls of the gate itself that had to be denied.
+    /// The gate's own calls that had to be denied.
     pub enforcement_tests: Option<TestsView>,
     /// Agents' reports about their isolation.
     pub postures: Option<TestsView>,

@@ -25,20 +25,20 @@ const DESCRIPTOR: u32 = 0x0807_4b50;
 const LOCAL_BYTES: usize = 30;
 const CENTRAL_BYTES: usize = 46;
 const END_BYTES: usize = 22;
-/// Sizes follow the data instead of standing before it.
+/// Sizes follow the data.
 const FLAG_DESCRIPTOR: u16 = 1 << 3;
 /// Deflater effort (1, 2), sizes after the data (3), names in UTF-8 (11): the flags that do not
 /// matter here. All others, above all encryption, are refused.
 const FLAGS: u16 = 0b0000_1000_0000_1110;
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
-/// Extra fields that give sizes (zip64) or the name (Unicode path) a second time.
+/// Extra fields that repeat sizes (zip64) or the name (Unicode path).
 const SECOND_WORDS: [u16; 2] = [0x0001, 0x7075];
 /// The highest compression ratio of a file. Our own files stay below half of it.
 const RATIO_MAX: u64 = 200;
 /// A file up to this size may exceed the ratio.
 const RATIO_FREE: u64 = 64 << 10;
-/// 1980-01-01: the first day an archive can name.
+/// 1980-01-01: the first day that an archive can express.
 const DAY_ONE: u16 = 0x0021;
 /// Made on Unix, by version 2.0 of the format.
 const MADE_BY: u16 = 0x0314;
@@ -427,7 +427,7 @@ impl Fields<'_> {
         Ok(u32::from_le_bytes(raw))
     }
 
-    /// A size or offset; all ones would mean that an extension has it.
+    /// A size or offset; all ones would refer to an extension.
     fn size(&self, offset: usize) -> Result<usize, Error> {
         let value = self.u32(offset)?;
         let value = usize::try_from(value).ok().filter(|_| value != u32::MAX);

@@ -38,7 +38,7 @@ impl Artifacts {
         Ok(Self { dir: dir.to_owned() })
     }
 
-    /// The artefacts below this directory, whether or not it is there: for reading only.
+    /// The artefacts below this directory, which need not exist: for reading only.
     #[must_use]
     pub fn at(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }

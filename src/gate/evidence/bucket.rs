@@ -29,7 +29,7 @@ use crate::ledger::archive::shelf::{ArchiveStore, Keep};
 use crate::ledger::fuse::Fuse;
 use crate::tool::net::{Client, SendError, System};
 
-/// How long one request may take, its answer included.
+/// How long one request may take, including its answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// How long a signature holds.
 const SIGNED_FOR: Duration = Duration::from_secs(300);

@@ -31,7 +31,7 @@ pub enum Error {
     /// The ledger or the store does not answer, or holds bytes that this build cannot read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The fleet log did not take the entry.
+    /// The fleet log refused the entry.
     #[error("it was not recorded, and so not done: {0}")]
     Unrecorded(crate::ledger::Error),
     /// No chain of the tenant has the run.
@@ -60,7 +60,7 @@ fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, Error> {
     Err(Error::Order(code, why.into()))
 }
 
-/// The run that an order is about.
+/// The run of an order.
 fn run_of(said: &OrderStatement) -> Result<RunId, Error> {
     let none = || refuse("order.target", format!("`{}` is no id of a run", said.name));
     RunId::parse(&said.name).map_or_else(none, Ok)
@@ -172,7 +172,7 @@ pub struct ErasureStore<'a> {
     pub reader: &'a dyn LedgerReader,
     /// Deletes in it.
     pub keeper: &'a dyn PayloadKeeper,
-    /// Its chains by id, those of other tenants too.
+    /// Its chains by id, including those of other tenants.
     pub chains: &'a BTreeMap<ChainId, ChainRow>,
     /// The tenant that owns the payloads.
     pub tenant: &'a str,

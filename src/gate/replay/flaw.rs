@@ -15,10 +15,10 @@ pub enum Flaw {
     /// The line is no strict JSON.
     #[error(transparent)]
     Json(#[from] json::Error),
-    /// The line is JSON in another spelling.
+    /// The line is JSON in a form that is not canonical.
     #[error("it is not in canonical form")]
     Canonical,
-    /// A member is missing, or another than lines of its kind have.
+    /// A member is missing, or differs from those of its kind of line.
     #[error(transparent)]
     Member(#[from] Mismatch),
     /// A line after the last line of a recording.
@@ -27,13 +27,13 @@ pub enum Flaw {
     /// The first line is not that of a recording.
     #[error("it is no recording")]
     NoRecording,
-    /// The kind of a line, which is unknown or does not stand there.
+    /// The kind of a line, which is unknown or out of place.
     #[error("a line of the unknown kind `{0}`, or one too many")]
     Kind(String),
     /// The version of a recording that this build does not read.
     #[error("it is `{0}`, this build reads `{VERSION}` and `{BEFORE}`")]
     Version(String),
-    /// The content of a file is no base64.
+    /// The content of a file is not base64.
     #[error("`{file}`: {why}")]
     Base64 {
         /// The file.
@@ -44,16 +44,16 @@ pub enum Flaw {
     /// A file whose digest differs from its line's.
     #[error("`{0}` is not the file that was recorded")]
     File(String),
-    /// A file that an earlier line has.
+    /// A file that an earlier line has already.
     #[error("`{0}` is there twice")]
     FileTwice(String),
-    /// A child in a version that has none.
+    /// A child in a version without children.
     #[error("`{BEFORE}` has no children")]
     Children,
-    /// A run that an earlier line has.
+    /// A run that an earlier line has already.
     #[error("the run {0} is there twice")]
     RunTwice(RunId),
-    /// A run whose parent no earlier line has.
+    /// A run whose parent is missing in earlier lines.
     #[error("the run {0} is a child of none that is there")]
     Orphan(RunId),
     /// A payload that does not open its commitment: its role.
@@ -103,7 +103,7 @@ pub enum Flaw {
     /// No manifest of a child.
     #[error("it carries no manifest of its child run {0}")]
     ChildManifest(RunId),
-    /// No line with what the agent was shown.
+    /// No line with the tools that the agent was shown.
     #[error("it carries no tools")]
     NoTools,
 }
@@ -114,7 +114,7 @@ pub enum ReplayObstacle {
     /// Redaction of the list of tools.
     #[error("nothing can be left out of what its agent was shown")]
     Shown,
-    /// The ledger has no opening of it.
+    /// The ledger has no opening of the run.
     #[error("its opening is not here")]
     NoOpening,
     /// It is a child of this run.
@@ -140,7 +140,7 @@ pub enum ReplayObstacle {
     /// Its opening names no manifest.
     #[error("it names no manifest")]
     NoManifest,
-    /// A file that the state directory does not have.
+    /// A file that the state directory lacks.
     #[error("its {what} `{}` was not kept", digest.prefixed())]
     NotKept {
         /// `manifest` or `policy bundle`.
@@ -148,13 +148,13 @@ pub enum ReplayObstacle {
         /// SHA-256 of the file.
         digest: Digest,
     },
-    /// A child of which nothing is stored.
+    /// A child whose payloads were not stored.
     #[error("its child run {0} was incognito: nothing of it is stored")]
     Incognito(RunId),
-    /// The list of tools is not what gates write.
+    /// The list of tools does not have the form that gates write.
     #[error("what its agent was shown cannot be read")]
     Tools,
-    /// Payloads and calls that cannot be written, one by one, and how many more there are.
+    /// Payloads and calls that cannot be exported, and how many more there are.
     #[error("{}", listed(gaps, *more))]
     Missing {
         /// What is missing.

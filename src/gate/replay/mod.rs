@@ -49,7 +49,7 @@ pub enum Error {
         /// What is wrong with it.
         flaw: Flaw,
     },
-    /// A manifest that a recording carries is not one of this build.
+    /// A manifest in the recording that this build cannot read.
     #[error("`{file}`: {source}")]
     Manifest {
         /// The recording.

@@ -129,7 +129,7 @@ fn salt<'de, D: Deserializer<'de>>(from: D) -> Result<Salt, D::Error> {
     Hex::deserialize(from).map(|salt| salt.0)
 }
 
-/// The break-glass order of one call, as its entry and its payloads have it.
+/// The break-glass order of one call, from its entry and its payloads.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(try_from = "OrderForm")]
 pub struct BreakGlassStep {

@@ -15,7 +15,7 @@ use crate::scope::ChainSlice;
 /// Suffix of a consistency proof beside a head of the fleet log.
 const BESIDE: &str = ".consistency.json";
 
-/// What a bundle of its entries would not have.
+/// What a bundle of these entries must not have.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("a bundle of these entries has no file `{0}`")]

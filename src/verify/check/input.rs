@@ -42,7 +42,7 @@ pub(super) struct Agent {
     pub owner: Json,
     pub labels: Json,
     pub delegation: Json,
-    /// Absent in an earlier version, which asked for `observed`.
+    /// Absent in an earlier version, which required `observed`.
     pub tier3: Option<String>,
 }
 

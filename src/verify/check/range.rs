@@ -19,7 +19,7 @@ pub const VERSION: &str = "wicketgate/range/1";
 /// Hashes on one side of a proof in a tree of at most 2^64 leaves.
 const SIDE_MAX: usize = 128;
 
-/// A range proof as a bundle has it.
+/// A range proof from a bundle.
 #[derive(Debug)]
 pub struct Proof {
     /// The span it covers.

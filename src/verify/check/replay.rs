@@ -310,7 +310,7 @@ impl RecordedInput<'_> {
         Err(Error::Tier3)
     }
 
-    /// The approvals of the call that are recorded before it was judged.
+    /// The approvals of the call recorded before its decision.
     fn granted(&self) -> impl Iterator<Item = Approval> {
         let (call, seq) = (&self.line.entry.draft.call, self.line.entry.seq);
         let before =

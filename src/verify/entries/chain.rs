@@ -15,7 +15,7 @@ use crate::domain::id::{ChainId, Epoch, RunId, Seq};
 use crate::domain::time::Timestamp;
 use crate::record::Kind;
 
-/// A chain as far as it has been read.
+/// A chain, as far as it was read.
 #[derive(Debug)]
 pub struct Chain {
     id: ChainId,

@@ -1,4 +1,4 @@
-//! One run: its own numbering and links, its end, and the life of each of its calls.
+//! One run: its own numbering and links, its end, and the state of each of its calls.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ struct RunCall {
     hold: Option<Hold>,
 }
 
-/// One run as far as it has been read.
+/// One run, as far as it was read.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     next: u64,

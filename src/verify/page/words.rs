@@ -60,7 +60,7 @@ pub(super) fn count(n: usize, one: &str, many: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
 }
 
-/// A payload as the projections show it: state, size, content, and where all of it is.
+/// A payload in the form of the projections: state, size, content, and the file with all of it.
 pub(super) fn payload(name: &str, shown: Option<&PayloadView>) -> Markup {
     let Some(shown) = shown else { return html! {} };
     let PayloadView { state, commitment, bytes, .. } = shown;

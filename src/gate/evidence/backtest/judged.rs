@@ -35,7 +35,7 @@ pub(super) struct DecisionEntry {
     pub input: Option<PayloadRow>,
 }
 
-/// Why a decision cannot be judged.
+/// Why a decision cannot be evaluated.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum NotJudged {
     /// No bundle was active, so the gate made no input.
@@ -235,7 +235,7 @@ mod tests {
 
     const INPUT: &str = r#"{"agent":{"id":"a"},"args":{},"time":{"rfc3339":"2026-11-20T10:00:00.000Z"},"tool":{"name":"t","tier":"T0"},"v":"wicketgate/input/1"}"#;
 
-    /// A denial of this reason about this input; `kept`: what is stored of it.
+    /// A denial of this reason about this input; `kept`: the stored bytes.
     fn item(detail: &str, input: Option<&str>, kept: Option<&str>) -> DecisionEntry {
         let (code, detail) = ("policy.denied".into(), detail.into());
         let denied = CallDenied {

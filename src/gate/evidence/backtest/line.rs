@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use super::judged::JudgedDecision;
 use super::tally::BacktestTally;
 
-/// Batches that may be finished before the one whose turn it is, for each thread.
+/// Per thread: how many finished batches may wait for an earlier one.
 const AHEAD: u64 = 8;
 
 /// The place where the threads deliver their batches.

@@ -117,7 +117,7 @@ pub struct Verified {
     pub predicate: Json,
 }
 
-/// Opens an envelope: signed by one of these keys, about this bundle and this list where they are given.
+/// Opens an envelope: signed by one of these keys, about this bundle and this list if given.
 ///
 /// # Errors
 /// See [`Error`].

@@ -155,7 +155,7 @@ impl BacktestTally {
         }
     }
 
-    /// Decisions that flip: changes but those of reasons alone.
+    /// Decisions that flip: all changes except those of reasons alone.
     #[must_use]
     pub fn flips(&self) -> u64 {
         let flips = self.changes.iter().filter(|(change, _)| change.flips());
@@ -174,7 +174,7 @@ impl BacktestTally {
         hex::encode(self.list.clone().finalize())
     }
 
-    /// As `--json` prints it and a statement carries it.
+    /// The form that `--json` prints and a statement carries.
     #[must_use]
     pub fn to_json(&self) -> Json {
         let count = |change: &DecisionChange| {

@@ -56,7 +56,7 @@ pub struct RecordingOrder<'a> {
     pub redactions: &'a Redactions,
     /// Keys of payloads that are stored encrypted.
     pub vault: Option<&'a Vault>,
-    /// The file to make; it may not exist.
+    /// The file to create; it must not exist.
     pub out: &'a Path,
     /// Name and version of the program.
     pub program: &'a str,
@@ -271,7 +271,7 @@ fn header(source: &Source<'_>, opened: &EntryLine) -> Vec<(&'static str, Json)> 
     members
 }
 
-/// A run below. `calls`: those of all runs, in the order of their decisions.
+/// A child run. `calls`: those of all runs, in the order of their decisions.
 fn child(
     run: &RunId,
     opened: &EntryLine,

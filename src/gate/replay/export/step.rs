@@ -1,4 +1,4 @@
-//! One call as its step: its payloads with what binds them, its decision, and how it ended.
+//! One call as a step: its payloads with their commitments, its decision, and its outcome.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::record::{Body, Kind, Role, Text};
 use crate::replay::flaw::{Absence, StepGap};
 use crate::verify::entries::word;
 
-/// A payload of a line with what binds it to the line.
+/// A payload of a line, with the commitment that binds it.
 pub(super) struct Bound {
     /// The commitment of the line.
     pub c: Digest,

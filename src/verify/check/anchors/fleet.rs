@@ -30,7 +30,7 @@ pub(super) struct Fleet {
     lines: Vec<EntryLine>,
     /// First the head that covers the entries, then older and newer ones of the same log.
     pub(super) heads: Vec<VouchedHead>,
-    /// `anchors/<n>.txt` that cannot be tied to the head, and why.
+    /// `anchors/<n>.txt` without a proof of consistency with the head, and why.
     pub(super) untied: Vec<(String, String)>,
 }
 

@@ -1,4 +1,4 @@
-//! Proofs as a bundle carries them: paths by a number, and spans.
+//! Proofs in a bundle: numbered paths, and spans.
 
 use crate::bundle::Files;
 use crate::check::log::{self, ProofError};
