@@ -74,9 +74,10 @@ struct Facts {
 /// | with a group of the reader's, laid by kubelet | root or the reader | as above, and the group may read |
 ///
 /// So a Secret or projected volume of Kubernetes is accepted as kubelet writes it for a pod with
-/// `fsGroup`: the group is the pod's, and an unprivileged process cannot change the owner of a
-/// file. Kubelet gives a projected token to the pod's own uid. A file that all users may read, or a
-/// group may write, is always refused. That includes kubelet's own default mode for volumes, 0644.
+/// `fsGroup`: the group is the pod's, and an unprivileged process cannot take a file out of that
+/// group. Kubelet gives a projected token to the pod's own uid. A file that all users may read, or
+/// a group may write, is always refused. That includes kubelet's own default mode for volumes,
+/// 0644.
 fn exposed(file: Facts, reader: &Reader) -> Option<u32> {
     let mode = file.mode & 0o777;
     let group_reads = mode & 0o037 == 0 && reader.groups.contains(&file.gid);
