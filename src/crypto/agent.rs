@@ -1,5 +1,5 @@
-//! A key that an ssh-agent holds (draft-ietf-sshm-ssh-agent): it signs raw bytes over its Unix socket,
-//! and the secret never enters this process.
+//! A key in an ssh-agent (draft-ietf-sshm-ssh-agent): the agent signs raw bytes over its Unix
+//! socket, and the secret never enters this process.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -11,15 +11,15 @@ use super::keys::PublicKey;
 use super::signer::{self, Signer};
 use super::ssh::SshKey;
 
-/// How long an agent may take, one that asks its user included.
+/// How long an agent may take, including the time to ask its user.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of an answer: a signature is far smaller.
+/// The most bytes of an answer: a signature is far smaller.
 const ANSWER_MAX: u32 = 16 * 1024;
 const SIGN_REQUEST: u8 = 13;
 const SIGN_RESPONSE: u8 = 14;
 const KEY_TYPE: &[u8] = b"ssh-ed25519";
 
-/// Why an agent signed nothing.
+/// Why an agent did not sign.
 #[derive(Debug, thiserror::Error)]
 #[error("ssh-agent at `{}`: {why}", socket.display())]
 pub struct Error {
@@ -33,13 +33,13 @@ pub struct Error {
 /// What went wrong between an agent and this process.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The message does not fit a request.
+    /// The message is too long for a request.
     #[error("the message is too long")]
     Long,
-    /// The socket, or an answer that is cut or too long.
+    /// The socket failed, or an answer is cut or too long.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// Nothing came within this time.
+    /// No answer arrived within this time.
     #[error("no answer within {} ms", .0.as_millis())]
     Slow(Duration),
     /// The agent did not sign.
@@ -59,7 +59,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// The agent at this socket, and which of its keys is meant. Nothing is asked yet.
+    /// The agent at this socket, and the key to use. Does not connect yet.
     #[must_use]
     pub const fn new(socket: PathBuf, key: PublicKey) -> Self {
         Self { socket, key, patience: PATIENCE }
@@ -84,8 +84,8 @@ impl Signer for Agent {
     }
 }
 
-/// What the agent at this socket answers when the key of this binary form is to sign: the signature in
-/// the form that keys of its type give it. Returns within `patience`, whatever happens.
+/// Asks the agent at this socket to sign with the key of this binary form; returns the signature in
+/// the form for keys of its type. Always returns within `patience`.
 ///
 /// # Errors
 /// No agent, no answer, or a refusal: see [`Failure`].
@@ -98,7 +98,7 @@ pub fn ask(
     let failed = |why| Error { socket: socket.to_owned(), why };
     let request = request(key, message).ok_or_else(|| failed(Failure::Long))?;
     let (path, (reply, answer)) = (socket.to_owned(), mpsc::sync_channel(1));
-    // WHY: connecting to a full backlog cannot be bounded otherwise; the thread ends by the time
+    // WHY: connecting to a full backlog cannot be bounded otherwise. The thread ends by the time
     // limits of its socket, or with the agent.
     let asked = std::thread::Builder::new()
         .name("ssh-agent".into())
@@ -142,14 +142,14 @@ fn exchange(socket: &PathBuf, request: &[u8], patience: Duration) -> std::io::Re
     Ok(body)
 }
 
-/// The signature's blob in an answer; none if the agent refused.
+/// The signature's blob in an answer; `None` if the agent refused.
 fn answered_blob(body: &[u8]) -> Option<&[u8]> {
     let (&kind, rest) = body.split_first()?;
     let (blob, rest) = (kind == SIGN_RESPONSE).then(|| take(rest)).flatten()?;
     rest.is_empty().then_some(blob)
 }
 
-/// The signature in such a blob, if it is of an ed25519 key.
+/// The signature in such a blob, if an ed25519 key made it.
 fn signature(blob: &[u8]) -> Option<[u8; 64]> {
     let (name, inner) = take(blob)?;
     let (signature, inner) = take(inner)?;
@@ -157,14 +157,14 @@ fn signature(blob: &[u8]) -> Option<[u8; 64]> {
     whole.then(|| <[u8; 64]>::try_from(signature).ok()).flatten()
 }
 
-/// One length-prefixed string, and what follows it.
+/// One length-prefixed string, and the rest.
 fn take(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_at_checked(4)?;
     let length = u32::from_be_bytes(<[u8; 4]>::try_from(length).ok()?);
     rest.split_at_checked(usize::try_from(length).ok()?)
 }
 
-/// The ed25519 key in one line of an OpenSSH public key file; none if it is none.
+/// The ed25519 key in one line of an OpenSSH public key file; `None` if there is none.
 #[must_use]
 pub fn read_line(line: &str) -> Option<[u8; 32]> {
     use base64::Engine as _;

@@ -6,10 +6,10 @@ use super::note::{Checkpoint, SignatureLine, VerifierKey};
 
 /// Bytes of a cosignature: the time, then the signature.
 const BYTES: usize = 8 + 64;
-/// The latest time there may be.
+/// The latest permitted time.
 const TIME_MAX: u64 = i64::MAX.unsigned_abs();
 
-/// What is signed: a header line, the time in seconds since 1970, and the text of the note.
+/// The signed text: a header line, the time in seconds since 1970, and the text of the note.
 #[must_use]
 pub fn message(time: u64, text: &str) -> String {
     format!("cosignature/v1\ntime {time}\n{text}")
@@ -24,7 +24,7 @@ pub fn cosign(name: &str, key: &SecretKey, time: u64, checkpoint: &Checkpoint) -
     SignatureLine { name: name.to_owned(), hash, signature }
 }
 
-/// The time this key vouches for the text at, if the bytes are its cosignature of it.
+/// The time at which this key vouches for the text, if the bytes are its cosignature of it.
 #[must_use]
 pub fn verify(bytes: &[u8], key: &PublicKey, text: &str) -> Option<u64> {
     let (time, signature) = bytes.split_at_checked(8).filter(|_| bytes.len() == BYTES)?;

@@ -10,7 +10,7 @@ use crate::domain::canonical;
 use crate::domain::json::{self, Json, Limits};
 use crate::domain::members::Mismatch;
 
-/// Why an envelope does not hold.
+/// Why an envelope is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
     /// Not a strict JSON envelope.
@@ -19,26 +19,26 @@ pub enum Error {
     /// A member is missing, of the wrong type, or unknown.
     #[error("envelope: {0}")]
     Shape(#[from] Mismatch),
-    /// A payload or a signature is not the base64 that it should be.
+    /// A payload or a signature that is not base64.
     #[error("envelope: {0}")]
     Base64(&'static str),
     /// The payload is of another type.
     #[error("envelope: payload type `{found}`, expected `{expected}`")]
     Type {
-        /// What it says.
+        /// The type found.
         found: String,
-        /// What was asked for.
+        /// The type expected.
         expected: String,
     },
     /// Too few of the trusted keys signed.
     #[error("envelope: {found} of the {required} required trusted signatures")]
     Threshold {
-        /// Distinct trusted keys whose signature holds.
+        /// Distinct trusted keys with a valid signature.
         found: usize,
         /// How many are required.
         required: usize,
     },
-    /// A trusted key's signature is there and does not hold.
+    /// A trusted key's signature is invalid.
     #[error("envelope: the signature of trusted key `{0}` does not verify")]
     BadSignature(String),
 }
@@ -60,7 +60,7 @@ pub fn sign(payload_type: &str, payload: &[u8], keys: &[&SecretKey]) -> Vec<u8> 
     Envelope::of(payload_type, payload, signatures.collect()).bytes()
 }
 
-/// As [`sign`], by one key that need not be in this process.
+/// As [`sign`], with a key that may be outside this process.
 ///
 /// # Errors
 /// The signer's.
@@ -74,7 +74,7 @@ pub fn sign_by(
     Ok(Envelope::of(payload_type, payload, signatures).bytes())
 }
 
-/// An envelope, and nothing beside it.
+/// An envelope without further members.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Envelope {
@@ -84,7 +84,7 @@ struct Envelope {
     signatures: Vec<Signature>,
 }
 
-/// One signature; of keys that nobody trusts neither member matters.
+/// One signature; untrusted keys may have any members.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Signature {
@@ -122,8 +122,8 @@ pub struct Verified {
 
 /// Opens an envelope: exactly this payload type, at least `threshold` distinct trusted keys.
 ///
-/// A key counts once, whatever the envelope calls it. Signatures by unknown keys are passed over; one
-/// that names a trusted key and does not hold refuses the envelope.
+/// A key counts once, whatever the envelope calls it. Signatures by unknown keys are ignored. An
+/// invalid signature that names a trusted key invalidates the envelope.
 ///
 /// # Errors
 /// See [`Error`].
@@ -153,7 +153,7 @@ pub fn open(
     Ok(Verified { payload, signers: signers.into_iter().collect() })
 }
 
-/// Whether this is an envelope of these bytes, whoever signed it.
+/// Whether this is an envelope of these bytes, by any signer.
 #[must_use]
 pub fn wraps(envelope: &[u8], payload: &[u8]) -> bool {
     let read = Json::parse(envelope, &Limits::FILE).ok();
@@ -162,7 +162,7 @@ pub fn wraps(envelope: &[u8], payload: &[u8]) -> bool {
     inside.as_deref() == Some(payload)
 }
 
-/// The id of the trusted key that made this signature, if one did.
+/// The id of the trusted key that made this signature, if any.
 fn check(
     signature: &Signature,
     covered: &[u8],

@@ -3,30 +3,31 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files that are watched below one directory: beyond them only a directory that is swapped is noticed.
+/// The most files to watch below one directory. For more files, only a swap of the directory is
+/// noticed.
 const FILES_MAX: usize = 4_096;
 
-/// What tells one state of a file from another without reading it.
+/// Distinguishes states of a file without reading it.
 type Mark = Option<(i64, i64, u64, u64)>;
 
-/// Files as they were when they were last read. Symbolic links are followed: a directory that is swapped by one
-/// link, as Kubernetes does with `..data`, holds other files.
+/// The state of files when they were last read. Symbolic links are followed, so swapping a
+/// directory by one link, as Kubernetes does with `..data`, counts as other files.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FileMarks(Vec<(PathBuf, Mark)>);
 
 impl FileMarks {
-    /// These files, as they are now.
+    /// The current state of these files.
     pub fn of(files: impl IntoIterator<Item = PathBuf>) -> Self {
         Self(files.into_iter().map(|path| (path.clone(), mark(&path))).collect())
     }
 
-    /// The same files, as they are now.
+    /// The current state of the same files.
     #[must_use]
     pub fn again(&self) -> Self {
         Self::of(self.0.iter().map(|(path, _)| path.clone()))
     }
 
-    /// A directory and everything below it, as it is now.
+    /// The current state of a directory and everything below it.
     pub fn below(dir: &Path) -> Self {
         let mut found = vec![dir.to_owned()];
         let mut next = 0;
@@ -40,13 +41,13 @@ impl FileMarks {
         Self::of(found)
     }
 
-    /// Whether one of them is another file now.
+    /// Whether one of them has changed since.
     #[must_use]
     pub fn changed(&self) -> bool {
         self.again() != *self
     }
 
-    /// These and those.
+    /// Both sets.
     #[must_use]
     pub fn and(self, more: Self) -> Self {
         Self([self.0, more.0].concat())

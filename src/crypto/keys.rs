@@ -23,10 +23,10 @@ pub enum Error {
     Io {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The secret key may be read by others.
+    /// Other users may read the secret key.
     #[error("key file `{path}` has mode {mode:o}: only its owner may read it (chmod 600)")]
     Mode {
         /// The file.
@@ -62,7 +62,7 @@ impl SecretKey {
         Self(SigningKey::from_bytes(&seed))
     }
 
-    /// RFC 8032's secret key, to be written into a key file.
+    /// RFC 8032's secret key, for a key file.
     pub(super) fn seed(&self) -> zeroize::Zeroizing<[u8; 32]> {
         zeroize::Zeroizing::new(self.0.to_bytes())
     }
@@ -118,15 +118,15 @@ impl SecretKey {
 }
 
 /// Writes a secret to a new file of mode 0600, on disk when it returns. Never replaces a file, and
-/// never leaves half of one under its name: a process killed in here starts again as if for the first
-/// time.
+/// never leaves a partial one under its name: a process killed here starts again as if for the
+/// first time.
 ///
 /// # Errors
 /// The file exists, or the file system's.
 pub fn keep_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
-    // A part that is left over may be of another mode or owner.
+    // A leftover part may have another mode or owner.
     match std::fs::remove_file(&part) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
         Ok(()) | Err(_) => {}
@@ -153,7 +153,7 @@ impl fmt::Debug for PublicKey {
 }
 
 impl PublicKey {
-    /// The key these 32 bytes are, unless they are no point or one of small order.
+    /// The key of these 32 bytes, unless they are not a point or of small order.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
         let key = VerifyingKey::from_bytes(bytes).ok()?;
@@ -193,7 +193,7 @@ impl PublicKey {
     /// Reads one or several SPKI PEM blocks. `path` is only for the message.
     ///
     /// # Errors
-    /// No block, or a block that is no usable key.
+    /// No block, or a block without a usable key.
     pub fn read_pems(text: &str, path: &str) -> Result<Vec<Self>, Error> {
         let bad = |why: &str| Error::Format { path: path.to_owned(), why: why.to_owned() };
         let mut keys = Vec::new();
@@ -241,7 +241,7 @@ impl PublicKey {
         }
     }
 
-    /// The key these 44 base64 characters are, as entries name keys.
+    /// The key of these 44 base64 characters, the form in entries.
     #[must_use]
     pub fn from_base64(text: &str) -> Option<Self> {
         use base64::Engine as _;
@@ -249,7 +249,7 @@ impl PublicKey {
         Self::from_bytes(&<[u8; 32]>::try_from(bytes).ok()?)
     }
 
-    /// The raw key in base64, as entries name keys.
+    /// The raw key in base64, the form in entries.
     #[must_use]
     pub fn base64(&self) -> String {
         use base64::Engine as _;

@@ -1,8 +1,8 @@
 //! Keys, envelopes, notes and trees: pure functions over bytes, each after a public specification.
 //!
 //! Ed25519 only (RFC 8032, verified strictly); DSSE v1; C2SP signed-note, tlog-checkpoint,
-//! tlog-cosignature and tlog-proof; RFC 6962 Merkle trees; RFC 3161 time stamps; OpenSSH keys and SSHSIG.
-//! Nothing here reads a clock or the network; `agent` alone asks a Unix socket.
+//! tlog-cosignature and tlog-proof; RFC 6962 Merkle trees; RFC 3161 time stamps; OpenSSH keys and
+//! SSHSIG. Nothing here reads a clock or the network; only `agent` uses a Unix socket.
 
 use wicketgate_record::{clock, domain};
 

@@ -40,7 +40,8 @@ impl Frontier {
         Self::from_peaks(size, peaks)
     }
 
-    /// The frontier of `size` leaves with these peaks, largest first; `None` if their number is another.
+    /// The frontier of `size` leaves with these peaks, largest first; `None` if their number is
+    /// wrong.
     #[must_use]
     pub fn from_peaks(size: u64, peaks: Vec<Digest>) -> Option<Self> {
         (u32::try_from(peaks.len()).ok()? == size.count_ones()).then_some(Self { size, peaks })
@@ -63,7 +64,7 @@ impl Frontier {
         self.push_telling(leaf, &mut |_, _| ());
     }
 
-    /// Adds one leaf hash, and tells every inner node that it completes, lowest first.
+    /// Adds one leaf hash, and reports every inner node that it completes, lowest first.
     pub fn push_telling(&mut self, leaf: Digest, completed: &mut dyn FnMut(Node, Digest)) {
         let mut node = leaf;
         // Each trailing one-bit of the old size is a perfect subtree that the new leaf completes.
@@ -77,8 +78,8 @@ impl Frontier {
         self.size = self.size.saturating_add(1);
     }
 
-    /// Adds a perfect subtree of this height by its root; `false`, and nothing is added, unless the
-    /// frontier ends where such a subtree may begin.
+    /// Adds a perfect subtree of this height by its root. Returns `false` and adds nothing unless
+    /// such a subtree may begin at the end of the frontier.
     #[must_use]
     pub fn push_subtree(&mut self, height: u32, root: Digest) -> bool {
         let Some(leaves) = 1_u64.checked_shl(height) else { return false };
@@ -122,7 +123,8 @@ pub fn root(leaves: &[Digest]) -> Digest {
     frontier.root()
 }
 
-/// The audit path of one leaf (RFC 6962 §2.1.1), lowest sibling first; `None` if there is no such leaf.
+/// The audit path of one leaf (RFC 6962 §2.1.1), lowest sibling first; `None` if the leaf does not
+/// exist.
 #[must_use]
 pub fn inclusion_proof(leaves: &[Digest], index: usize) -> Option<Vec<Digest>> {
     if index >= leaves.len() {
@@ -193,7 +195,7 @@ impl Prover {
     }
 }
 
-/// Whether this leaf hash stands at this index of the tree of this size and root (RFC 9162 §2.1.3.2).
+/// Whether this leaf hash is at this index of the tree of this size and root (RFC 9162 §2.1.3.2).
 #[must_use]
 pub fn verifies_inclusion(
     leaf: &Digest,

@@ -1,7 +1,7 @@
 //! C2SP signed notes and checkpoints (c2sp.org/signed-note, c2sp.org/tlog-checkpoint).
 //!
-//! A note is opened with the keys one knows. Lines of other keys are ignored; a line of a known key that
-//! does not hold, or a second one of the same key, refuses the whole note.
+//! A note is opened with known keys. Lines of other keys are ignored. An invalid line of a known
+//! key, or a second line of the same key, invalidates the whole note.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,32 +12,32 @@ use super::keys::{PublicKey, SecretKey};
 use super::signer::{self, Signer};
 use crate::domain::digest::Digest;
 
-/// Bytes of a note: a checkpoint with its signatures has a few thousand.
+/// The most bytes of a note: a checkpoint with its signatures has a few thousand.
 pub const NOTE_BYTES_MAX: usize = 64 * 1024;
-/// Signature lines of a note.
+/// The most signature lines of a note.
 pub const SIGNATURES_MAX: usize = 100;
 
-/// Why a note or checkpoint does not hold.
+/// Why a note or checkpoint is invalid.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
-    /// The text is not of the form the specification asks for.
+    /// The text does not have the form of the specification.
     #[error("checkpoint: {0}")]
     Format(&'static str),
     /// No signature by the expected key.
     #[error("checkpoint: no signature by key `{0}`")]
     Unsigned(String),
-    /// A signature by the expected key that does not hold.
+    /// An invalid signature by the expected key.
     #[error("checkpoint: the signature by `{0}` does not verify")]
     BadSignature(String),
     /// More than one signature of one key.
     #[error("checkpoint: two signatures by one key, `{0}`")]
     Twice(String),
-    /// A verifier key that is not written as the specification asks for.
+    /// A verifier key that does not have the form of the specification.
     #[error("verifier key: {0}")]
     Key(&'static str),
 }
 
-/// What a log says of itself: so many entries, and this root over them.
+/// A log's statement about itself: its number of entries, and the root over them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Checkpoint {
     /// The log's name; also the name of its key.
@@ -49,7 +49,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The three lines that are signed.
+    /// The three signed lines.
     #[must_use]
     pub fn body(&self) -> String {
         format!("{}\n{}\n{}\n", self.origin, self.size, STANDARD.encode(self.root.as_bytes()))
@@ -64,10 +64,11 @@ impl Checkpoint {
         format!("{body}\n\u{2014} {} {}\n", self.origin, STANDARD.encode(blob))
     }
 
-    /// The note signed by each of these, in order: during a rotation by the new key and the old one.
+    /// The note signed by each of these, in order: during a rotation by the new key and the old
+    /// one.
     ///
     /// # Errors
-    /// A signer's; there is no note with fewer signatures.
+    /// A signer's. There is never a note with fewer signatures.
     pub fn sign_by(&self, signers: &[&dyn Signer]) -> Result<String, signer::Error> {
         let body = self.body();
         let mut note = format!("{body}\n");
@@ -79,7 +80,7 @@ impl Checkpoint {
         Ok(note)
     }
 
-    /// Reads a note without judging its signatures: exactly three lines, canonical size.
+    /// Reads a note without checking its signatures: exactly three lines, canonical size.
     ///
     /// # Errors
     /// The text is not a checkpoint note.
@@ -109,8 +110,8 @@ impl Checkpoint {
 
     /// Reads a note and checks that this key signed it under its origin's name.
     ///
-    /// A line of the key that does not verify refuses the note, even beside one that does; so does a
-    /// second line of the same key.
+    /// An invalid line of the key invalidates the note, even beside a valid one; so does a second
+    /// line of the same key.
     ///
     /// # Errors
     /// Not a checkpoint, or not signed by the key.
@@ -123,10 +124,10 @@ impl Checkpoint {
         }
     }
 
-    /// Reads a note and says which of these keys signed it; at least one did.
+    /// Reads a note and returns which of these keys signed it; at least one did.
     ///
     /// # Errors
-    /// Not a checkpoint, no line of a known key, one that does not hold, or two of one key.
+    /// Not a checkpoint, no line of a known key, an invalid one, or two of one key.
     pub fn open_with<'k>(
         note: &str,
         keys: &'k [VerifierKey],
@@ -165,7 +166,7 @@ pub fn split(note: &str) -> Result<(&str, Vec<SignatureLine>), Error> {
 /// Which of these keys signed this text; at least one did.
 ///
 /// # Errors
-/// No line of a known key, one that does not hold, or two of one key.
+/// No line of a known key, an invalid one, or two of one key.
 pub fn verify<'k>(
     text: &str,
     signatures: &[SignatureLine],
@@ -182,7 +183,7 @@ pub fn verify<'k>(
     }
 }
 
-/// What this key says of the text, if it has a line.
+/// This key's valid signature of the text, if it has a line.
 fn held<'k>(
     text: &str,
     signatures: &[SignatureLine],
@@ -209,40 +210,40 @@ fn held<'k>(
     Ok(Some(Held { key, time }))
 }
 
-/// A number as the formats write it: decimal, no sign, no leading zero.
+/// Parses a number in the form of the specification: decimal, no sign, no leading zero.
 #[must_use]
 pub fn decimal(text: &str) -> Option<u64> {
     let number: u64 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)
 }
 
-/// A hash as the formats write it: 32 bytes in base64, in the one way there is.
+/// Parses a hash in the form of the specification: 32 bytes in base64, in its one spelling.
 #[must_use]
 pub fn hash(text: &str) -> Option<Digest> {
     let bytes = STANDARD.decode(text).ok().filter(|bytes| STANDARD.encode(bytes) == text)?;
     <[u8; 32]>::try_from(bytes).ok().map(Digest::from_bytes)
 }
 
-/// A signature that holds.
+/// A valid signature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held<'k> {
-    /// Whose.
+    /// The key that made it.
     pub key: &'k VerifierKey,
-    /// When, in seconds since 1970, as a cosigner says; a log says no time.
+    /// The cosigner's time in seconds since 1970; `None` for a log.
     pub time: Option<u64>,
 }
 
-/// What a key signs, and how.
+/// The use of a key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Algorithm {
-    /// 0x01: Ed25519 over the text of the note, as a log does.
+    /// 0x01: Ed25519 over the text of the note, for logs.
     Ed25519,
-    /// 0x04: Ed25519 over the text and a time, as a witness does (c2sp.org/tlog-cosignature).
+    /// 0x04: Ed25519 over the text and a time, for witnesses (c2sp.org/tlog-cosignature).
     Cosignature,
 }
 
 impl Algorithm {
-    /// The byte that stands for it.
+    /// The byte of this algorithm.
     #[must_use]
     pub const fn byte(self) -> u8 {
         match self {
@@ -252,12 +253,12 @@ impl Algorithm {
     }
 }
 
-/// A key one knows, by the name it signs under.
+/// A known key, by the name it signs under.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerifierKey {
     /// The name; a log's is its origin.
     pub name: String,
-    /// What it signs.
+    /// Its use.
     pub algorithm: Algorithm,
     /// The key.
     pub key: PublicKey,
@@ -276,10 +277,10 @@ impl VerifierKey {
         Self { name: name.to_owned(), algorithm: Algorithm::Cosignature, key }
     }
 
-    /// Reads `name+hash+base64(algorithm || key)`, as stock note tools write it.
+    /// Parses `name+hash+base64(algorithm || key)`, the form of stock note tools.
     ///
     /// # Errors
-    /// It is written otherwise, its hash is not that of name and key, or the key is of small order.
+    /// Another form, a hash that does not match name and key, or a key of small order.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut parts = text.splitn(3, '+');
         let (Some(name), Some(hash), Some(blob)) = (parts.next(), parts.next(), parts.next())
@@ -329,7 +330,7 @@ impl std::fmt::Display for VerifierKey {
     }
 }
 
-/// Whether a key may be called this.
+/// Whether a key may have this name.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.chars().any(|c| c.is_whitespace() || c.is_control() || c == '+')
@@ -364,7 +365,7 @@ impl SignatureLine {
         Ok(Self { name: name.to_owned(), hash, signature: signature.to_vec() })
     }
 
-    /// Whether the line says it is of this key.
+    /// Whether the line names this key.
     #[must_use]
     pub fn is_of(&self, key: &VerifierKey) -> bool {
         self.name == key.name && self.hash == key.hash()
@@ -372,7 +373,7 @@ impl SignatureLine {
 }
 
 impl std::fmt::Display for SignatureLine {
-    /// The line as it stands in a note, without its newline.
+    /// The line in its form in a note, without its newline.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut blob = self.hash.to_vec();
         blob.extend_from_slice(&self.signature);
@@ -386,7 +387,7 @@ pub fn key_hash(name: &str, key: &PublicKey) -> [u8; 4] {
     VerifierKey::log(name, *key).hash()
 }
 
-/// The key as stock note tools read it: `name+hash+base64(0x01 || key)`.
+/// The key in the form of stock note tools: `name+hash+base64(0x01 || key)`.
 #[must_use]
 pub fn vkey(name: &str, key: &PublicKey) -> String {
     VerifierKey::log(name, *key).to_string()

@@ -17,7 +17,7 @@ const BEGIN: &str = "-----BEGIN OPENSSH PRIVATE KEY-----";
 const END: &str = "-----END OPENSSH PRIVATE KEY-----";
 const MAGIC: &[u8] = b"openssh-key-v1\0";
 const FILE_MAX: u64 = 64 * 1024;
-/// The cipher `ssh-keygen` takes unless told otherwise.
+/// The default cipher of `ssh-keygen`.
 const CIPHER: &str = "aes256-ctr";
 const BLOCK: usize = 16;
 /// Rounds of the key derivation; more would take minutes.
@@ -31,10 +31,10 @@ pub enum Error {
     Io {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It is no key that can be used, or others may read it.
+    /// It is not a usable key, or other users may read it.
     #[error("key file `{path}`: {source}")]
     Unusable {
         /// The file.
@@ -62,23 +62,23 @@ pub enum Flaw {
     /// A key that never leaves its device.
     #[error("its key is in hardware: sign through ssh-agent (ssh-add)")]
     Hardware,
-    /// Encrypted, and no terminal to ask at.
+    /// Encrypted, and there is no terminal for the passphrase.
     #[error(
         "it has a passphrase, and there is no terminal to ask for it: sign through ssh-agent (ssh-add)"
     )]
     Passphrase,
-    /// The passphrase that was given.
+    /// The passphrase is wrong.
     #[error("the passphrase is wrong")]
     Wrong,
     /// The secret part contradicts itself or the public part.
     #[error("it is damaged")]
     Damaged,
-    /// Encrypted in another way than `ssh-keygen` does by default.
+    /// Encrypted in another way than the default of `ssh-keygen`.
     #[error("its cipher is not {CIPHER}: sign through ssh-agent (ssh-add)")]
     Cipher,
 }
 
-/// Asks a person for the passphrase of this key file; none if there is no terminal.
+/// Asks a person for the passphrase of this key file; `None` without a terminal.
 pub type Ask<'a> = &'a dyn Fn(&Path) -> Option<Zeroizing<String>>;
 
 /// Reads a key file that only its owner may read. `ask` is called only if it has a passphrase.
@@ -152,7 +152,7 @@ fn decrypted(
     Ok(secret)
 }
 
-/// The key in the decrypted part, if it is that of the public part.
+/// The key in the decrypted part, if it matches the public part.
 fn opened(secret: &[u8], public: &SshKey, otherwise: Flaw) -> Result<SecretKey, Flaw> {
     let mut wire = Wire(secret);
     let check = wire.number();
@@ -161,7 +161,7 @@ fn opened(secret: &[u8], public: &SshKey, otherwise: Flaw) -> Result<SecretKey, 
     }
     let seed = || {
         let (name, _public) = (wire.text()?, wire.string()?);
-        // The seed, and the public key once more.
+        // The seed, and the public key again.
         let pair = wire.string().filter(|pair| name == PLAIN && pair.len() == 64)?;
         pair.split_at_checked(32).and_then(|(seed, _)| <[u8; 32]>::try_from(seed).ok())
     };
@@ -187,7 +187,7 @@ pub fn store(key: &SecretKey, path: &Path, comment: &str) -> Result<(), Error> {
 }
 
 fn text(key: &SecretKey, public: &SshKey, comment: &str) -> Zeroizing<String> {
-    // Shows a reader with the wrong passphrase that it is wrong; here there is none.
+    // Shows a reader that the passphrase is wrong; this file has none.
     let check = [0_u8; 4];
     let mut secret = Zeroizing::new([check, check].concat());
     let half = key.public().to_bytes();

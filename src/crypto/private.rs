@@ -1,4 +1,4 @@
-//! Files with secrets in them: whether somebody else may read or change them.
+//! Files with secrets: whether other users may read or change them.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
@@ -7,27 +7,27 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
-/// Bytes of a file of secrets.
+/// The most bytes of a file of secrets.
 pub const BYTES_MAX: u64 = 64 * 1024;
 
-/// The uid of root, which is kubelet's.
+/// The uid of root, and so of kubelet.
 const ROOT: u32 = 0;
 
-/// Why a file of secrets is not used; follows the file's name in a sentence.
+/// Why a file of secrets is refused; continues a sentence after the file's name.
 #[derive(Debug, thiserror::Error)]
 pub enum Unused {
-    /// The system gives nothing.
+    /// The system cannot read it.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// Others than its owner may use it; its permission bits.
+    /// Other users may use it; its permission bits.
     #[error("has mode {0:o}: only its owner may read it (chmod 600)")]
     Mode(u32),
-    /// The same of a file in a volume of Kubernetes.
+    /// The same for a file in a Kubernetes volume.
     #[error(
         "has mode {0:o}: only the pod's own user and group may read it (`defaultMode: 0440`, and `fsGroup`)"
     )]
     Volume(u32),
-    /// It has more bytes than these.
+    /// It exceeds this number of bytes.
     #[error("has more than {0} bytes")]
     Size(u64),
     /// It is not UTF-8.
@@ -35,13 +35,13 @@ pub enum Unused {
     Text,
 }
 
-/// A file of secrets that is not used.
+/// A file of secrets that is refused.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}` {why}", path.display())]
 pub struct Error {
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     #[source]
     pub why: Unused,
 }
@@ -50,21 +50,22 @@ pub struct Error {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Reader {
     uid: u32,
-    /// Its own group and those it has besides.
+    /// Its own group and its supplementary groups.
     groups: Vec<u32>,
 }
 
-/// What decides about a file of secrets.
+/// The facts that decide about a file of secrets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Facts {
     mode: u32,
     uid: u32,
     gid: u32,
-    /// Whether kubelet laid it, in a volume of the pod.
+    /// Whether kubelet wrote it, in a volume of the pod.
     kubelet: bool,
 }
 
-/// The permission bits of a file of secrets that others than its owner may use; none where all is well.
+/// The permission bits of a file of secrets, if users other than its owner may use it; `None` if
+/// the file is safe.
 ///
 /// | file | its owner | mode |
 /// |---|---|---|
@@ -72,9 +73,11 @@ struct Facts {
 /// | with a group of the reader's | root, and the reader is not root | as above, and the group may read |
 /// | with a group of the reader's, laid by kubelet | root or the reader | as above, and the group may read |
 ///
-/// So a Secret or projected volume of Kubernetes is taken as kubelet writes it for a pod with `fsGroup`: the group is the pod's,
-/// and a process without rights cannot take a file away from it. Kubelet gives a projected token to the pod's own uid. What
-/// everybody may read, or a group may write, is never well: such is a volume with kubelet's own default mode, 0644.
+/// So a Secret or projected volume of Kubernetes is accepted as kubelet writes it for a pod with
+/// `fsGroup`: the group is the pod's, and an unprivileged process cannot take a file out of that
+/// group. Kubelet gives a projected token to the pod's own uid. A file that all users may read, or
+/// a group may write, is always refused. That includes kubelet's own default mode for volumes,
+/// 0644.
 fn exposed(file: Facts, reader: &Reader) -> Option<u32> {
     let mode = file.mode & 0o777;
     let group_reads = mode & 0o037 == 0 && reader.groups.contains(&file.gid);
@@ -84,8 +87,8 @@ fn exposed(file: Facts, reader: &Reader) -> Option<u32> {
     (!well).then_some(mode)
 }
 
-/// Whether this file, its links followed, is where kubelet puts the files of a volume: in `..<time>`, to which `..data` beside it
-/// leads, in a directory of this owner's.
+/// Whether this file, with links resolved, is where kubelet puts the files of a volume: in
+/// `..<time>`, the target of `..data` beside it, in a directory of this owner.
 fn laid(real: &Path, owner: u32) -> bool {
     real.ancestors().skip(1).any(|data| {
         let name = data.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -98,7 +101,8 @@ fn laid(real: &Path, owner: u32) -> bool {
     })
 }
 
-/// Opens a file where its links lead, and says where that is. Kubelet may swap a volume between the two: then once more.
+/// Opens a file through its links, and returns its real path. Kubelet may swap a volume in between;
+/// then it tries once more.
 fn opened(path: &Path) -> io::Result<(File, PathBuf)> {
     let open = || {
         let real = path.canonicalize()?;
@@ -110,11 +114,12 @@ fn opened(path: &Path) -> io::Result<(File, PathBuf)> {
     }
 }
 
-/// What is in a file of secrets, and the file's facts. The open file is looked at, so that what is read is what
-/// was looked at.
+/// Reads a file of secrets and its metadata. The checks use the open file, so they apply to the
+/// bytes that are read.
 ///
 /// # Errors
-/// [`Unused`]: others may use it (see the modes in `docs/security/keys.md`), or it has more than `bytes_max` bytes.
+/// [`Unused`]: other users may use it (see the modes in `docs/security/keys.md`), or it has more
+/// than `bytes_max` bytes.
 pub fn read(path: &Path, bytes_max: u64) -> Result<(Metadata, Zeroizing<Vec<u8>>), Unused> {
     let (file, real) = opened(path)?;
     let facts = file.metadata()?;
@@ -131,10 +136,10 @@ pub fn read(path: &Path, bytes_max: u64) -> Result<(Metadata, Zeroizing<Vec<u8>>
     Ok((facts, bytes))
 }
 
-/// The text of a file of secrets, as it is.
+/// The text of a file of secrets, unchanged.
 ///
 /// # Errors
-/// As [`read`], or it is no text; names the file.
+/// As [`read`], or it is not text; names the file.
 pub fn text(path: &Path) -> Result<Zeroizing<String>, Error> {
     let named = |why| Error { path: path.to_owned(), why };
     let (_, bytes) = read(path, BYTES_MAX).map_err(named)?;
@@ -142,7 +147,7 @@ pub fn text(path: &Path) -> Result<Zeroizing<String>, Error> {
     Ok(Zeroizing::new(text.to_owned()))
 }
 
-/// As [`text`], without the space around it: a URL, a token.
+/// As [`text`], without surrounding space: a URL, a token.
 ///
 /// # Errors
 /// As [`text`].
@@ -175,8 +180,8 @@ mod tests {
         }
     }
 
-    /// Which of all 512 modes are well for a file of this owner and group, to a gate of the chart: uid 65532, whose
-    /// groups are 65532 and the pod's `fsGroup` 2000.
+    /// Which of all 512 modes are safe for a file of this owner and group, for a gate of the chart:
+    /// uid 65532, whose groups are 65532 and the pod's `fsGroup` 2000.
     fn well(uid: u32, gid: u32, kubelet: bool, root: bool) -> Vec<u32> {
         let reader = Reader { uid: if root { 0 } else { 65532 }, groups: vec![65532, 2000] };
         (0..0o1000)
@@ -203,9 +208,9 @@ mod tests {
         {
             let group = gid != strange;
             let expected = match (uid, kubelet, root) {
-                // A volume: of root's files and those of the pod's own user.
+                // A volume: files of root and of the pod's own user.
                 (0, true, _) | (65532, true, false) if group => &group_reads,
-                // A file of root's on a host, for a process that cannot own it.
+                // A root-owned file on a host, for a process that cannot own it.
                 (0, false, false) if group => &group_reads,
                 _ => &owners_alone,
             };
@@ -215,13 +220,14 @@ mod tests {
                 "uid {uid} gid {gid} kubelet {kubelet} root {root}"
             );
         }
-        // What kubelet writes, by name: fsGroup with `defaultMode` 0440, 0640 and 0400, a projected token, one without fsGroup.
+        // The modes that kubelet writes: fsGroup with `defaultMode` 0440, 0640 and 0400, a
+        // projected token, one without fsGroup.
         for (uid, mode) in
             [(roots, 0o440), (roots, 0o640), (roots, 0o400), (mine, 0o640), (mine, 0o600)]
         {
             assert!(well(uid, pods, true, false).contains(&mode), "{uid} {mode:o}");
         }
-        // Its own default is readable to every user of the container.
+        // Every user of the container can read kubelet's own default mode.
         assert!(!well(roots, pods, true, false).contains(&0o644));
     }
 
@@ -245,7 +251,7 @@ mod tests {
             assert_eq!(laid(&real(name).unwrap(), own), inside, "{name}");
             assert!(!laid(&real(name).unwrap(), own + 1), "another's directory: {name}");
         }
-        // A directory that is called like one, and the one before, that is swapped out.
+        // A directory with a similar name, and the previous one, which was swapped out.
         std::fs::create_dir(dir.path().join("..2026_11_22_11_00_00.1")).unwrap();
         std::fs::remove_file(dir.path().join("..data")).unwrap();
         symlink("..2026_11_22_11_00_00.1", dir.path().join("..data")).unwrap();

@@ -34,9 +34,9 @@ impl Node {
     }
 }
 
-/// Where the hashes of completed nodes are read.
+/// The source of the hashes of completed nodes.
 pub trait HashReader {
-    /// The hash of a perfect subtree; `None` if the reader cannot tell.
+    /// The hash of a perfect subtree; `None` if the reader does not know it.
     fn node(&self, node: Node) -> Option<Digest>;
 }
 
@@ -177,8 +177,8 @@ mod tests {
             let RangeProof { left, right } = range_proof(all.as_slice(), from, to, size).unwrap();
             let part = slice(&all, from, to).to_vec();
             prop_assert!(verifies_range((from, to, size), &part, &left, &right, &top));
-            // The tree of one leaf more, and the next range of this one. A root alone does not tell its
-            // size: that it belongs to this size is what the checkpoint's signature says.
+            // The tree of one leaf more, and the next range of this one. A root alone does not show
+            // its size; the checkpoint's signature binds the two.
             let larger = root(&leaves(size + 1));
             prop_assert!(!verifies_range((from, to, size + 1), &part, &left, &right, &larger));
             prop_assert!(!verifies_range((from, to, size), &part, &left, &right, &larger));

@@ -1,8 +1,8 @@
-//! The port to a secret key: what signs need not be a file of ours.
+//! The port to a secret key: the key need not be in a file of ours.
 //!
-//! Enrolment, fleet and evidence keys are used through [`Signer`] only. A reference to one is the path
-//! of a PEM file, or `ssh-agent:<public key file>` for a key that a stock ssh-agent holds; a KMS is one
-//! more implementation of the same two methods.
+//! Enrolment, fleet and evidence keys are used through [`Signer`] only. A reference to one is the
+//! path of a PEM file, or `ssh-agent:<public key file>` for a key in a stock ssh-agent; a KMS would
+//! be one more implementation of the same two methods.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use super::agent::{self, Agent};
 use super::keys;
 use super::keys::{PublicKey, SecretKey};
 
-/// What stands before the public key file of a key that an ssh-agent holds.
+/// The prefix of a reference to a key in an ssh-agent.
 pub const AGENT: &str = "ssh-agent:";
 
-/// Something that holds a secret ed25519 key and signs with it.
+/// A holder of a secret ed25519 key that signs with it.
 pub trait Signer: Send + Sync + std::fmt::Debug + 'static {
     /// The public half, pinned by verifiers.
     fn public(&self) -> PublicKey;
-    /// Signs these bytes (RFC 8032 Ed25519). Returns within a few seconds, whatever happens.
+    /// Signs these bytes (RFC 8032 Ed25519). Always returns within a few seconds.
     ///
     /// # Errors
-    /// The key cannot be reached or refuses; nothing was signed.
+    /// The key cannot be reached or the holder refuses; nothing was signed.
     fn sign(&self, message: &[u8]) -> Result<[u8; 64], Error>;
 }
 
@@ -35,7 +35,7 @@ impl Signer for SecretKey {
     }
 }
 
-/// Why a signer cannot be used, or signed nothing.
+/// Why a signer is unusable, or did not sign.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The key file.
@@ -47,7 +47,7 @@ pub enum Error {
     /// The public key file that names a key of the agent.
     #[error("`{reference}`: {source}")]
     Public {
-        /// The reference as it was given.
+        /// The reference.
         reference: String,
         /// What is wrong with the file.
         source: keys::Error,
@@ -57,10 +57,10 @@ pub enum Error {
     Agent(#[from] agent::Error),
 }
 
-/// Opens what this reference names. `env` looks up the agent's socket (`SSH_AUTH_SOCK`).
+/// Opens the key of this reference. `env` looks up the agent's socket (`SSH_AUTH_SOCK`).
 ///
 /// # Errors
-/// A key file that cannot be used or that others may read, or no agent to ask.
+/// A key file that is unusable or that other users may read, or no agent.
 pub fn open(
     reference: &Path,
     env: &dyn Fn(&str) -> Option<String>,
@@ -76,7 +76,7 @@ pub fn open(
     Ok(Arc::new(Agent::new(PathBuf::from(socket), key)))
 }
 
-/// The public key file, if the reference is to a key of an ssh-agent.
+/// The public key file, if the reference is to a key in an ssh-agent.
 #[must_use]
 pub fn agent_key(reference: &Path) -> Option<PathBuf> {
     reference.to_str()?.strip_prefix(AGENT).map(PathBuf::from)

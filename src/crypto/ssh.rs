@@ -1,4 +1,4 @@
-//! OpenSSH public keys of the two kinds that count here: `ssh-ed25519`, and the same on hardware.
+//! OpenSSH public keys of the two supported types: `ssh-ed25519`, and the same on hardware.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
@@ -10,19 +10,19 @@ use crate::domain::digest::Digest;
 pub const PLAIN: &str = "ssh-ed25519";
 /// The name of a key in a security key (FIDO), which asks for a touch before it signs.
 pub const HARDWARE: &str = "sk-ssh-ed25519@openssh.com";
-/// Bytes of one line with a key.
+/// The most bytes of one line with a key.
 const LINE_MAX: usize = 4096;
 
 /// Why a text or blob is not a public key that this build uses.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// The line has more bytes than it may have.
+    /// The line has too many bytes.
     #[error("longer than {LINE_MAX} bytes")]
     Long,
     /// The line lacks one of its two fields.
     #[error("expected the type of a key and the key in base64")]
     Fields,
-    /// The second field of the line.
+    /// The second field of the line is not base64.
     #[error("the key is not base64")]
     Base64,
     /// The line and the key in it name different types.
@@ -36,7 +36,7 @@ pub enum Error {
     Unsupported(String),
 }
 
-/// A public key as OpenSSH knows it.
+/// A public key in OpenSSH's types.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SshKey {
     /// `ssh-ed25519`.
@@ -45,13 +45,13 @@ pub enum SshKey {
     Hardware {
         /// The key.
         key: PublicKey,
-        /// What it was made for: `ssh:`, mostly. Part of everything it signs.
+        /// Its application, mostly `ssh:`. Part of everything it signs.
         application: String,
     },
 }
 
 impl SshKey {
-    /// Reads `type base64 comment`, as a `.pub` file or an agent shows it; the comment is passed over.
+    /// Parses `type base64 comment`, as in a `.pub` file or from an agent; ignores the comment.
     ///
     /// # Errors
     /// See [`Error`].
@@ -125,7 +125,7 @@ impl SshKey {
     }
 }
 
-/// Whether keys of this type count.
+/// Whether keys of this type are supported.
 fn known(name: &str) -> Result<(), Error> {
     if name == PLAIN || name == HARDWARE {
         return Ok(());
@@ -134,12 +134,12 @@ fn known(name: &str) -> Result<(), Error> {
     Err(Error::Unsupported(shown))
 }
 
-/// What is left of a message in SSH's encoding (RFC 4251, 5).
+/// The rest of a message in SSH's encoding (RFC 4251, 5).
 #[derive(Clone, Copy, Debug)]
 pub struct Wire<'a>(pub &'a [u8]);
 
 impl<'a> Wire<'a> {
-    /// The next so many bytes.
+    /// The next `count` bytes.
     pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -169,7 +169,7 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// Appends a string in SSH's encoding. Nothing here is near 4 GiB.
+/// Appends a string in SSH's encoding. No string here is near 4 GiB.
 pub fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes());
     out.extend_from_slice(bytes);

@@ -1,5 +1,5 @@
-//! SSHSIG, the signatures of `ssh-keygen -Y sign` (OpenSSH, PROTOCOL.sshsig): by two kinds of keys, over
-//! SHA-256 or SHA-512, for one namespace.
+//! SSHSIG, the signatures of `ssh-keygen -Y sign` (OpenSSH, PROTOCOL.sshsig): by two types of keys,
+//! over SHA-256 or SHA-512, for one namespace.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,39 +11,39 @@ const MAGIC: &[u8] = b"SSHSIG";
 const VERSION: u32 = 1;
 const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
 const END: &str = "-----END SSH SIGNATURE-----";
-/// Characters of an armored line, as OpenSSH writes it.
+/// Characters of an armored line, the width of OpenSSH.
 const WIDTH: usize = 70;
-/// Characters of a signature: those that count have some 300.
+/// The most characters of a signature: supported ones have some 300.
 const TEXT_MAX: usize = 8192;
-/// Somebody was there and touched the key.
+/// Flag: a person touched the hardware key.
 const PRESENT: u8 = 0x01;
 
-/// Why a signature is none.
+/// Why a signature is invalid.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
-    /// It cannot be read, or is of a key or hash that does not count.
+    /// It is malformed, or its key or hash is not supported.
     #[error("the signature: {0}")]
     Form(String),
-    /// It is by a key that is not supported.
+    /// Its key is not supported.
     #[error("the signature: {0}")]
     Key(#[from] ssh::Error),
     /// It was made for something else.
     #[error("the signature is for `{0}`")]
     Namespace(String),
-    /// A hardware key signed without anybody touching it.
+    /// A hardware key signed without a touch.
     #[error("the signature was made without a touch of the key")]
     Absent,
-    /// It is not of this message, or not by this key.
+    /// It is not a signature of this message by this key.
     #[error("the signature does not hold")]
     Wrong,
 }
 
-/// What a message is hashed with before it is signed.
+/// The hash of a message before it is signed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SshHash {
     /// `sha256`.
     Sha256,
-    /// `sha512`, which OpenSSH takes by default.
+    /// `sha512`, the default of OpenSSH.
     Sha512,
 }
 
@@ -63,21 +63,21 @@ impl SshHash {
     }
 }
 
-/// A signature that has been read and not been checked.
+/// A parsed signature that was not checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SshSig {
-    /// The key that is said to have made it.
+    /// The key that it names.
     pub key: SshKey,
-    /// What it is for.
+    /// Its purpose.
     pub namespace: String,
     hash: SshHash,
     signature: [u8; 64],
-    /// Flags and counter, if the key is a hardware key.
+    /// Flags and counter of a hardware key.
     touched: Option<(u8, u32)>,
 }
 
 impl SshSig {
-    /// Reads a signature: armored, as stock tools write it, or the base64 alone.
+    /// Parses a signature: armored as by stock tools, or the base64 alone.
     ///
     /// # Errors
     /// [`Error::Form`].
@@ -121,10 +121,10 @@ impl SshSig {
         Ok(Self { key, namespace, hash, signature, touched })
     }
 
-    /// Makes a signature from what a key answered when it was asked to sign [`covered`] bytes.
+    /// Makes a signature from a key's answer to a request to sign [`covered`] bytes.
     ///
     /// # Errors
-    /// [`Error::Form`]: the answer is none of this key.
+    /// [`Error::Form`]: the answer is not a signature by this type of key.
     pub fn answered(
         key: SshKey,
         namespace: &str,
@@ -136,8 +136,8 @@ impl SshSig {
         Ok(Self { key, namespace: namespace.to_owned(), hash, signature, touched })
     }
 
-    /// Holds the signature against a message, and against the one namespace it may be for. Whether the
-    /// key is somebody's who counts is not asked here.
+    /// Verifies the signature over a message, for exactly this namespace. The caller checks whether
+    /// the key is a trusted one.
     ///
     /// # Errors
     /// See [`Error`].
@@ -165,7 +165,7 @@ impl SshSig {
         }
     }
 
-    /// The one armored text of this signature, as stock tools write it.
+    /// The armored text of this signature, as stock tools write it.
     #[must_use]
     pub fn armored(&self) -> String {
         let mut inner = Vec::new();
@@ -207,7 +207,7 @@ pub fn covered(namespace: &str, hash: SshHash, message: &[u8]) -> Vec<u8> {
 
 type Raw = ([u8; 64], Option<(u8, u32)>);
 
-/// The signature in the form that keys of this type give it.
+/// The signature in the form for keys of this type.
 fn raw(key: &SshKey, blob: &[u8]) -> Option<Raw> {
     let mut wire = Wire(blob);
     let name = wire.text().filter(|name| *name == key.name())?;

@@ -1,9 +1,9 @@
 //! Trees in tiles of 256 hashes (c2sp.org/tlog-tiles), and proofs that read few of them.
 //!
-//! The tile of level `L` and index `N` holds the nodes of height `8·L` from place `256·N` on; level 0
-//! are the leaf hashes. Beside them stand entry bundles, the entries themselves in the same groups.
-//! Every proof of RFC 6962 is a list of subtrees, and every subtree is made of nodes that lie in a
-//! handful of tiles: building one reads O(256·levels) hashes, however large the tree is.
+//! The tile of level `L` and index `N` holds the nodes of height `8·L` from place `256·N` on; level
+//! 0 has the leaf hashes. Entry bundles hold the entries themselves in the same groups. Every proof
+//! of RFC 6962 is a list of subtrees, and every subtree is made of nodes in a handful of tiles:
+//! building one reads O(256·levels) hashes, however large the tree is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,9 @@ use crate::domain::digest::Digest;
 pub const WIDTH: u64 = 256;
 /// Levels of the tree between two levels of tiles.
 pub const HEIGHT: u32 = 8;
-/// Levels of tiles: more than 2^40 entries are not written.
+/// Levels of tiles: trees of more than 2^40 entries are not written.
 pub const LEVELS: u32 = 5;
-/// Most bytes of one entry in a bundle: its length is two bytes.
+/// The most bytes of one entry in a bundle: its length has two bytes.
 pub const ENTRY_MAX: usize = 65_535;
 
 /// The place of a tile.
@@ -30,7 +30,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The tile that holds what a node is made of.
+    /// The tile with the hashes from which a node is computed.
     #[must_use]
     pub const fn of(node: Node) -> Self {
         let level = node.height / HEIGHT;
@@ -81,7 +81,7 @@ pub fn places(size: u64) -> impl Iterator<Item = Place> {
 pub struct Tiles(BTreeMap<Place, Vec<Digest>>);
 
 impl Tiles {
-    /// Whether the tile is there.
+    /// Whether the tile was read.
     #[must_use]
     pub fn has(&self, place: Place) -> bool {
         self.0.contains_key(&place)
@@ -110,7 +110,7 @@ impl HashReader for Tiles {
     }
 }
 
-/// A proof as the subtrees it lists, each the leaves from the first number up to the second.
+/// A proof as a list of subtrees, each from its first leaf up to the second number.
 pub type Spans = Vec<(u64, u64)>;
 
 /// The subtrees of an audit path, lowest first; `None` if there is no such leaf.
@@ -159,13 +159,13 @@ pub fn consistency_spans(old: u64, new: u64) -> Option<Spans> {
     Some(spans)
 }
 
-/// Where a subtree of two leaves or more divides: after the largest power of two below its size.
+/// The split of a subtree of two leaves or more: after the largest power of two below its size.
 fn middle(from: u64, to: u64) -> Option<u64> {
     let leaves = to.checked_sub(from).filter(|leaves| *leaves > 1)?;
     from.checked_add(1 << leaves.checked_sub(1)?.checked_ilog2()?)
 }
 
-/// The tiles from which these subtrees are made.
+/// The tiles from which these subtrees are computed.
 #[must_use]
 pub fn tiles_of(spans: &[(u64, u64)]) -> BTreeSet<Place> {
     spans.iter().flat_map(|(from, to)| cover(*from, *to)).map(Place::of).collect()
@@ -193,7 +193,7 @@ pub fn tile_bytes(hashes: &[Digest]) -> Vec<u8> {
     hashes.iter().flat_map(|hash| *hash.as_bytes()).collect()
 }
 
-/// The hashes of a tile of this width; `None` if the bytes are of another length.
+/// The hashes of a tile of this width; `None` if the bytes have another length.
 #[must_use]
 pub fn tile_hashes(bytes: &[u8], width: u64) -> Option<Vec<Digest>> {
     let expected = usize::try_from(width.checked_mul(32)?).ok()?;
@@ -203,7 +203,7 @@ pub fn tile_hashes(bytes: &[u8], width: u64) -> Option<Vec<Digest>> {
     bytes.chunks(32).map(|chunk| Some(Digest::from_bytes(chunk.try_into().ok()?))).collect()
 }
 
-/// The bytes of an entry bundle: each entry after its length in two bytes, big end first; `None` if an
+/// The bytes of an entry bundle: each entry after its length in two bytes, big-endian; `None` if an
 /// entry is longer than [`ENTRY_MAX`].
 #[must_use]
 pub fn bundle<'a>(entries: impl IntoIterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
@@ -215,7 +215,8 @@ pub fn bundle<'a>(entries: impl IntoIterator<Item = &'a [u8]>) -> Option<Vec<u8>
     Some(bytes)
 }
 
-/// The entries of a bundle of this width; `None` if it ends early, goes on, or holds another number.
+/// The entries of a bundle of this width; `None` if it ends early, has more bytes, or holds another
+/// number.
 #[must_use]
 pub fn unbundle(mut bytes: &[u8], width: u64) -> Option<Vec<&[u8]>> {
     let mut entries = Vec::new();

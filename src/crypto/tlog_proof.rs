@@ -1,4 +1,4 @@
-//! Proofs that stand on their own (c2sp.org/tlog-proof): one entry, its path, and the checkpoint.
+//! Stand-alone proofs (c2sp.org/tlog-proof): one entry, its path, and the checkpoint.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,15 +9,15 @@ use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 
 const HEADER: &str = "c2sp.org/tlog-proof@v1";
-/// Hashes of a path in a tree of at most 2^64 leaves.
+/// The most hashes of a path in a tree of at most 2^64 leaves.
 const PATH_MAX: usize = 64;
 
 /// A `.tlog-proof` file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlogProof {
-    /// Anything; nothing vouches for it.
+    /// Arbitrary content that nothing vouches for.
     pub extra: Option<Vec<u8>>,
-    /// Which entry, counted from 0.
+    /// The entry, counted from 0.
     pub index: Seq,
     /// The audit path, lowest sibling first.
     pub path: Vec<Digest>,
@@ -43,7 +43,7 @@ impl TlogProof {
         text
     }
 
-    /// Reads a file; its checkpoint has to be one, whoever signed it.
+    /// Parses a file; its checkpoint must be well-formed, by any signer.
     ///
     /// # Errors
     /// The form is not that of the specification.
@@ -76,8 +76,8 @@ impl TlogProof {
         Ok(Self { extra, index, path, note: note.to_owned() })
     }
 
-    /// Whether the entry with this leaf hash stands at `index` of the tree of the checkpoint. Who signed
-    /// the checkpoint is another question.
+    /// Whether the entry with this leaf hash is at `index` of the checkpoint's tree. The caller
+    /// checks who signed the checkpoint.
     #[must_use]
     pub fn includes(&self, leaf: &Digest) -> bool {
         Checkpoint::parse(&self.note).is_ok_and(|(checkpoint, _)| {

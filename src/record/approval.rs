@@ -1,4 +1,4 @@
-//! What is recorded of what people signed: approvals, refusals and amendments of policy.
+//! Entries about what people signed: approvals, refusals and amendments of policy.
 
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
@@ -117,7 +117,7 @@ closed! {
         Proposal = "proposal",
         /// A publisher signed it or refused it.
         Approval = "approval",
-        /// A gate was to put it in force.
+        /// A gate activates it.
         Activation = "activation",
     }
 }

@@ -1,4 +1,4 @@
-//! What an entry says: one struct per kind.
+//! The content of an entry: one struct per kind.
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -42,7 +42,7 @@ macro_rules! bodies {
             pub enum Kind { $(#[doc = concat!("`", $text, "`")] $name = $text,)* }
         }
 
-        /// What one entry says.
+        /// The content of one entry.
         #[derive(Clone, PartialEq, Debug)]
         pub enum Body { $(#[doc = concat!("`", $text, "`")] $name(Box<$name>),)* }
 
@@ -151,7 +151,7 @@ fn typed<T: serde::de::DeserializeOwned>(kind: Kind, data: &RawValue) -> Result<
     })
 }
 
-/// The value of the first kind that the body is of.
+/// The member from the first kind that the body has.
 macro_rules! first {
     ($body:expr; $($kind:ident: |$data:ident| $value:expr,)*) => {
         None$(.or_else(|| $kind::of($body).and_then(|$data| $value)))*
@@ -176,7 +176,7 @@ impl Body {
         T::of(self)
     }
 
-    /// The name of the log that it is about, if it is of a fleet's log.
+    /// The log that it is about, if it is an entry of a fleet log.
     #[must_use]
     pub fn log(&self) -> Option<&str> {
         first! { self;
@@ -193,7 +193,7 @@ impl Body {
         }
     }
 
-    /// What the executor saw, if it ends a call that had one.
+    /// What the executor observed, if it ends a call.
     #[must_use]
     pub fn observed(&self) -> Option<&Observed> {
         first! { self;
@@ -204,7 +204,7 @@ impl Body {
         }
     }
 
-    /// What was decided about a call, if it is a decision.
+    /// The decision about a call, if it is one.
     #[must_use]
     pub fn decision(&self) -> Option<Decision<'_>> {
         first! { self;
@@ -223,7 +223,7 @@ impl Kind {
             || matches!(self, Self::ApprovalGranted | Self::ApprovalRefused)
     }
 
-    /// Whether this is what was decided about a call.
+    /// Whether this is a decision about a call.
     #[must_use]
     pub const fn decides(self) -> bool {
         matches!(self, Self::CallAuthorized | Self::CallDenied | Self::CallHeld)

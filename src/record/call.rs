@@ -1,4 +1,4 @@
-//! What is recorded of calls: the decision about one, and how it ended.
+//! Entries about calls: the decision about a call, and its outcome.
 
 use std::fmt::Debug;
 
@@ -104,7 +104,7 @@ pub struct Obligation {
 }
 
 closed! {
-    /// What happens with content that cannot be searched.
+    /// How to treat content that cannot be scanned.
     pub enum Release {
         /// It is released.
         Allow = "allow",
@@ -152,7 +152,7 @@ closed! {
     }
 }
 
-/// What one kind of decision has and the others have not.
+/// The members that only one kind of decision has.
 pub trait Sort: Clone + PartialEq + Debug {
     /// Holds whose approvals released the call.
     type Approvals: Member;
@@ -189,7 +189,7 @@ impl<T: Clone + PartialEq + Debug + Serialize + DeserializeOwned + Schema> Membe
     }
 }
 
-/// The member of a kind that has none of this name: the only value is its absence.
+/// A member that a kind of decision must not have: its only value is absence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Absent;
 
@@ -280,7 +280,7 @@ pub struct Decided<S: Sort> {
     pub traceparent: Option<Text>,
 }
 
-/// What every decision says, whatever was decided.
+/// The members that every decision has.
 #[derive(Clone, Copy, Debug)]
 pub struct Decision<'a> {
     /// As [`Decided::after`].
@@ -318,7 +318,7 @@ pub struct Decision<'a> {
 }
 
 impl<S: Sort> Decided<S> {
-    /// What every decision says.
+    /// The members that every decision has.
     #[must_use]
     pub fn common(&self) -> Decision<'_> {
         Decision {

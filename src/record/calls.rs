@@ -1,7 +1,7 @@
-//! How far the calls of a run are: the one fold of its entries.
+//! The state of a run's calls: the one fold of its entries.
 //!
-//! The writer admits entries by it; a gate that starts, operators and commands rebuild runs with it. Only the
-//! verifier of evidence keeps one of its own, so that a mistake here is noticed there.
+//! The writer admits entries by it; a starting gate, operators and commands rebuild runs with it.
+//! Only the evidence verifier has its own, so that a mistake here is noticed there.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{Draft, Entry, Kind};
 use crate::domain::id::CallId;
 use crate::domain::time::Timestamp;
 
-/// How far a call is.
+/// The state of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// Waits for an approval until this instant.
@@ -19,14 +19,14 @@ pub enum Phase {
     Approved(Timestamp),
     /// Waits until this instant, and an approver refused it: only its denial can follow.
     Refused(Timestamp),
-    /// Allowed: its outcome is owed.
+    /// Allowed; its outcome must follow.
     Authorized,
     /// Ended by an entry of this kind.
     Over(Kind),
 }
 
 impl Phase {
-    /// Until when it waits for an approval; `None` if it does not wait.
+    /// The end of its wait for an approval; `None` if it does not wait.
     #[must_use]
     pub const fn held_until(self) -> Option<Timestamp> {
         match self {
@@ -45,14 +45,14 @@ impl Phase {
         }
     }
 
-    /// The phase of a call after this entry; `None` if the entry does not move it.
+    /// The phase of a call after this entry; `None` if the entry does not change it.
     fn after(before: Option<Self>, draft: &Draft) -> Option<Self> {
         let kind = draft.kind();
         if kind == Kind::CallAuthorized {
             return Some(Self::Authorized);
         }
         if let Some(held) = draft.get::<CallHeld>() {
-            // A hold without an end has ended.
+            // A hold without an end has already ended.
             return Some(Self::Held(held.expires.unwrap_or(Timestamp::from_millis(0))));
         }
         match (before, kind) {
@@ -67,7 +67,7 @@ impl Phase {
     }
 }
 
-/// Why an entry may not follow those of its call.
+/// Why an entry must not follow those of its call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Misplaced {
     /// The call id is taken.
@@ -76,17 +76,17 @@ pub enum Misplaced {
     /// The call waits for an approval, and none is recorded.
     #[error("no approval of the call is recorded")]
     NotApproved,
-    /// The call is not where this entry could follow.
+    /// The phase of the call does not permit this entry.
     #[error("the call is not open")]
     CallNotOpen,
 }
 
-/// Every call of a run, and how far it is.
+/// Every call of a run, with its phase.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Calls(BTreeMap<CallId, Phase>);
 
 impl Calls {
-    /// Reads them off the entries of one run, ascending.
+    /// Reads them from the ascending entries of one run.
     #[must_use]
     pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
         let mut calls = Self::default();
@@ -94,10 +94,10 @@ impl Calls {
         calls
     }
 
-    /// Whether this entry may follow.
+    /// Checks that this entry may follow.
     ///
     /// # Errors
-    /// Its call is elsewhere.
+    /// The phase of its call does not permit it.
     pub fn admit(&self, draft: &Draft) -> Result<(), Misplaced> {
         let Some(call) = &draft.call else { return Ok(()) };
         let phase = self.0.get(call);
@@ -117,7 +117,7 @@ impl Calls {
         }
     }
 
-    /// How far this call is; `None` if no entry decided or held it.
+    /// The phase of this call; `None` if no entry decided or held it.
     #[must_use]
     pub fn get(&self, call: &CallId) -> Option<Phase> {
         self.0.get(call).copied()
@@ -140,12 +140,12 @@ impl Calls {
         self.0.is_empty()
     }
 
-    /// Calls that wait for an approval, and until when.
+    /// Calls that wait for an approval, with the end of each wait.
     pub fn held(&self) -> impl Iterator<Item = (&CallId, Timestamp)> {
         self.iter().filter_map(|(call, phase)| Some((call, phase.held_until()?)))
     }
 
-    /// How many may be at their tool.
+    /// How many calls may be running.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.0.values().filter(|phase| **phase == Phase::Authorized).count()

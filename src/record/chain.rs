@@ -1,4 +1,4 @@
-//! What is recorded of a chain, its writer, and what is in force there.
+//! Entries about a chain, its writer, and what is active on it.
 
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
@@ -57,7 +57,7 @@ pub struct Certificate {
     pub sig: Base64<64>,
 }
 
-/// The root of the tree that a writer had written before; empty at its first start.
+/// The root of the tree that the previous writer wrote; empty at the first start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watermark(pub Option<HexDigest>);
 
@@ -139,13 +139,13 @@ pub struct ClockStep {
 }
 
 closed! {
-    /// Why a policy bundle came into force.
+    /// Why a policy bundle was activated.
     pub enum Basis {
         /// It is the first.
         Bootstrap = "bootstrap",
         /// Publishers signed it.
         Amendment = "amendment",
-        /// It was in force before the restart.
+        /// It was active before the restart.
         Restart = "restart",
     }
 }
@@ -306,7 +306,7 @@ pub struct EnforcementTested {
 }
 
 closed! {
-    /// Where an attempt to get past the gate was made.
+    /// The vantage point of an attempt to bypass the gate.
     pub enum Observer {
         /// Where the agent runs.
         Agent = "agent",
@@ -324,13 +324,13 @@ closed! {
 }
 
 closed! {
-    /// How an attempt to get past the gate ended.
+    /// The result of an attempt to bypass the gate.
     pub enum Attempt {
         /// It did not get through.
         Blocked = "blocked",
         /// It got through.
         Open = "open",
-        /// It cannot be told.
+        /// The result is unknown.
         Unknown = "unknown",
     }
 }
@@ -402,11 +402,11 @@ pub struct EvidenceExported {
 closed! {
     /// How much of the ledger a bundle covers.
     pub enum ExportScope {
-        /// One run, and the runs below it.
+        /// One run, and its descendants.
         Run = "run",
         /// Entries of one chain.
         Range = "range",
-        /// Runs of all chains in a time.
+        /// Runs of all chains in a span of time.
         Population = "population",
     }
 }

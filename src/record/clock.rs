@@ -10,11 +10,12 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
     /// Time since this clock was made, that of a sleeping machine included. Never steps backwards.
     fn monotonic(&self) -> Duration;
-    /// The ledger has an entry of this time: a clock that tells ledger time tells nothing earlier from now on.
+    /// The ledger has an entry at this time. A clock that follows the ledger never shows an earlier
+    /// time from now on.
     fn reached(&self, _at: Timestamp) {}
 }
 
-/// Makes bytes nobody can guess.
+/// Makes unpredictable bytes.
 pub trait Entropy: Send + Sync + 'static {
     /// Fills `bytes` with random bytes.
     fn fill(&self, bytes: &mut [u8]);
@@ -79,7 +80,8 @@ pub struct SystemEntropy;
 
 impl Entropy for SystemEntropy {
     fn fill(&self, bytes: &mut [u8]) {
-        // WHY: no randomness means no salt, no token and no key; there is nothing safe to go on with.
+        // WHY: without randomness there is no salt, no token and no key, so the process cannot go
+        // on safely.
         #[expect(clippy::expect_used, reason = "without randomness the process must stop")]
         getrandom::fill(bytes).expect("the operating system gives no randomness");
     }

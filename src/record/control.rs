@@ -1,4 +1,4 @@
-//! What is recorded of orders that operators give, and of what gates did about them.
+//! Entries about operators' orders, and about what gates did to obey them.
 
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
@@ -13,11 +13,11 @@ closed! {
     pub enum Action {
         /// No new calls until it is reinstated.
         Suspend = "suspend",
-        /// No calls any more; what is in flight is stopped.
+        /// No further calls; running calls are stopped.
         Revoke = "revoke",
-        /// Takes back `suspend` and `revoke`.
+        /// Ends `suspend` and `revoke`.
         Reinstate = "reinstate",
-        /// What is in flight is stopped, its runs are sealed.
+        /// Running calls are stopped, and the runs are sealed.
         Kill = "kill",
         /// Calls of one agent run without approval for a while.
         BreakGlass = "break_glass",
@@ -45,11 +45,11 @@ closed! {
 }
 
 closed! {
-    /// How an order stopped a call.
+    /// What an order did to a call.
     pub enum How {
         /// It ran, and its tool was stopped.
         Cancelled = "cancelled",
-        /// It ran, and what became of it is unknown.
+        /// It ran, and its outcome is unknown.
         Unknown = "unknown",
         /// It had not begun.
         NeverStarted = "never_started",
@@ -188,7 +188,7 @@ pub struct ControlApplied {
 }
 
 impl ControlApplied {
-    /// Of an order that stops nothing that runs.
+    /// The entry of an order that stopped no running call.
     #[must_use]
     pub fn idle(seq: u64, action: Action, (target, name): (TargetKind, &str)) -> Self {
         Self {

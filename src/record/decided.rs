@@ -1,4 +1,4 @@
-//! A decision as entries record it: the same at the gate, in an audit and in a replay.
+//! A decision in the form of entries, shared by the gate, the audit and the replay.
 
 use super::call::{self, Layer, Release};
 use super::{List, TaggedDigest, Text};
@@ -7,13 +7,13 @@ use crate::domain::decision::{LayerDigest, LayerReason, PolicyObligation};
 /// Reasons kept in an entry.
 const REASONS_MAX: usize = 16;
 
-/// The rule an entry names: that of the first reason.
+/// The rule in an entry: that of the first reason.
 #[must_use]
 pub fn rule(reasons: &[LayerReason]) -> Option<Text> {
     reasons.first().map(|reason| Text::clip(&reason.rule, 200))
 }
 
-/// The rule an entry names of an allow, which has no reasons.
+/// The rule in the entry of an allow, which has no reasons.
 #[must_use]
 pub fn ground(rule: &str) -> Text {
     Text::clip(rule, 200)

@@ -1,4 +1,5 @@
-//! One link of a chain: the header that is stored, hashed and proven (`wicketgate/entry/1`).
+//! One link of a chain: the entry with its header, as stored, hashed and proven
+//! (`wicketgate/entry/1`).
 
 use std::borrow::Cow;
 
@@ -16,9 +17,9 @@ use crate::domain::time::Timestamp;
 
 /// The type string of every entry; also its domain separation.
 pub const VERSION: &str = "wicketgate/entry/1";
-/// Bytes of one entry at most.
+/// The most bytes of one entry.
 pub const BYTES_MAX: usize = 65_535;
-/// `basis` of a `payload.erased` that says what was older than it is kept.
+/// `basis` of a `payload.erased` for payloads that exceeded their retention.
 pub const BY_CLOCK: &str = "retention";
 
 closed! {
@@ -38,7 +39,7 @@ closed! {
         Raw = "raw",
         /// What a call replaced.
         PreImage = "pre_image",
-        /// A list of tools as an agent was given it.
+        /// A list of tools as an agent received it.
         Tools = "tools",
     }
 }
@@ -57,7 +58,7 @@ pub struct Commitment {
     pub role: Role,
 }
 
-/// Where an entry stands in its run.
+/// The place of an entry in its run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunLink {
     /// The run.
@@ -68,7 +69,7 @@ pub struct RunLink {
     pub prev: Option<Digest>,
 }
 
-/// What somebody wants recorded; the writer adds place, links and time.
+/// The content of a new entry; the writer adds place, links and time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Draft {
     /// The run it belongs to, if any.
@@ -85,7 +86,7 @@ pub struct Draft {
     pub policy: Option<Digest>,
     /// Commitments to its payloads.
     pub commit: Vec<Commitment>,
-    /// What it says.
+    /// The content.
     pub body: Body,
 }
 
@@ -105,19 +106,19 @@ impl Draft {
         }
     }
 
-    /// What it records.
+    /// The kind.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.body.kind()
     }
 
-    /// What it says, if it is of this kind.
+    /// The content, if it is of this kind.
     #[must_use]
     pub fn get<T: Content>(&self) -> Option<&T> {
         T::of(&self.body)
     }
 
-    /// The commitment to its payload of this role; the first, were there several.
+    /// The first commitment to a payload of this role.
     #[must_use]
     pub fn committed(&self, role: Role) -> Option<&Commitment> {
         self.commit.iter().find(|commitment| commitment.role == role)
@@ -141,7 +142,7 @@ pub struct Entry {
     pub boot: Boot,
     /// Microseconds since the writer process started.
     pub mono: u64,
-    /// Place in the run, for entries of a run.
+    /// Place in the run; absent for entries outside a run.
     pub run: Option<RunLink>,
     /// What is recorded.
     pub draft: Draft,
@@ -230,7 +231,7 @@ pub(super) struct EntryMembers<'a, K, D> {
 }
 
 impl Entry {
-    /// The canonical bytes: what is stored and hashed.
+    /// The canonical bytes, which are stored and hashed.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let draft = &self.draft;
@@ -264,8 +265,8 @@ impl Entry {
         out
     }
 
-    /// Reads stored bytes: known members of the right types, each in its one spelling, in canonical form, so that
-    /// [`Self::bytes`] gives the same bytes again.
+    /// Parses stored bytes: known members of the right types, each in its one spelling, in
+    /// canonical form, so that [`Self::bytes`] gives the same bytes again.
     ///
     /// # Errors
     /// What is wrong with the bytes, and where.
@@ -281,7 +282,7 @@ impl Entry {
         Ok(entry)
     }
 
-    /// Reads only the header of an entry, whatever its kind, with a body in place of its own.
+    /// Parses only the header of an entry of any kind, with a stand-in body.
     pub(super) fn header(bytes: &[u8], body: Body) -> Result<(Self, String), Error> {
         let members = read::<&RawValue>(bytes)?;
         let kind = members.kind.clone().into_owned();
@@ -325,7 +326,7 @@ impl Entry {
         Digest::of(&[&[0], bytes])
     }
 
-    /// What the first entry of a chain has for `prev`.
+    /// The `prev` of the first entry of a chain.
     #[must_use]
     pub fn genesis_prev(chain: &ChainId) -> Digest {
         Digest::of(&[chain.as_bytes()])
@@ -349,7 +350,7 @@ fn read<'a, D: Deserialize<'a>>(
     Ok(members)
 }
 
-/// Why bytes are no entry.
+/// Why bytes are not an entry.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
     /// Longer than [`BYTES_MAX`].
@@ -369,7 +370,7 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// A member that must not stand alone does.
+    /// A member without the member it depends on.
     #[error("entry: `{0}` is missing")]
     Field(&'static str),
     /// A kind this build does not know.

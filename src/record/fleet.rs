@@ -1,4 +1,4 @@
-//! What is recorded in the log of a fleet: its chains, their heads, and its keys.
+//! Entries of a fleet log: its chains, their heads, and its keys.
 
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;

@@ -1,12 +1,13 @@
-//! The record: what every entry of a ledger can say, as types, and the plain values that it is made of.
+//! The record: every entry of a ledger as types, and the plain values they consist of.
 //!
-//! One struct per kind of entry ([`Body`] names them all), the header around it ([`Entry`]), and the one spelling in
-//! which it is stored, hashed and proven. A struct can hold only what the schema of its kind allows, so a gate cannot
-//! write an entry that a verifier refuses for its form. `entry-1.json` is that schema: a test emits it from the types.
+//! There is one struct per kind of entry ([`Body`] names them all), the header around it
+//! ([`Entry`]), and one spelling in which it is stored, hashed and proven. A struct can hold only
+//! what the schema of its kind allows, so a gate cannot write an entry that a verifier rejects for
+//! its form. `entry-1.json` is that schema: a test emits it from the types.
 //!
-//! Below it lies what every crate speaks: [`domain`] has ids, strict JSON and its one canonical form, codes, tiers and
-//! effects; [`yaml`] reads the files that people write; [`clock`] is the only `now()` and the only randomness. No
-//! network, no database and no async runtime.
+//! All crates share the modules below: [`domain`] has ids, strict JSON and its one canonical form,
+//! codes, tiers and effects; [`yaml`] reads the files that people write; [`clock`] is the only
+//! `now()` and the only randomness. No network, no database and no async runtime.
 
 pub mod approval;
 mod body;

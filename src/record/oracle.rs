@@ -1,5 +1,6 @@
-//! The structs beside a JSON Schema validator that nobody here wrote: the same verdict on samples of every kind and
-//! on every small change of them; and what is read is written again, byte for byte.
+//! Compares the structs with an independent JSON Schema validator: both give the same verdict on
+//! samples of every kind and on every small change of them, and accepted samples are written again
+//! byte for byte.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ fn oracle(kind: Kind) -> Validator {
     jsonschema::validator_for(&schema).unwrap()
 }
 
-/// What may stand in the place of any value.
+/// Values to substitute for any value.
 fn others(value: &Json) -> Vec<Json> {
     let hex = "0123456789abcdef".repeat(4);
     let mut all = vec![
@@ -134,7 +135,7 @@ fn every_kind_and_every_small_change_of_it_is_judged_as_a_foreign_validator_judg
             }
         }
     }
-    // Both verdicts have to occur, or the comparison says nothing.
+    // Both verdicts must occur, or the comparison proves nothing.
     assert!(accepted > 1_000 && refused > 10_000, "{accepted} accepted, {refused} refused");
 }
 

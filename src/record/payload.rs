@@ -1,4 +1,4 @@
-//! What is recorded of payloads and old entries: erasure, legal holds, pruning.
+//! Entries about payloads and old entries: erasure, legal holds, pruning.
 
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;

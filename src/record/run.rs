@@ -1,4 +1,4 @@
-//! What is recorded of runs.
+//! Entries about runs.
 
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
@@ -58,15 +58,15 @@ pub struct Delegator {
 }
 
 closed! {
-    /// How the contents of a run are kept and from where its outside world comes.
+    /// How the contents of a run are kept, and where its external inputs come from.
     pub enum ReplayMode {
-        /// Everything that came from outside is recorded.
+        /// Every external input is recorded.
         Record = "record",
         /// As `record`, and random values come from the seed.
         Deterministic = "deterministic",
-        /// Everything from outside comes from a recording.
+        /// Every external input comes from a recording.
         Replay = "replay",
-        /// As `replay` up to an entry, and new from there.
+        /// As `replay` up to an entry, then live.
         Fork = "fork",
     }
 }
@@ -91,7 +91,7 @@ pub struct Replay {
 }
 
 closed! {
-    /// How a delegated run proved that its agent was asked by the run above it.
+    /// How a delegated run proved that its parent asked its agent.
     pub enum Delegate {
         /// Its credential says so.
         Attested = "attested",
@@ -101,7 +101,7 @@ closed! {
 }
 
 closed! {
-    /// What a run that no agent opened stands for.
+    /// What a run that no agent opened represents.
     pub enum Implicit {
         /// One MCP session.
         Session = "session",
@@ -112,7 +112,7 @@ closed! {
     }
 }
 
-/// The name of a run that requests name themselves: `[A-Za-z0-9_.-]{1,64}`.
+/// The name of a run, given by its requests: `[A-Za-z0-9_.-]{1,64}`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RunName(String);
 

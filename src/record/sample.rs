@@ -14,10 +14,10 @@ use super::{Body, Kind};
 use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
 
-/// What an entry of this kind says at least, and these members.
+/// The smallest body of this kind with these members.
 ///
 /// # Panics
-/// The kind cannot say that.
+/// The kind does not allow these members.
 #[must_use]
 pub fn body<'a>(kind: Kind, more: impl IntoIterator<Item = (&'a str, Json)>) -> Body {
     let document = document();
@@ -33,7 +33,7 @@ pub(crate) fn document() -> Json {
     Json::parse(ENTRY_1.as_bytes(), &Limits::FILE).unwrap()
 }
 
-/// A value that the schema allows: with every optional member, or with none.
+/// A value that the schema allows: with every optional member, or without any.
 pub(crate) fn sample(schema: &Json, definitions: &Json, full: bool) -> Json {
     if let Some(reference) = schema.get("$ref").and_then(Json::as_str) {
         let name = reference.strip_prefix("#/$defs/").unwrap();

@@ -1,6 +1,8 @@
-//! What an entry may say beyond the structs of its kind: its profile, and the members of its header.
+//! The rules for entries beyond the structs of their kinds: the profile, and the members of the
+//! header.
 //!
-//! `entry-1.json` is emitted from the structs by a test (`WICKETGATE_BLESS=1` writes it) and shipped in every bundle.
+//! A test emits `entry-1.json` from the structs (`WICKETGATE_BLESS=1` writes it); every bundle has
+//! it.
 
 use super::chain::Heartbeat;
 use super::{Body, Entry, Kind};
@@ -9,23 +11,23 @@ use crate::domain::json::{self, Json, Limits};
 
 /// The schema of a whole entry (JSON Schema 2020-12), as shipped in bundles.
 pub const ENTRY_1: &str = include_str!("entry-1.json");
-/// Nested arrays and objects of an entry, itself included.
+/// The deepest nesting of arrays and objects in an entry, itself included.
 pub const DEPTH_MAX: usize = 6;
-/// Items of one array.
+/// The most items of one array.
 pub const ITEMS_MAX: usize = 256;
-/// Bytes an entry should stay below; the writer moves what is larger into payloads.
+/// Size that an entry should not exceed; the writer moves larger content into payloads.
 pub const BYTES_SOFT_MAX: usize = 16 << 10;
 
 /// How an entry departs from the profile.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
-    /// The bytes are no JSON.
+    /// The bytes are not JSON.
     #[error(transparent)]
     Json(#[from] json::Error),
-    /// The bytes are no entry.
+    /// The bytes are not an entry.
     #[error(transparent)]
     Entry(#[from] crate::Error),
-    /// More than [`DEPTH_MAX`] arrays and objects in each other.
+    /// More than [`DEPTH_MAX`] nested arrays and objects.
     #[error("nested deeper than {DEPTH_MAX}")]
     Depth,
     /// A `null`.
@@ -34,10 +36,10 @@ pub enum Error {
     /// A number with a fraction or an exponent.
     #[error("only integers are allowed")]
     Float,
-    /// An array of so many items, more than [`ITEMS_MAX`].
+    /// An array of more than [`ITEMS_MAX`] items.
     #[error("an array of {0} items, at most {ITEMS_MAX} are allowed")]
     Items(usize),
-    /// A member of this name.
+    /// An invalid member name.
     #[error("the member name `{0}` is not [a-z0-9_]")]
     Name(String),
     /// The header lacks a member that this kind must have.
@@ -48,8 +50,9 @@ pub enum Error {
     Extra(Kind, &'static str),
 }
 
-/// Reads an entry of a kind that this build does not know for its header: the bytes must be in canonical form and
-/// inside the profile of all entries. Its body is a stand-in. Returned with the kind.
+/// Reads the header of an entry whose kind this build does not know: the bytes must be in canonical
+/// form and satisfy the profile of all entries. Returns the entry with a stand-in body, and the
+/// kind.
 ///
 /// # Errors
 /// What is wrong with the bytes.
@@ -81,10 +84,10 @@ fn nested(value: &Json, depth: usize) -> Result<(), Error> {
     }
 }
 
-/// Which members of the header a kind has to have, and which it may not have.
+/// Checks which members of the header a kind requires and which it forbids.
 ///
 /// # Errors
-/// The member that is missing or out of place.
+/// The missing or forbidden member.
 pub fn header(entry: &Entry) -> Result<(), Error> {
     let draft = &entry.draft;
     let kind = draft.kind();
@@ -166,7 +169,7 @@ mod tests {
         format!("{{\n{}\n}}\n", members.collect::<Vec<_>>().join(",\n"))
     }
 
-    /// Leaves out what entries never have: `null`, and members that a kind has not.
+    /// Removes what entries never have: `null`, and members that a kind forbids.
     fn tidy(value: &mut Value) {
         match value {
             Value::Array(items) => items.iter_mut().for_each(tidy),

@@ -1,6 +1,7 @@
-//! What members of entries are made of: bounded text, lists and integers, and bytes in their one spelling.
+//! The types of entry members: bounded text, lists and integers, and bytes in their one spelling.
 //!
-//! Each holds only what the schema of entries allows, so an entry that can be built can be recorded.
+//! Each holds only what the schema of entries allows, so every entry that can be built can be
+//! recorded.
 
 use std::fmt;
 use std::ops::Deref;
@@ -48,7 +49,7 @@ impl<const MAX: usize> Text<MAX> {
 #[error("longer than {0} characters")]
 pub struct TooLong(usize);
 
-/// What a person wrote is taken whole or refused, never cut.
+/// Text from a person is accepted whole or refused, never cut.
 impl<const MAX: usize> FromStr for Text<MAX> {
     type Err = TooLong;
 
@@ -58,7 +59,7 @@ impl<const MAX: usize> FromStr for Text<MAX> {
 }
 
 impl<const MAX: usize> From<&str> for Text<MAX> {
-    /// What is longer than an entry may hold is cut.
+    /// Text longer than an entry may hold is cut.
     fn from(text: &str) -> Self {
         Self::new(text).unwrap_or_else(|| Self::clip(text, MAX))
     }
@@ -126,7 +127,7 @@ impl<'de, const MAX: usize> Deserialize<'de> for Text<MAX> {
 pub struct List<T, const MAX: usize = 256, const MIN: usize = 0>(Vec<T>);
 
 impl<T, const MAX: usize, const MIN: usize> List<T, MAX, MIN> {
-    /// These items, the ones after the first `MAX` left out; `None` if they are fewer than `MIN`.
+    /// These items without those after the first `MAX`; `None` if there are fewer than `MIN`.
     #[must_use]
     pub fn some(items: impl IntoIterator<Item = T>) -> Option<Self> {
         let items: Vec<T> = items.into_iter().take(MAX).collect();
@@ -240,12 +241,12 @@ impl<'de, const MIN: u64> Deserialize<'de> for Int<MIN> {
     }
 }
 
-/// `true`, as the only value: a member that is there or is not.
+/// `true`, as the only value: the member is either present or absent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct True;
 
 impl True {
-    /// The member of a fact that holds.
+    /// The member, if the fact holds.
     #[must_use]
     pub fn when(holds: bool) -> Option<Self> {
         holds.then_some(Self)
@@ -328,7 +329,7 @@ impl Deref for TaggedDigest {
     }
 }
 
-/// 16 random bytes that make a statement one of a kind, written as 32 lowercase hex digits.
+/// 16 random bytes that make a statement unique, written as 32 lowercase hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Nonce(pub [u8; 16]);
 
@@ -343,7 +344,7 @@ wraps!(
 );
 textual!(Nonce, "32 lowercase hex digits", "^[0-9a-f]{32}$");
 
-/// An instant or a duration that clocks went back or forth by, as decimal text: milliseconds.
+/// An instant, or the size of a clock step, as decimal text: milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Millis(pub i64);
 

@@ -1,4 +1,4 @@
-//! What approvers signed, put into a bundle so that stock OpenSSH can check it: `approvals/`.
+//! Puts what approvers signed into a bundle, so that stock OpenSSH can check it: `approvals/`.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +18,16 @@ use crate::record::control::ControlApplied;
 use crate::record::payload::{HoldLifted, PayloadErased};
 use crate::record::{Kind, Role};
 
-/// The role of the payload of a word.
+/// The role of the payload of an approval or a refusal.
 pub const ROLE: Role = Role::Approval;
 
-/// Whether this line is an approver's word.
+/// Whether this line is an approver's approval or refusal.
 #[must_use]
 pub fn is_word(line: &EntryLine) -> bool {
     line.is(Kind::ApprovalGranted) || line.is(Kind::ApprovalRefused)
 }
 
-/// What an approver's word commits to, if exactly one payload is it.
+/// The payload of an approval or refusal, if the line commits to exactly one.
 #[must_use]
 pub fn committed<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Payload> {
     match line.entry.draft.commit.as_slice() {
@@ -36,7 +36,7 @@ pub fn committed<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Pay
     }
 }
 
-/// What an authorisation under break-glass commits to besides its call, if it is one payload.
+/// The signed payload of an authorisation under break-glass, if it commits to exactly one.
 #[must_use]
 pub fn glass_committed<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Payload> {
     let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
@@ -55,7 +55,7 @@ fn proposes(line: &EntryLine) -> bool {
     line.entry.draft.commit.iter().any(|one| one.role == ROLE)
 }
 
-/// What the proposal of other arguments commits to besides its call, if it is one payload.
+/// The signed payload of a proposal of other arguments, if the line commits to exactly one.
 #[must_use]
 pub fn proposal_committed<'a>(line: &EntryLine, payloads: &'a Payloads) -> Option<&'a Payload> {
     let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
@@ -67,13 +67,13 @@ fn glass(line: &EntryLine) -> Option<&BreakGlass> {
     line.get::<CallAuthorized>()?.break_glass.as_ref()
 }
 
-/// The list of keys that the order of an authorisation under break-glass was held against.
+/// The list of keys against which the order of a break-glass authorisation was checked.
 #[must_use]
 pub fn glass_list(line: &EntryLine) -> Option<Digest> {
     glass(line).map(|order| order.signers.0)
 }
 
-/// What an entry says of the break-glass order under which its call ran, if it did.
+/// The break-glass order that the entry records for its call, if any.
 #[must_use]
 pub fn broken(line: &EntryLine) -> Option<Broken> {
     glass(line).map(|order| Broken {
@@ -83,7 +83,7 @@ pub fn broken(line: &EntryLine) -> Option<Broken> {
     })
 }
 
-/// The list of approvers that a word or a proposal was held against.
+/// The list of approvers against which an approval, refusal or proposal was checked.
 #[must_use]
 pub fn list_of(line: &EntryLine) -> Option<Digest> {
     if is_word(line) {
@@ -94,7 +94,7 @@ pub fn list_of(line: &EntryLine) -> Option<Digest> {
     proposer(line)?.signers
 }
 
-/// Statements and signatures that follow from opened payloads, by file name.
+/// Statements and signatures from opened payloads, by file name.
 #[must_use]
 pub fn words(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
@@ -130,7 +130,7 @@ pub fn words(strands: &[ChainSlice], payloads: &Payloads) -> BTreeMap<String, Ve
     files
 }
 
-/// The lists that words name, the last first.
+/// The lists that approvals and refusals name, the last first.
 #[must_use]
 pub fn lists(strands: &[ChainSlice]) -> Vec<Digest> {
     let mut lists: Vec<Digest> = Vec::new();
@@ -143,7 +143,7 @@ pub fn lists(strands: &[ChainSlice]) -> Vec<Digest> {
     lists
 }
 
-/// The lists that break-glass orders name: each stands under its digest.
+/// The lists that break-glass orders name; each file is named by its digest.
 #[must_use]
 pub fn glass_lists(strands: &[ChainSlice]) -> Vec<Digest> {
     let lines = strands.iter().flat_map(ChainSlice::asked);
@@ -156,11 +156,11 @@ pub fn glass_lists(strands: &[ChainSlice]) -> Vec<Digest> {
 /// An operator's signed order, as an entry names it.
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'a> {
-    /// What was signed.
+    /// The signed statement.
     pub statement: &'a str,
     /// The signature, armored.
     pub signature: Option<&'a str>,
-    /// Who signed it, by name.
+    /// The name of the signer.
     pub subject: Option<&'a str>,
     /// Id of the key.
     pub key: Option<&'a str>,
@@ -170,8 +170,8 @@ pub struct Order<'a> {
     pub version: Option<u64>,
 }
 
-/// The operator's order that an entry names: of a gate's chain a stop that was taken back, of the fleet log an erasure
-/// or the end of a hold.
+/// The operator's order that an entry names: in a gate's chain the end of a stop, in the fleet log
+/// an erasure or the end of a hold.
 #[must_use]
 pub fn order(line: &EntryLine) -> Option<Order<'_>> {
     if let Some(applied) = line.get::<ControlApplied>() {
@@ -196,13 +196,13 @@ pub fn order(line: &EntryLine) -> Option<Order<'_>> {
     })
 }
 
-/// The list of approvers that it was held against.
+/// The list of approvers against which it was checked.
 #[must_use]
 pub fn order_list(line: &EntryLine) -> Option<Digest> {
     order(line)?.signers
 }
 
-/// The lists that operators' orders name and no word does: each stands under its digest.
+/// The lists that only operators' orders name; each file is named by its digest.
 #[must_use]
 pub fn order_lists(strands: &[ChainSlice], fleet: Option<&ChainSlice>) -> Vec<Digest> {
     let own = strands.iter().flat_map(ChainSlice::asked);

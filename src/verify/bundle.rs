@@ -1,4 +1,4 @@
-//! The directory a bundle is: names, sizes, and nothing but plain files.
+//! The directory of a bundle: file names and sizes. It holds plain files only.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -20,9 +20,9 @@ pub const AGENT_RUN: &str = "agent_run.json";
 pub const DECISION: &str = "decision.json";
 /// Every call with inputs and outputs.
 pub const TOOL_TRACE: &str = "tool_trace.json";
-/// Where the chain of a bundle of one run or range is; a population has [`chain_folder`]s.
+/// The folder of the chain in a bundle of one run or range; a population has [`chain_folder`]s.
 pub const FOLDER: &str = "ledger";
-/// Where the fleet log is.
+/// The folder of the fleet log.
 pub const FLEET: &str = "fleet";
 /// In a chain's folder: exact entry bytes, one a line.
 pub const LINES: &str = "entries.jsonl";
@@ -32,9 +32,9 @@ pub const NOTE: &str = "checkpoint.txt";
 pub const PATHS: &str = "inclusion.json";
 /// In a chain's folder: consistency proofs from older heads.
 pub const OLDER: &str = "consistency.json";
-/// In a chain's folder: proof that the entries of a span are all there are in it.
+/// In a chain's folder: proof that the span has no other entries.
 pub const RANGE_PROOF: &str = "range.json";
-/// How the name of a proof that stands on its own ends (c2sp.org/tlog-proof).
+/// Suffix of a stand-alone proof (c2sp.org/tlog-proof).
 pub const ALONE: &str = ".tlog-proof";
 /// Exact entry bytes, one a line.
 pub const ENTRIES: &str = "ledger/entries.jsonl";
@@ -42,7 +42,7 @@ pub const ENTRIES: &str = "ledger/entries.jsonl";
 pub const CHECKPOINT: &str = "ledger/checkpoint.txt";
 /// An inclusion proof for every entry.
 pub const INCLUSION: &str = "ledger/inclusion.json";
-/// Proofs that older heads are beginnings of this one; absent when none was asked for.
+/// Proofs that older heads are beginnings of this one; absent if not requested.
 pub const CONSISTENCY: &str = "ledger/consistency.json";
 /// The policy bundle the run's last decision used.
 pub const POLICY: &str = "policy/bundle.tar";
@@ -50,18 +50,18 @@ pub const POLICY: &str = "policy/bundle.tar";
 pub const AGENT: &str = "agent/agent.yaml";
 /// The manifest's signature.
 pub const AGENT_SIG: &str = "agent/agent.yaml.sig.json";
-/// Where a further manifest and its signature are, if a bundle has several.
+/// The names of a further manifest and its signature, if a bundle has several.
 #[must_use]
 pub fn agent_files(digest: &Digest) -> (String, String) {
     let hex = digest.hex();
     (format!("agent/{hex}.yaml"), format!("agent/{hex}.yaml.sig.json"))
 }
 
-/// The list of approvers in force when the last approval was given; stock OpenSSH reads it.
+/// The list of approvers at the time of the last approval; stock OpenSSH reads it.
 pub const APPROVERS: &str = "approvals/allowed_signers";
 /// Its signature.
 pub const APPROVERS_SIG: &str = "approvals/allowed_signers.sig.json";
-/// Where an earlier list and its signature are, if a bundle has several.
+/// The names of an earlier list and its signature, if a bundle has several.
 #[must_use]
 pub fn approvers_files(digest: &Digest) -> (String, String) {
     let hex = digest.hex();
@@ -71,14 +71,14 @@ pub fn approvers_files(digest: &Digest) -> (String, String) {
     )
 }
 
-/// The statement of the word at this place of the chain in this folder, and the signature over it.
+/// The names of the statement of the approval or refusal at this place, and of its signature.
 #[must_use]
 pub fn word_files(folder: &str, seq: Seq) -> (String, String) {
     let place = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
     (format!("approvals/{place}{seq}.json"), format!("approvals/{place}{seq}.sig"))
 }
 
-/// The break-glass statement under which the call at this place ran, and the signatures over it.
+/// The names of the break-glass statement for the call at this place, and of its signatures.
 #[must_use]
 pub fn glass_files(folder: &str, seq: Seq, signatures: usize) -> (String, Vec<String>) {
     let place = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
@@ -91,42 +91,42 @@ pub fn glass_files(folder: &str, seq: Seq, signatures: usize) -> (String, Vec<St
 pub const PAYLOADS: &str = "payloads/index.json";
 /// For people.
 pub const PAGE: &str = "report.html";
-/// How to check all of this with other people's tools.
+/// How to check a bundle with third-party tools.
 pub const GUIDE: &str = "VERIFY.md";
-/// Proof that the entries of a span are all there are in it; absent in a bundle of one run.
+/// Proof that the span has no other entries; absent in a bundle of one run.
 pub const RANGE: &str = "ledger/range.json";
-/// What was asked for and found in a population, chain by chain.
+/// The query of a population and its result, chain by chain.
 pub const POPULATION: &str = "population.json";
-/// Entries of the fleet log that matter here, one a line.
+/// The relevant entries of the fleet log, one a line.
 pub const FLEET_ENTRIES: &str = "fleet/entries.jsonl";
 /// The fleet log's checkpoint with every cosignature it has.
 pub const FLEET_CHECKPOINT: &str = "fleet/checkpoint.txt";
 /// An inclusion proof for every entry of [`FLEET_ENTRIES`].
 pub const FLEET_INCLUSION: &str = "fleet/inclusion.json";
-/// Proof that the enrolled chains are all the fleet log has.
+/// Proof that the fleet log has no other enrolled chains.
 pub const FLEET_RANGE: &str = "fleet/range.json";
-/// What supports which requirement of which framework.
+/// Which material supports which requirement of which framework.
 pub const CONTROLS: &str = "controls.json";
 /// The schema of entries.
 pub const SCHEMA: &str = "schema/entry-1.json";
 
-/// Where the chain of this number is in a bundle of a population; chains are numbered by origin.
+/// The folder of a chain in a bundle of a population; chains are numbered by origin.
 #[must_use]
 pub fn chain_folder(number: u64) -> String {
     format!("chains/{number}")
 }
 
-/// Where the proof of this entry that stands on its own is, in the folder of its chain.
+/// The stand-alone proof of this entry, in the folder of its chain.
 #[must_use]
 pub fn alone_file(folder: &str, seq: Seq) -> String {
     format!("{folder}/{seq}{ALONE}")
 }
 
-/// Files of a bundle.
+/// The most files of a bundle.
 pub const FILES_MAX: usize = 65_535;
-/// Bytes of one file.
+/// The most bytes of one file.
 pub const FILE_BYTES_MAX: u64 = 256 << 20;
-/// Bytes of a whole bundle.
+/// The most bytes of a whole bundle.
 pub const BYTES_MAX: u64 = 1 << 30;
 
 /// The files of a bundle by their relative name.
@@ -148,7 +148,7 @@ impl Files {
     /// Reads a bundle: a directory, or a `.zip` file.
     ///
     /// # Errors
-    /// `B2`, and what does not belong in a bundle.
+    /// `B2`, and the offending file.
     pub fn load(path: &Path) -> Result<Self, Damage> {
         if path.is_dir() {
             return Self::read(path);
@@ -158,10 +158,10 @@ impl Files {
         zip::read(&bytes)
     }
 
-    /// Reads a directory: plain files with plain names only, within the caps.
+    /// Reads a directory: plain files with plain names only, within the limits.
     ///
     /// # Errors
-    /// `B2`, and what does not belong in a bundle.
+    /// `B2`, and the offending file.
     pub fn read(dir: &Path) -> Result<Self, Damage> {
         let mut files = Self::default();
         let mut left = BYTES_MAX;
@@ -170,7 +170,7 @@ impl Files {
     }
 }
 
-/// Whether a name may stand in a bundle: relative, plain characters, no `.` or `..` part.
+/// Whether a bundle may have this name: relative, plain characters, no `.` or `..` part.
 #[must_use]
 pub fn plain(name: &str) -> bool {
     let part = |part: &str| {
@@ -219,7 +219,7 @@ enum Unread {
     Size,
 }
 
-/// Reads a file without following a link that took its place, and never more than the cap.
+/// Reads a file without following a link in its place, and never more than the limit.
 fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Unread> {
     let file = std::fs::OpenOptions::new()
         .read(true)

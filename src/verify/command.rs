@@ -1,7 +1,7 @@
-//! `evidence verify` as a command: the one place both programs that offer it take it from.
+//! `evidence verify` as a command, shared by both programs that offer it.
 //!
-//! The small program `wicketgate-verify` links no database and no network; the large one has the same
-//! options, prints the same and ends with the same code, because it is the same function.
+//! The small program `wicketgate-verify` links no database and no network. The large one has the
+//! same options, output and exit codes, because it calls the same function.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -60,7 +60,7 @@ impl Program {
 /// Prints `VERIFY.md` as this program has it.
 #[must_use]
 pub fn print_guide() -> End {
-    // A closed pipe (`| head`) is no reason to fail.
+    // A closed pipe (`| head`) is not a failure.
     let _ = std::io::stdout().write_all(super::guide::GUIDE.as_bytes());
     End::Valid
 }
@@ -75,7 +75,7 @@ fn usage(json: bool, why: impl std::fmt::Display) -> End {
         ])),
         false => format!("error: {why}"),
     };
-    // A terminal that is gone shows nothing.
+    // Ignore a terminal that is gone.
     let _ = writeln!(std::io::stderr(), "{line}");
     End::Usage
 }
@@ -106,11 +106,11 @@ pub struct Options {
 /// How the command ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// 0: everything that was asked for holds.
+    /// 0: every requested check holds.
     Valid,
-    /// 1: something does not hold.
+    /// 1: something is invalid.
     Invalid,
-    /// 2: something cannot be told, or the level is below the one asked for.
+    /// 2: something cannot be decided, or the level is below the requested one.
     Unverifiable,
     /// 64: the command line or the trust file is wrong.
     Usage,
@@ -142,7 +142,7 @@ pub fn run_id(text: &str) -> Result<RunId, NoRunId> {
     RunId::parse(text).ok_or(NoRunId)
 }
 
-/// Verifies, prints the report to standard output, and says how that ended.
+/// Verifies, prints the report to standard output, and returns the result.
 #[must_use]
 pub fn run(options: &Options) -> End {
     let mut trust = match Trust::load(&options.trust) {
@@ -174,7 +174,7 @@ pub fn run(options: &Options) -> End {
     let report = verify_watched(&options.bundle, &trust, &progress);
     drop(progress);
     let told = if options.json { canonical::text(&report.to_json()) } else { report.to_text() };
-    // A closed pipe (`| head`) is no reason to fail.
+    // A closed pipe (`| head`) is not a failure.
     let _ = writeln!(std::io::stdout(), "{}", told.trim_end());
     let short = options.level.is_some_and(|wanted| report.level().is_none_or(|is| is < wanted));
     let end = match report.exit_code() {
@@ -188,13 +188,13 @@ pub fn run(options: &Options) -> End {
             true => canonical::text(&Json::object([("note", Json::from(format!("next: {next}")))])),
             false => format!("next: {next}"),
         };
-        // The report is on standard output; a terminal that is gone shows nothing.
+        // The report is on standard output; ignore a closed standard error.
         let _ = writeln!(std::io::stderr(), "{line}");
     }
     end
 }
 
-/// What to do about an answer that is not "valid": the likeliest first.
+/// The most likely remedy for a result other than "valid".
 fn next_step(options: &Options, trusts_nobody: bool, short: bool, end: End) -> Option<String> {
     let (bundle, trust) = (options.bundle.display(), options.trust.display());
     let is_bundle = options.bundle.is_file() || options.bundle.join(MANIFEST).is_file();

@@ -1,5 +1,5 @@
-//! Which files a bundle has. The exporter writes by this list and the verifier refuses whatever is not on it:
-//! a file that nothing names would be shown under the signature and backed by no check.
+//! The files of a bundle. The exporter writes by this list, and the verifier refuses any other
+//! file: it would appear under the signature without a check behind it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,15 +17,15 @@ use crate::domain::json::Json;
 use crate::record::run::RunOpened;
 use crate::record::{HexDigest, Kind};
 
-/// Version of what is made from the other files of a bundle (`report.html`, `controls.json`, `VERIFY.md`, the
-/// schema): that of the program and a number of its own, which moves when they do. A verifier makes them again for
-/// this version only.
+/// Version of the files made from the others (`report.html`, `controls.json`, `VERIFY.md`, the
+/// schema): the program's version and a number that changes when they do. A verifier makes them
+/// again for this version only.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+bundle.3");
 
-/// Paths by the size of the older head, or the entry, that they are from.
+/// Paths by the entry or the size of the older head that they start from.
 pub type Paths = BTreeMap<Seq, Vec<Digest>>;
 
-/// The policy bundles that are there, by the name of their file; the one that decided last first.
+/// The policy bundles present, by file name; the one that decided last first.
 #[must_use]
 pub fn policies(strands: &[ChainSlice]) -> Vec<(String, Digest)> {
     let none = Digest::of(&[]);
@@ -46,7 +46,7 @@ pub fn policies(strands: &[ChainSlice]) -> Vec<(String, Digest)> {
     found.into_iter().rev().enumerate().map(name).collect()
 }
 
-/// The manifests that are there, by the names of their two files, in the order of the runs.
+/// The manifests present, by the names of their two files, in the order of the runs.
 #[must_use]
 pub fn manifests(strands: &[ChainSlice]) -> Vec<((String, String), Digest)> {
     let mut found: Vec<Digest> = Vec::new();
@@ -62,7 +62,7 @@ pub fn manifests(strands: &[ChainSlice]) -> Vec<((String, String), Digest)> {
     found.into_iter().enumerate().map(name).collect()
 }
 
-/// The lists of approvers that are there, by the names of their two files.
+/// The lists of approvers present, by the names of their two files.
 #[must_use]
 pub fn approvers(
     strands: &[ChainSlice],
@@ -126,7 +126,7 @@ const FIXED: [&str; 10] = [
     bundle::SCHEMA,
 ];
 
-/// A file of paths, each by the number of what it is about.
+/// A file of paths, each with its number.
 #[derive(Debug, Deserialize)]
 pub(crate) struct PathsForm {
     pub v: String,
@@ -165,7 +165,8 @@ pub fn consistency(paths: &Paths) -> Vec<u8> {
     ]))
 }
 
-/// `inclusion.json`: the audit paths of entries that no span proves, in a tree of this size and root.
+/// `inclusion.json`: the audit paths of entries outside the proven spans, in a tree of this size
+/// and root.
 #[must_use]
 pub fn inclusion(strand: &ChainSlice, (size, root): (Seq, &Digest), paths: &Paths) -> Vec<u8> {
     let lines = strand.lines.iter().filter(|line| strand.span.is_none() || !strand.asks(line));

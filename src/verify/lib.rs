@@ -1,10 +1,11 @@
-//! What an operator hands to somebody who does not trust them, proven offline: `wicketgate-verify`.
+//! Checks evidence offline for a party who does not trust the operator: `wicketgate-verify`.
 //!
-//! [`check`] reads a bundle and says, check by check, what holds and what is not proven. The three files people read
-//! (`agent_run.json`, `decision.json`, `tool_trace.json`) are projections: pure functions of the entries and payloads
-//! beside them, so a verifier makes them again and compares bytes. Nothing in a bundle is a reason to trust a bundle:
-//! trust roots come from elsewhere ([`trust`]). [`entries`] are the rules of a chain, which the gate reads its own
-//! ledger with. No database, no network and no async runtime: nothing of the gate is linked.
+//! [`check`] reads a bundle and reports, check by check, what holds and what is not proven. The
+//! three files for people (`agent_run.json`, `decision.json`, `tool_trace.json`) are projections:
+//! pure functions of the entries and payloads beside them, so a verifier makes them again and
+//! compares bytes. A bundle gives no reason to trust itself: trust roots come from elsewhere
+//! ([`trust`]). [`entries`] has the rules of a chain, by which the gate reads its own ledger. No
+//! database, no network and no async runtime: nothing of the gate is linked.
 
 use wicketgate_crypto as crypto;
 use wicketgate_policy::{self as policy, approval, firewall};
@@ -39,7 +40,7 @@ pub enum Error {
     Io {
         /// The file or directory.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The trust file is wrong.

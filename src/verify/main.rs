@@ -1,4 +1,4 @@
-//! The `wicketgate-verify` program: checks a bundle offline, and can do nothing else.
+//! The `wicketgate-verify` program: checks a bundle offline, and does nothing else.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     let end = match Program::try_parse() {
         Ok(program) => program.run(),
         Err(error) => {
-            // Nobody is left to tell if the terminal is gone.
+            // Ignore a terminal that is gone.
             let _ = error.print();
             if error.use_stderr() { End::Usage } else { End::Valid }
         }

@@ -1,5 +1,5 @@
-//! What opens the commitments: salts and bytes, single members, or the plain statement that they are
-//! not here.
+//! What opens the commitments: salts and bytes, single members, or the statement that a payload is
+//! absent.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::domain::json::{Json, Limits};
 use crate::entries::Damage;
 use crate::record::{Commitment, Hex, HexDigest, True};
 
-/// What a bundle says about one committed payload.
+/// How a bundle has one committed payload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Payload {
-    /// Here it is.
+    /// Disclosed completely.
     Opened {
         /// What the commitment was salted with.
         salt: Salt,
@@ -30,37 +30,37 @@ pub enum Payload {
         /// The exact bytes.
         body: Vec<u8>,
     },
-    /// Some of its members are here, the others are hidden by name and value.
+    /// Some of its members are disclosed, the others are hidden by name and value.
     Redacted {
         /// `args`, `result`, …
         role: String,
-        /// What opens the former and stands for the latter.
+        /// The disclosed members, and digests in place of the others.
         parts: Redacted,
     },
-    /// It was erased, with its salt, and this entry says so.
+    /// Erased with its salt; this entry records it.
     Erased {
         /// Name of the log.
         log: String,
         /// Place in it.
         seq: Seq,
     },
-    /// It is not disclosed here, or was never stored.
+    /// Not disclosed here, or never stored.
     Withheld(WithheldReason),
 }
 
-/// A test of payloads, to count those it holds for.
+/// A predicate to count payloads by.
 pub type Is = fn(&Payload) -> bool;
 
 /// Why a payload is withheld.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WithheldReason {
-    /// Nobody says.
+    /// The bundle gives no reason.
     Unsaid,
     /// Nothing of the run was ever stored.
     Incognito,
     /// It is stored encrypted, and the exporter had no key.
     Encrypted,
-    /// It is stored encrypted, and what is stored was changed.
+    /// It is stored encrypted, and the stored bytes were changed.
     Damaged,
 }
 
@@ -150,7 +150,7 @@ impl Payloads {
         stray.map_or(Ok(payloads), |name| Err(bad(format!("stray payload `{name}`"))))
     }
 
-    /// A payload as the transcript shows it.
+    /// A payload in the form of the transcript.
     #[must_use]
     pub fn shown(&self, commitment: &Commitment) -> Json {
         let mut members = vec![
@@ -186,7 +186,7 @@ impl Payloads {
     }
 }
 
-/// What stands for a payload that is withheld.
+/// The index entry of a withheld payload.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WithheldForm {
@@ -195,7 +195,7 @@ struct WithheldForm {
     why: Option<String>,
 }
 
-/// What stands for a payload that was erased.
+/// The index entry of an erased payload.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ErasedForm {
@@ -205,7 +205,7 @@ struct ErasedForm {
     seq: Seq,
 }
 
-/// What opens a payload whose bytes are in a file of their own.
+/// The index entry of a payload whose bytes are in a file.
 #[derive(Deserialize)]
 struct OpenedForm {
     salt: Hex<32>,
@@ -229,7 +229,7 @@ fn payload(files: &Files, c: &Digest, told: &Json) -> Option<Payload> {
     }
     let body = files.get(&format!("payloads/{}.bin", c.hex()))?.to_vec();
     let form: OpenedForm = told.read().ok()?;
-    // What opens nothing is told apart later.
+    // A later check reports bytes that do not open the commitment.
     let found = opens(c, &form.salt.0, &body);
     let (v, members) = scheme(found.unwrap_or(Scheme::Whole));
     let plain = form.v.is_none() && matches!(found, None | Some(Scheme::Whole));
@@ -242,7 +242,7 @@ fn payload(files: &Files, c: &Digest, told: &Json) -> Option<Payload> {
     whole.then_some(Payload::Opened { salt, role, media_type, body })
 }
 
-/// How an opened payload was committed to.
+/// The commitment scheme of an opened payload.
 fn scheme(scheme: Scheme) -> (u64, Option<String>) {
     let members = match scheme {
         Scheme::Whole => None,
@@ -274,19 +274,18 @@ pub fn redacted(role: &str, parts: &Redacted) -> Json {
     })
 }
 
-/// The same, read.
+/// Parses it.
 #[must_use]
 pub fn read_redacted(told: &Json) -> Option<Payload> {
     let form: RedactedForm = told.read().ok()?;
     let hidden = form.hidden.iter().map(|digest| digest.0).collect();
     let parts = Redacted { whole: form.whole.0, disclosures: form.disclosures, hidden };
-    // One form only: sorted, nothing twice.
+    // Exactly one form: sorted, without duplicates.
     let role = form.role;
     (redacted(&role, &parts) == *told).then_some(Payload::Redacted { role, parts })
 }
 
-/// The bytes in the most readable form that loses nothing a reader needs; the exact ones are in
-/// `payloads/`.
+/// The bytes in the most readable form without loss for a reader; `payloads/` has the exact ones.
 fn content(body: &[u8]) -> (&'static str, Json) {
     if let Ok(json) = Json::parse(body, &Limits::ARGUMENTS) {
         return ("json", json);

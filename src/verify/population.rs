@@ -1,4 +1,5 @@
-//! `population.json`: what a query found in every chain, as a pure function of the entries and the query.
+//! `population.json`: the result of a query in every chain, as a pure function of the entries and
+//! the query.
 
 use std::collections::BTreeMap;
 
@@ -16,24 +17,24 @@ use crate::record::run::RunOpened;
 
 /// `v` of the file.
 pub const VERSION: &str = "wicketgate/population/1";
-/// The setting of `writer.started` that says after how many idle milliseconds a writer speaks.
+/// The setting of `writer.started` with the writer's heartbeat interval in milliseconds.
 pub const CADENCE: &str = "heartbeat_ms";
 
-/// Why nothing was written for longer than a writer may be silent.
+/// The cause of a pause that is longer than a writer may be silent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
     /// The writer had ended in order.
     Stopped,
     /// Another writer took over from one that had not ended in order.
     NoWriter,
-    /// The same writer wrote on: nothing in the log explains it.
+    /// The same writer continued: the log has no explanation.
     Silence,
-    /// Nothing more was written until the end of the time that was asked for.
+    /// No entry follows until the end of the requested time.
     Tail,
 }
 
 impl Cause {
-    /// The word in the file.
+    /// Its name in the file.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -44,14 +45,14 @@ impl Cause {
         }
     }
 
-    /// Whether the log itself says why.
+    /// Whether the log itself explains it.
     #[must_use]
     pub const fn explained(self) -> bool {
         matches!(self, Self::Stopped | Self::NoWriter)
     }
 }
 
-/// A time in which nothing was written, longer than a writer may be silent.
+/// A pause longer than a writer may be silent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SilentTime {
     /// The entry before it.
@@ -73,11 +74,11 @@ pub struct Pulse {
     pub longest_ms: u64,
     /// The longest cadence that a writer of these entries declared; `None` if one declared none.
     pub declared_ms: Option<u64>,
-    /// Times that were longer than declared, by half as much again: a heartbeat takes time to write.
+    /// Pauses longer than 1.5 times the declared interval: a heartbeat takes time to write.
     pub gaps: Vec<SilentTime>,
 }
 
-/// Watches the pauses in what was asked for of a chain, up to `until` if nothing follows it.
+/// Measures the pauses in the selected part of a chain, up to `until` if no entry follows.
 #[must_use]
 pub fn pulse(strand: &ChainSlice, until: Option<Timestamp>) -> Pulse {
     let cadences = cadences(strand);
@@ -130,7 +131,7 @@ fn pause(
     }
 }
 
-/// What each writer that is introduced here declared.
+/// The interval that each introduced writer declared.
 fn cadences(strand: &ChainSlice) -> BTreeMap<Epoch, u64> {
     let started = strand.lines.iter().filter(|line| line.is(Kind::WriterStarted));
     let declared = started.filter_map(|line| {
@@ -215,7 +216,7 @@ fn chain(filter: &Filter, strand: &ChainSlice, totals: &mut BTreeMap<&'static st
     Json::object(members)
 }
 
-/// Calls of the gate itself that had to be denied, or reports of agents about their isolation.
+/// The gate's own calls that had to be denied, or agents' reports about their isolation.
 struct Tests {
     count: u64,
     failed: u64,
@@ -223,7 +224,7 @@ struct Tests {
 }
 
 impl Tests {
-    /// Those in what was asked for; none of a chain without one.
+    /// Those in the selection; `None` for a chain without one.
     fn of(strand: &ChainSlice, kind: Kind) -> Option<Self> {
         let mut tests: Option<Self> = None;
         for line in strand.asked().filter(|line| line.is(kind)) {
@@ -264,7 +265,7 @@ fn beats(pulse: &Pulse) -> Json {
     Json::object(members)
 }
 
-/// The decisions that the filter picks: all of them, if it picks none.
+/// The decisions that the filter selects; all of them without a filter.
 fn matched(filter: &Filter, strand: &ChainSlice) -> Vec<Seq> {
     let agents: BTreeMap<&RunId, &str> = runs_of(strand.lines.iter())
         .into_iter()

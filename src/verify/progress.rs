@@ -1,4 +1,4 @@
-//! How far a long verification is, for a person at a terminal.
+//! The progress of a long verification, for a person at a terminal.
 
 use std::cell::{Cell, OnceCell};
 use std::io::{IsTerminal as _, Stderr, Write as _};
@@ -6,33 +6,33 @@ use std::io::{IsTerminal as _, Stderr, Write as _};
 use super::bundle::Files;
 use super::check::{Step, Watch};
 
-/// Bytes from which on a bundle takes long enough to be waited for.
+/// Size from which a bundle takes long enough to show progress.
 pub const LONG_BYTES: usize = 1 << 20;
-/// Characters that a line may have in the narrowest terminal that is usual.
+/// Width of the narrowest common terminal.
 const WIDTH: usize = 79;
 
-/// One line on standard error, written again and again and gone in the end. It has no colour, so that
-/// `NO_COLOR` has nothing to turn off.
+/// One line on standard error that is rewritten and finally cleared. It has no colour, so
+/// `NO_COLOR` has no effect.
 #[derive(Debug)]
 pub struct ProgressLine {
-    /// `None`: nobody looks.
+    /// `None`: show nothing.
     terminal: Option<Stderr>,
     shown: Cell<bool>,
 }
 
 impl ProgressLine {
-    /// For whoever sits at standard error. `quiet`: for nobody, wherever it goes.
+    /// Shows progress if standard error is a terminal, and nothing with `quiet`.
     #[must_use]
     pub fn new(quiet: bool) -> Self {
         let terminal = Some(std::io::stderr()).filter(|err| !quiet && err.is_terminal());
         Self { terminal, shown: Cell::new(false) }
     }
 
-    /// Puts this in the place of what was shown last, as far as the line goes.
+    /// Replaces the current line, cut to the width.
     pub fn show(&self, line: &str) {
         let Some(terminal) = &self.terminal else { return };
         let line: String = line.chars().take(WIDTH).collect();
-        // Nobody is left to tell if the terminal is gone.
+        // Ignore a terminal that is gone.
         let _ = write!(terminal.lock(), "\r{line:<WIDTH$}\r");
         let _ = terminal.lock().flush();
         self.shown.set(true);
@@ -40,7 +40,7 @@ impl ProgressLine {
 }
 
 impl Drop for ProgressLine {
-    /// The report stands where the line was.
+    /// Clears the line, so that the report can take its place.
     fn drop(&mut self) {
         if self.shown.get() {
             self.show("");
@@ -48,11 +48,11 @@ impl Drop for ProgressLine {
     }
 }
 
-/// A person who waits, if there is one.
+/// Shows the progress to a person, if there is a terminal.
 #[derive(Debug)]
 pub struct Progress {
     line: ProgressLine,
-    /// What is told of a long bundle; nothing as long as none was read.
+    /// Describes a long bundle; unset until one was read.
     bundle: OnceCell<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The three files people read, as pure functions of entries and payloads: the same bytes, always.
+//! The three files for people, as pure functions of entries and payloads: always the same bytes.
 
 use crate::domain::time::Timestamp;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::entries::EntryLine;
 use crate::record::run::RunOpened;
 use crate::record::{Kind, Role};
 
-/// What a bundle is made from: the lines of one run among those that introduce it.
+/// The material of a bundle: the lines of one run among those that introduce it.
 #[derive(Clone, Debug)]
 pub struct BundleMaterial<'a> {
     /// The run.
@@ -24,13 +24,13 @@ pub struct BundleMaterial<'a> {
     pub lines: &'a [EntryLine],
     /// The lines of the run among them.
     own: Vec<&'a EntryLine>,
-    /// Which ends of the run lie outside of what was asked for.
+    /// Which ends of the run lie outside the selection.
     pub cut: Cut,
     /// What opens them.
     pub payloads: &'a Payloads,
 }
 
-/// Which ends of a run a range leaves out. A run that is cut is never called complete.
+/// Which ends of a run a range leaves out. A cut run is never called complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cut {
     /// It was opened before the range.
@@ -47,7 +47,7 @@ impl Cut {
     }
 }
 
-/// One call from its first word to its last.
+/// One call from its first entry to its last.
 struct ProjectedCall<'a> {
     id: &'a CallId,
     lines: Vec<&'a EntryLine>,
@@ -68,7 +68,7 @@ impl<'a> BundleMaterial<'a> {
         Self { run, origin, lines, own, cut: Cut::default(), payloads }
     }
 
-    /// A run whose lines have been found, cut like this.
+    /// A run whose lines were found, cut like this.
     #[must_use]
     pub fn part(
         run: &'a RunId,
@@ -85,7 +85,7 @@ impl<'a> BundleMaterial<'a> {
         self.own.iter().copied()
     }
 
-    /// The run's `run.opened`, also where it stands before the range that was asked for.
+    /// The run's `run.opened`, even if it precedes the selected range.
     #[must_use]
     pub fn opening(&self) -> Option<&'a RunOpened> {
         self.opened().map(|(_, opened)| opened)
@@ -100,7 +100,7 @@ impl<'a> BundleMaterial<'a> {
         all.find_map(|line| Some((line.entry.ts, line.get()?)))
     }
 
-    /// Whether the run is here from its opening to its seal.
+    /// Whether the bundle has the run from its opening to its seal.
     #[must_use]
     pub fn sealed(&self) -> bool {
         !self.cut.any() && self.of_run().any(|line| line.is(Kind::RunSealed))
@@ -155,7 +155,7 @@ pub fn unenforced(line: &EntryLine) -> bool {
     line.decision().is_some_and(|decision| !decision.enforced)
 }
 
-/// The three files people read, by name.
+/// The three files for people, by name.
 #[must_use]
 pub fn files(scope: Scope, materials: &[BundleMaterial<'_>]) -> [(&'static str, Vec<u8>); 3] {
     match (scope, materials) {
@@ -221,7 +221,7 @@ fn agent_run_json(material: &BundleMaterial<'_>) -> Json {
     }
     if let Some(first) = lines.first().filter(|first| first.is(Kind::RunOpened)) {
         members.push(("opened", place(first)));
-        // `run.opened` says who, what and under which manifest: all of it, as recorded.
+        // `run.opened` names the caller, the agent and the manifest: all of it, as recorded.
         members.push(("opening", Json::of(&first.entry.draft.body)));
     }
     let below = delegated(material);
@@ -233,7 +233,7 @@ fn agent_run_json(material: &BundleMaterial<'_>) -> Json {
     Json::object(members)
 }
 
-/// The runs right below this one, of those that are opened here. Only a run that may delegate is looked for.
+/// The direct children of this run, of those opened here. Only looks if the run may delegate.
 fn delegated(material: &BundleMaterial<'_>) -> Vec<Json> {
     let may = material.opening().is_some_and(|opened| opened.delegates.is_some());
     let parent = |line: &EntryLine| line.get::<RunOpened>().and_then(|opened| opened.parent);
@@ -288,7 +288,7 @@ fn count(n: usize) -> Json {
     Json::from(u64::try_from(n).unwrap_or(u64::MAX))
 }
 
-/// Where and when a line stands.
+/// The position and time of a line.
 fn place(line: &EntryLine) -> Json {
     let mut members = vec![
         ("seq", Json::from(line.entry.seq)),

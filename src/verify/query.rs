@@ -1,4 +1,4 @@
-//! What was asked for, in the words of statements, entries and `population.json`.
+//! The query of a bundle, in the terms of statements, entries and `population.json`.
 
 use serde::Deserialize;
 
@@ -10,7 +10,7 @@ use crate::domain::time::Timestamp;
 use crate::record::List;
 use crate::record::run::Setting;
 
-/// One question to a ledger.
+/// One query to a ledger.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Query {
     /// Everything of one run.
@@ -44,7 +44,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether the decisions themselves are filtered, and not only the time and the chains.
+    /// Whether it filters the decisions themselves, and not only the time and the chains.
     #[must_use]
     pub const fn picks(&self) -> bool {
         self.agent.is_some() || self.tool.is_some() || self.verdict.is_some()
@@ -62,7 +62,7 @@ impl Query {
         }
     }
 
-    /// Its words: `scope` first, then what narrows it.
+    /// Its fields: `scope` first, then the filters.
     #[must_use]
     pub fn words(&self) -> Vec<(&'static str, String)> {
         let mut words = vec![("scope", self.scope().as_str().to_owned())];
@@ -107,7 +107,7 @@ impl Query {
         Json::object(members)
     }
 
-    /// Reads what [`Self::to_json`] wrote, exactly.
+    /// Parses exactly what [`Self::to_json`] wrote.
     #[must_use]
     pub fn from_json(json: &Json) -> Option<Self> {
         let form: QueryForm = json.read().ok()?;
@@ -126,12 +126,12 @@ impl Query {
             }),
             _ => return None,
         };
-        // Whatever was not read as it stands there makes another text.
+        // Any member that was not read makes another text.
         (query.to_json() == *json).then_some(query)
     }
 }
 
-/// What a query is made of, whatever its scope.
+/// The members of a query of any scope.
 #[derive(Deserialize)]
 struct QueryForm {
     scope: String,
@@ -148,7 +148,7 @@ struct QueryForm {
     chains: Vec<String>,
 }
 
-/// Reads a verdict's word.
+/// Parses the name of a verdict.
 #[must_use]
 pub fn verdict_of(word: &str) -> Option<Verdict> {
     let all = [Verdict::Allow, Verdict::Deny, Verdict::RequireApproval];

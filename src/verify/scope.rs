@@ -1,4 +1,4 @@
-//! How far a bundle reaches: one run, a span of one chain, or a span of every chain.
+//! The scope of a bundle: one run, a span of one chain, or a span of every chain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::entries::EntryLine;
 use crate::entries::epochs::Epochs;
 use crate::record::Kind;
 
-/// What was asked for when the bundle was made.
+/// The scope that was requested for the bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// One run.
@@ -23,7 +23,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The word in statements and entries.
+    /// Its name in statements and entries.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -33,7 +33,8 @@ impl Scope {
         }
     }
 
-    /// What the files of a bundle make it, whatever its statement says; `B4` compares the two.
+    /// The scope that the files of a bundle imply, whatever its statement says; `B4` compares the
+    /// two.
     #[must_use]
     pub fn of(files: &Files) -> Self {
         if files.get(POPULATION).is_some() {
@@ -46,7 +47,7 @@ impl Scope {
     }
 }
 
-/// Entries that introduce others and belong to no run.
+/// Kinds that introduce others and belong to no run.
 pub const CONTEXT: [Kind; 9] = [
     Kind::ChainGenesis,
     Kind::WriterStarted,
@@ -83,28 +84,28 @@ pub struct ChainSlice {
     pub folder: String,
     /// Its entries, ascending.
     pub lines: Vec<EntryLine>,
-    /// The keys its entries introduce; empty until they were checked.
+    /// The keys its entries introduce; empty until checked.
     pub epochs: Epochs,
     /// The checkpoint everything is proven under, if it holds.
     pub checkpoint: Option<Checkpoint>,
-    /// The span whose every entry is here, if a range was asked for and its proof was read.
+    /// The complete span, if a range was requested and its proof was read.
     pub span: Option<Span>,
 }
 
 impl ChainSlice {
-    /// Whether a line was asked for: of a range those in the span, of a run all.
+    /// Whether a line is selected: for a range the lines in the span, for a run all.
     #[must_use]
     pub fn asks(&self, line: &EntryLine) -> bool {
         self.span.is_none_or(|span| span.has(line.entry.seq))
     }
 
-    /// The lines that were asked for.
+    /// The selected lines.
     pub fn asked(&self) -> impl Iterator<Item = &EntryLine> {
         self.lines.iter().filter(|line| self.asks(line))
     }
 
-    /// Whether a line outside of the span belongs to it all the same: the opening of a run that goes on
-    /// in the span, or one of the two entries beside it, which show that its ends are where they should be.
+    /// Whether a line outside the span still belongs to it: the opening of a run that continues in
+    /// the span, or one of the two entries beside it, which show that its ends are correct.
     #[must_use]
     pub fn introduces(&self, line: &EntryLine) -> bool {
         let Some(span) = self.span else { return false };
@@ -118,8 +119,8 @@ impl ChainSlice {
         beside || (seq < span.from && opens(line))
     }
 
-    /// Entries with a proof that stands on its own: the first and the last that were asked for, and in a
-    /// bundle of one run every decision. None of the fleet log, which only introduces others.
+    /// Entries with a stand-alone proof: the first and the last selected, and in a bundle of one
+    /// run every decision. No entry of the fleet log, which only introduces others.
     #[must_use]
     pub fn alone(&self) -> BTreeSet<Seq> {
         if self.folder == FLEET {
@@ -149,7 +150,7 @@ impl ChainSlice {
         }
     }
 
-    /// The runs in what was asked for, by their first entries, with their lines.
+    /// The selected runs, by their first entries, with their lines.
     #[must_use]
     pub fn runs(&self) -> Vec<(&RunId, Vec<&EntryLine>)> {
         runs_of(self.asked())

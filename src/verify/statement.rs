@@ -1,4 +1,4 @@
-//! The in-toto statement: which files the bundle is, and what is said about them.
+//! The in-toto statement: which files the bundle has, and the predicate about them.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,23 +19,23 @@ pub const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 /// `predicateType` of the statement.
 pub const PREDICATE: &str = "https://wicketgate.dev/evidence-bundle/v1";
 
-/// A statement as it is signed (in-toto v1).
+/// The signed form of a statement (in-toto v1).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatementForm {
     /// [`STATEMENT`].
     #[serde(rename = "_type")]
     pub kind: String,
-    /// What kind of thing the predicate says.
+    /// The type of the predicate.
     #[serde(rename = "predicateType")]
     pub predicate_type: String,
-    /// What is said about the subjects.
+    /// The predicate about the subjects.
     pub predicate: Json,
-    /// What it is about.
+    /// The subjects.
     pub subject: Vec<SubjectForm>,
 }
 
-/// One file, or whatever else has a digest.
+/// One file, or another thing with a digest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubjectForm {
@@ -45,7 +45,7 @@ pub struct SubjectForm {
     pub digest: DigestForm,
 }
 
-/// The one digest that subjects of ours have.
+/// The one digest that our subjects have.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DigestForm {
@@ -80,7 +80,8 @@ impl StatementForm {
     }
 }
 
-/// What an exporter says of itself: the only part of the predicate that is not derived from the files.
+/// What an exporter states about itself: the only part of the predicate that is not derived from
+/// the files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Exporter {
     /// Version of the program.
@@ -89,12 +90,12 @@ pub struct Exporter {
     pub at: String,
     /// SHA-256 of the program's file, in hex; empty if it could not be read.
     pub sha256: String,
-    /// Who asked for it.
+    /// The requester.
     pub requester: String,
 }
 
 impl Exporter {
-    /// What a predicate says its exporter was.
+    /// The exporter that a predicate names.
     #[must_use]
     pub fn said(predicate: &Json) -> Self {
         #[derive(Default, Deserialize)]
@@ -121,7 +122,7 @@ impl Exporter {
     }
 }
 
-/// The query that a predicate says was answered, without who asked; null if it says none.
+/// The query that a predicate names, without the requester; null without one.
 #[must_use]
 pub fn asked(predicate: &Json) -> Json {
     let mut query = query(predicate).unwrap_or_default();
@@ -144,15 +145,15 @@ pub fn query(document: &Json) -> Option<Json> {
 /// What the statement is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// What was asked for.
+    /// The query.
     pub query: &'a Query,
     /// The chains.
     pub strands: &'a [ChainSlice],
-    /// The runs in them that were asked for.
+    /// The selected runs in them.
     pub materials: &'a [BundleMaterial<'a>],
     /// What opens their commitments.
     pub payloads: &'a Payloads,
-    /// The files but the statement itself.
+    /// All files except the statement itself.
     pub files: &'a Files,
 }
 
@@ -165,7 +166,7 @@ pub fn statement(files: &Files, predicate: Json) -> Vec<u8> {
     StatementForm::of(PREDICATE, predicate, subjects).bytes()
 }
 
-/// What is said about the files: derived from them, so that a verifier can derive it again.
+/// The predicate about the files: derived from them, so that a verifier can derive it again.
 #[must_use]
 pub fn predicate(subject: &Subject<'_>, exporter: &Exporter) -> Json {
     let said =
@@ -226,7 +227,7 @@ fn counts(subject: &Subject<'_>) -> Json {
     Json::object(counts)
 }
 
-/// Payloads by how much of them is here: their commitments, of many runs only how many.
+/// Payloads by how much of them is disclosed: their commitments, or only counts for many runs.
 fn disclosure(subject: &Subject<'_>) -> Vec<(&'static str, Json)> {
     let in_state = |wanted: fn(&Payload) -> bool| {
         let list = subject.payloads.0.iter().filter(|(_, payload)| wanted(payload));
@@ -244,7 +245,7 @@ fn disclosure(subject: &Subject<'_>) -> Vec<(&'static str, Json)> {
     ]
 }
 
-/// Which payloads are opened in part, and how much of them: neither names nor values of the rest.
+/// Which payloads are disclosed in part, and how much: neither names nor values of the rest.
 fn redactions(payloads: &Payloads) -> Json {
     let mut list = Vec::new();
     for (c, payload) in &payloads.0 {
@@ -260,7 +261,7 @@ fn redactions(payloads: &Payloads) -> Json {
     list.into()
 }
 
-/// The levels that this bundle has the material for; what it reaches is the verifier's to say.
+/// The levels that this bundle has the material for; the verifier decides which level it reaches.
 fn levels(files: &Files) -> Json {
     let mut levels = vec![Json::from("L0"), Json::from("L1")];
     if files.0.keys().any(|name| name.rsplit('/').next() == Some(OLDER)) {

@@ -1,7 +1,7 @@
-//! What a bundle's files say, read for people: the report and the control mapping are made from this.
+//! Reads a bundle's files for people: the report and the control mapping are made from this.
 //!
-//! Total on purpose: a file that is missing or malformed is simply not surveyed. Whether the files may
-//! be believed is the business of `verify`, which looks at all of them by itself.
+//! Total on purpose: a missing or malformed file is skipped. Whether to believe the files is
+//! decided by `verify`, which reads all of them itself.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::crypto::note::{Checkpoint, SignatureLine};
 use crate::domain::json::{Json, Limits};
 use crate::record::{Entry, Role};
 
-/// One run as the three files tell it.
+/// One run as the three files describe it.
 #[derive(Clone, Debug)]
 pub struct RunSummary {
     /// Its part of `agent_run.json`.
@@ -44,13 +44,13 @@ pub struct Noted {
 pub struct Signed {
     /// `ledger/checkpoint.txt`…
     pub file: String,
-    /// What is signed.
+    /// The signed head.
     pub checkpoint: Checkpoint,
-    /// By whom, unverified.
+    /// The signatures, unverified.
     pub lines: Vec<SignatureLine>,
 }
 
-/// Everything the files say.
+/// The content of all files.
 #[derive(Clone, Debug)]
 pub struct Survey<'a> {
     files: &'a Files,
@@ -66,24 +66,24 @@ pub struct Survey<'a> {
     pub heads: Vec<Signed>,
     /// The head of the fleet log.
     pub fleet_head: Option<Signed>,
-    /// Other heads of it, which somebody outside has seen.
+    /// Other heads of it that an external party has seen.
     pub anchored: Vec<Signed>,
     /// `population.json`; empty without one.
     pub population: PopulationView,
-    /// What is said about each committed payload.
+    /// How much of each committed payload is disclosed.
     payloads: BTreeMap<String, Disclosure>,
     /// Commitments to inputs of the policy by the entry that makes them.
     inputs: BTreeMap<u64, String>,
 }
 
 impl Noted {
-    /// What the entry records.
+    /// The kind of the entry.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         self.entry.draft.kind().as_str()
     }
 
-    /// What the entry says, as it is stored.
+    /// The content of the entry, as stored.
     #[must_use]
     pub fn data(&self) -> Json {
         Json::of(&self.entry.draft.body)
@@ -91,7 +91,7 @@ impl Noted {
 }
 
 impl<'a> Survey<'a> {
-    /// Reads the files. `report.html` and `controls.json`, which are made from it, are not read.
+    /// Reads the files except `report.html` and `controls.json`, which are made from the result.
     #[must_use]
     pub fn of(files: &'a Files) -> Self {
         let (mut entries, mut heads, mut anchored) = (Vec::new(), Vec::new(), Vec::new());
@@ -125,7 +125,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Heads of the fleet log, and each line on them that is not the log's own.
+    /// Heads of the fleet log, each with every signature line that is not the log's own.
     pub fn cosigned(&self) -> impl Iterator<Item = (&Signed, &SignatureLine)> {
         let heads = self.fleet_head.iter().chain(&self.anchored);
         heads.flat_map(|head| {
@@ -141,8 +141,8 @@ impl<'a> Survey<'a> {
         names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Whether somebody else put their name to the newest head of the fleet log that is here, and not only to
-    /// an older one.
+    /// Whether another party signed the newest head of the fleet log in the bundle, and not only an
+    /// older one.
     #[must_use]
     pub fn newest_is_seen(&self) -> bool {
         let Some(newest) = &self.fleet_head else { return false };
@@ -168,7 +168,7 @@ impl<'a> Survey<'a> {
         self.files.get(name).is_some()
     }
 
-    /// Names and sizes of all files whose name begins so.
+    /// Names and sizes of all files with this prefix.
     pub fn named<'b>(&'b self, prefix: &'b str) -> impl Iterator<Item = (&'b str, usize)> {
         let files = self.files.0.iter().filter(move |(name, _)| name.starts_with(prefix));
         files.map(|(name, bytes)| (name.as_str(), bytes.len()))
@@ -225,7 +225,7 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// How much of a payload is here.
+/// How much of a payload is disclosed.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Disclosure {

@@ -1,4 +1,4 @@
-//! What a verifier trusts, from a file of its own: never from the bundle.
+//! The verifier's trust roots, from a file of its own and never from the bundle.
 
 use std::path::Path;
 
@@ -16,10 +16,10 @@ use crate::entries::epochs;
 /// What is wrong with a line of a trust file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A first field that means nothing.
+    /// An unknown first field.
     #[error("unknown word `{0}`")]
     Word(String),
-    /// A known first field with so many values.
+    /// A known first field with this number of values.
     #[error("`{0}` has {1} values")]
     Values(String, usize),
     /// Not a digest.
@@ -53,7 +53,7 @@ pub enum Error {
     /// A file of certificates cannot be read.
     #[error("`{0}`: {1}")]
     Io(String, #[source] std::io::Error),
-    /// A file of certificates holds none.
+    /// A file without certificates.
     #[error("`{0}`: {1}")]
     Authorities(String, #[source] tsp::Error),
     /// Not a number of seconds, or more than a day.
@@ -76,7 +76,7 @@ pub enum Error {
     EmptyHead,
 }
 
-/// A head somebody noted before, and holds the log to.
+/// A head that the auditor noted earlier. The log must extend it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PinnedHead {
     /// Name of the log.
@@ -87,10 +87,10 @@ pub struct PinnedHead {
     pub root: Digest,
 }
 
-/// How far clocks of honest machines may differ where the trust file does not say, in milliseconds.
+/// Default for how far clocks of honest machines may differ, in milliseconds.
 pub const SKEW_MILLIS: i64 = 5 * 60 * 1000;
 
-/// What a key signs.
+/// The use of a key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Use {
     /// Checkpoints of the fleet log.
@@ -104,7 +104,7 @@ pub enum Use {
 }
 
 impl Use {
-    /// Reads the word of a trust file or of a `key.revoked`.
+    /// Parses the name in a trust file or in a `key.revoked`.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         match word {
@@ -117,29 +117,29 @@ impl Use {
     }
 }
 
-/// A key that is trusted no more, or only up to a position of a log.
+/// A key that was revoked, completely or from a position of a log on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RevokedTrust {
-    /// What it signed.
+    /// Its use.
     pub purpose: Use,
     /// Its id: SHA-256 of the raw key, in hex.
     pub key: String,
-    /// The log, and the entries of it that are still good; nothing at all is, if that is not said.
+    /// The log, and its entries that stay valid; `None`: no entry does.
     pub good: Option<(String, Seq)>,
 }
 
-/// Trust roots and expectations. Empty lists trust nobody; they never mean "anybody".
+/// Trust roots and expectations. An empty list trusts no key; it never means "any key".
 #[derive(Clone, PartialEq, Debug)]
 pub struct Trust {
-    /// Who may sign bundles.
+    /// Keys that may sign bundles.
     pub evidence: Vec<PublicKey>,
-    /// Who may enrol writers.
+    /// Keys that may enrol writers.
     pub enrolment: Vec<PublicKey>,
-    /// Who may sign manifests; empty: not checked, and reported as not proven.
+    /// Keys that may sign manifests; empty: not checked, and reported as not proven.
     pub manifest: Vec<PublicKey>,
-    /// Lists of approvers that are trusted as they are.
+    /// Lists of approvers that are trusted by digest.
     pub approvers: Vec<Digest>,
-    /// Who may sign lists of approvers. With neither, no approval can be judged.
+    /// Keys that may sign lists of approvers. With neither, no approval can be checked.
     pub approver_keys: Vec<PublicKey>,
     /// Approved policy bundles; empty: not checked, and reported as not proven.
     pub policies: Vec<Digest>,
@@ -147,32 +147,33 @@ pub struct Trust {
     pub heads: Vec<PinnedHead>,
     /// Accepted log names; empty: any that the enrolment key vouches for.
     pub origins: Vec<String>,
-    /// Who may sign the fleet log; its name is the log's. Empty: no fleet log is looked at.
+    /// Keys that may sign the fleet log; their name is the log's. Empty: the fleet log is not
+    /// checked.
     pub fleet: Vec<VerifierKey>,
-    /// Whose cosignatures count. Empty: none is asked for.
+    /// Witnesses whose cosignatures count. Empty: no cosignature is required.
     pub witnesses: Vec<VerifierKey>,
-    /// How many witnesses with different keys have to have cosigned; all of them if not said.
+    /// How many witnesses with different keys must have cosigned; `None`: all of them.
     pub quorum: Option<usize>,
-    /// Certificates (DER) of time stamping authorities. Empty: no stamp is asked for.
+    /// Certificates (DER) of time stamping authorities. Empty: no stamp is required.
     pub tsa: Vec<Vec<u8>>,
-    /// Lists of break-glass signers that are trusted themselves.
+    /// Lists of break-glass signers that are trusted by digest.
     pub break_glass: Vec<Digest>,
     /// Keys that sign lists of break-glass signers.
     pub break_glass_keys: Vec<PublicKey>,
     /// How far clocks of honest machines may differ, in milliseconds.
     pub skew_ms: i64,
-    /// Keys that are trusted no more.
+    /// Revoked keys.
     pub revoked: Vec<RevokedTrust>,
-    /// The run that was asked for, if one was.
+    /// The requested run, if any.
     pub run: Option<RunId>,
-    /// The verifier's own time, if it has one: nothing may be later, five minutes of skew allowed.
+    /// The verifier's own time, if any: nothing may be later, with five minutes of skew.
     pub now: Option<Timestamp>,
     /// Whether to make every decision again from its recorded input and the policy's bytes (P5).
     pub replay: bool,
 }
 
 impl Default for Trust {
-    /// Trusts nobody.
+    /// Trusts no key.
     fn default() -> Self {
         Self {
             evidence: Vec::new(),
@@ -199,7 +200,7 @@ impl Default for Trust {
 }
 
 impl Trust {
-    /// Enrolment keys that count no more, or only up to a position of a log.
+    /// Enrolment keys that were revoked, completely or from a position of a log on.
     #[must_use]
     pub fn revoked_enrolments(&self) -> Vec<epochs::RevokedEnrolment> {
         let about = self.revoked.iter().filter(|revoked| revoked.purpose == Use::Enrolment);
@@ -225,7 +226,7 @@ impl Trust {
         Self::parse(&text, path)
     }
 
-    /// Reads the text of a trust file; files that it names are looked for beside `path`.
+    /// Parses the text of a trust file; the files it names are relative to `path`.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -248,8 +249,8 @@ impl Trust {
         Ok(trust)
     }
 
-    /// Entries up to which this key may still sign this log: `Some(0)` if it may sign nothing. `None` if
-    /// it is not revoked, or only for other logs.
+    /// Entries up to which this key may still sign this log: `Some(0)` if it may sign nothing.
+    /// `None` if it is not revoked, or only for other logs.
     #[must_use]
     pub fn revocation(&self, purpose: Use, key: &PublicKey, log: Option<&str>) -> Option<Seq> {
         let id = key.id();
@@ -356,7 +357,7 @@ fn authorities(file: &str, base: &Path) -> Result<Vec<Vec<u8>>, Error> {
 }
 
 fn skew(text: &str) -> Result<i64, Error> {
-    // A day: more would make every time check an empty one.
+    // At most a day: a larger value would make every time check meaningless.
     let seconds = text.parse::<u32>().ok().filter(|seconds| *seconds <= 86_400);
     let millis = seconds.map(|seconds| i64::from(seconds).saturating_mul(1000));
     millis.ok_or_else(|| Error::Skew(text.to_owned()))

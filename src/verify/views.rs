@@ -1,4 +1,5 @@
-//! The projections as the report reads them: what is not there is empty, and what a view does not name is not shown.
+//! The projections as the report reads them. Absent members are empty, and unknown members are not
+//! shown.
 
 use std::collections::BTreeMap;
 
@@ -34,12 +35,12 @@ pub struct RunView {
     /// Its `run.sealed`.
     #[serde(default)]
     pub seal: SealView,
-    /// Its calls, as the transcript tells them.
+    /// Its calls, in the form of the transcript.
     #[serde(default)]
     pub steps: Vec<StepView>,
 }
 
-/// Where and when an entry stands.
+/// The position and time of an entry.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PlaceView {
@@ -67,15 +68,15 @@ pub struct OpeningView {
     pub manifest: String,
     /// `enforce` or `observe`.
     pub mode: String,
-    /// How its caller proved who it is.
+    /// How its caller authenticated.
     pub auth: AuthView,
     /// Labels it was given.
     pub labels: Vec<Pair<String>>,
-    /// The runs above, the outermost first.
+    /// Its ancestors, the outermost first.
     pub delegation: Vec<AboveView>,
-    /// How a delegated run proved that it was asked.
+    /// How a delegated run proved that its parent asked for it.
     pub delegate: String,
-    /// The recording it has to do with.
+    /// The recording of the run.
     pub replay: ReplayView,
     /// Whether nothing of its payloads is stored.
     pub incognito: bool,
@@ -95,7 +96,7 @@ pub struct AuthView {
     pub certificate: String,
 }
 
-/// A name with what it stands for.
+/// A name with its value.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Pair<T> {
@@ -159,7 +160,7 @@ pub struct DecisionsView {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct DecisionView {
-    /// Where its entry stands.
+    /// The place of its entry.
     pub at: PlaceView,
     /// The call.
     pub call: String,
@@ -169,15 +170,15 @@ pub struct DecisionView {
     pub verdict: String,
     /// The rule that decided.
     pub rule: Option<String>,
-    /// Digest of the bundle; empty if none was asked.
+    /// Digest of the bundle; empty if no policy was evaluated.
     pub policy: String,
     /// `false`: recorded and not enforced.
     pub enforced: Option<bool>,
-    /// What its entry says.
+    /// The content of its entry.
     pub decision: GroundsView,
 }
 
-/// What the entry of a decision says.
+/// The content of a decision's entry.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct GroundsView {
@@ -237,19 +238,19 @@ pub struct CallView {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct EventView {
-    /// Where it stands.
+    /// Its place.
     pub at: PlaceView,
     /// What it records.
     pub kind: String,
-    /// What it says, if it is no decision.
+    /// Its content, if it is not a decision.
     pub data: EndView,
 }
 
-/// What entries say of how a call went.
+/// What entries record about how a call ended.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct EndView {
-    /// The tool's own word.
+    /// The tool's own status.
     pub status: String,
     /// What kind of failure.
     pub class: String,
@@ -282,14 +283,14 @@ pub struct PayloadView {
     pub json: Option<Json>,
     /// Its text, if it is text.
     pub text: Option<String>,
-    /// Its bytes, if they are neither.
+    /// Its bytes, if it is neither JSON nor text.
     pub base64: Option<String>,
-    /// What is said in the place of all of it.
+    /// Members that stand for a payload that is not disclosed.
     #[serde(flatten)]
     pub rest: BTreeMap<String, Json>,
 }
 
-/// A member that is there, `null` included.
+/// A member that is present, `null` included.
 fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(from).map(Some)
 }
@@ -298,11 +299,11 @@ fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PopulationView {
-    /// What was asked.
+    /// The query.
     pub query: Json,
-    /// What was found in all.
+    /// The totals.
     pub totals: Json,
-    /// What was found, log by log.
+    /// The results, log by log.
     pub chains: Vec<ChainView>,
 }
 
@@ -312,7 +313,7 @@ pub struct PopulationView {
 pub struct ChainView {
     /// Its name.
     pub origin: String,
-    /// The first entry in the time that was asked for.
+    /// The first entry in the requested time.
     pub from: u64,
     /// The one after the last.
     pub to: u64,
@@ -326,9 +327,9 @@ pub struct ChainView {
     pub gaps: Vec<Json>,
     /// Its signs of life.
     pub heartbeats: BeatsView,
-    /// Calls of the gate itself that had to be denied.
+    /// The gate's own calls that had to be denied.
     pub enforcement_tests: Option<TestsView>,
-    /// What agents said of their isolation.
+    /// Agents' reports about their isolation.
     pub postures: Option<TestsView>,
 }
 

@@ -1,10 +1,11 @@
-//! A bundle as one `.zip` file: written so that the same files make the same bytes, read with suspicion.
+//! A bundle as one `.zip` file: the same files always make the same bytes, and reading distrusts
+//! them.
 //!
-//! Two programs that read one archive may see different files in it: by a second directory, by headers
-//! that contradict each other, by bytes nobody points at. So an archive is accepted only if every byte
-//! of it belongs to exactly one entry, the directory, or its end, and everything that is said twice is
-//! said the same. Entries are plain files, stored or deflated; nothing is inflated beyond what it said
-//! it would be.
+//! Two programs that read one archive may see different files in it, because of a second directory,
+//! of contradictory headers, or of bytes that no header covers. So an archive is accepted only if
+//! every byte of it belongs to exactly one entry, the directory, or its end, and repeated values
+//! agree. Entries are plain files, stored or deflated; nothing is inflated beyond its declared
+//! size.
 
 use std::collections::BTreeSet;
 
@@ -24,20 +25,20 @@ const DESCRIPTOR: u32 = 0x0807_4b50;
 const LOCAL_BYTES: usize = 30;
 const CENTRAL_BYTES: usize = 46;
 const END_BYTES: usize = 22;
-/// Sizes follow the data instead of standing before it.
+/// Sizes follow the data.
 const FLAG_DESCRIPTOR: u16 = 1 << 3;
-/// How hard the deflater tried (1, 2), sizes after the data (3), names in UTF-8 (11): the flags that
-/// change nothing here. All others (encryption first of all) are refused.
+/// Deflater effort (1, 2), sizes after the data (3), names in UTF-8 (11): the flags that do not
+/// matter here. All others, above all encryption, are refused.
 const FLAGS: u16 = 0b0000_1000_0000_1110;
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
-/// Extra fields that give sizes (zip64) or the name (Unicode path) a second time.
+/// Extra fields that repeat sizes (zip64) or the name (Unicode path).
 const SECOND_WORDS: [u16; 2] = [0x0001, 0x7075];
-/// How many times larger than in the archive a file may be. What we write stays below half of it.
+/// The highest compression ratio of a file. Our own files stay below half of it.
 const RATIO_MAX: u64 = 200;
-/// A small file may shrink more than that.
+/// A file up to this size may exceed the ratio.
 const RATIO_FREE: u64 = 64 << 10;
-/// 1980-01-01: the first day an archive can name.
+/// 1980-01-01: the first day that an archive can express.
 const DAY_ONE: u16 = 0x0021;
 /// Made on Unix, by version 2.0 of the format.
 const MADE_BY: u16 = 0x0314;
@@ -171,13 +172,13 @@ enum Error {
 }
 
 impl Error {
-    /// This, of the entry of this name.
+    /// This error, for the entry of this name.
     fn of(self, name: &str) -> Self {
         Self::Entry(name.escape_default().to_string(), Box::new(self))
     }
 }
 
-/// What the directory says of one entry.
+/// The directory's record of one entry.
 struct Entry {
     name: String,
     flags: u16,
@@ -191,7 +192,7 @@ struct Entry {
 /// Reads an archive.
 ///
 /// # Errors
-/// `B2`, and what is wrong with it.
+/// `B2`, and the flaw.
 pub fn read(archive: &[u8]) -> Result<Files, Damage> {
     unpack(archive).map_err(|why| Damage::new("B2", format!("the archive: {why}")))
 }
@@ -270,7 +271,7 @@ fn central(archive: &[u8], at: usize) -> Result<(Entry, usize), Error> {
     }
     once(extra).map_err(|why| why.of(&name))?;
     let mode = fields.u32(38)? >> 16;
-    // Other systems than Unix leave the mode empty, and know no links.
+    // Systems other than Unix leave the mode empty, and have no links.
     let kind = mode & 0o170_000;
     let expected = if name.ends_with('/') { 0o040_000 } else { 0o100_000 };
     if kind != 0 && kind != expected {
@@ -296,7 +297,7 @@ fn central(archive: &[u8], at: usize) -> Result<(Entry, usize), Error> {
     Ok((entry, next.saturating_add(extra_len.into())))
 }
 
-/// No extra field says a name or a size a second time, and none is malformed.
+/// No extra field repeats a name or a size, and none is malformed.
 fn once(extra: &[u8]) -> Result<(), Error> {
     let mut rest = extra;
     while !rest.is_empty() {
@@ -317,7 +318,7 @@ fn once(extra: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Every name is plain, none is there twice in any spelling, and none is a folder of another.
+/// Every name is plain, unique in any spelling, and not a folder of another.
 fn names(entries: &[Entry]) -> Result<(), Error> {
     let mut seen = BTreeSet::new();
     for entry in entries {
@@ -369,7 +370,7 @@ fn content(archive: &[u8], entry: &Entry, next: usize) -> Result<Vec<u8>, Error>
     if crc32(&bytes) == entry.crc { Ok(bytes) } else { Err(Error::Checksum) }
 }
 
-/// What stands between an entry's data and the next entry: nothing, or its sizes once more.
+/// The bytes between an entry's data and the next entry: none, or its sizes again.
 fn descriptor(archive: &[u8], at: usize, next: usize, entry: Option<&Entry>) -> Result<(), Error> {
     let Some(entry) = entry else {
         return if at == next { Ok(()) } else { Err(Error::After) };
@@ -426,7 +427,7 @@ impl Fields<'_> {
         Ok(u32::from_le_bytes(raw))
     }
 
-    /// A size or offset; all ones would mean that an extension has it.
+    /// A size or offset; all ones would refer to an extension.
     fn size(&self, offset: usize) -> Result<usize, Error> {
         let value = self.u32(offset)?;
         let value = usize::try_from(value).ok().filter(|_| value != u32::MAX);

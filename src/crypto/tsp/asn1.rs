@@ -1,5 +1,6 @@
-//! The structures of RFC 3161 (time stamps), RFC 5652 (signed data) and RFC 5035 (signing certificate),
-//! as far as a verifier reads them. Strict DER; members in the order of the standards.
+//! The structures of RFC 3161 (time stamps), RFC 5652 (signed data) and RFC 5035 (signing
+//! certificate), as far as a verifier needs them. Strict DER; members in the order of the
+//! standards.
 
 use der::asn1::{Any, BitString, Int, ObjectIdentifier, OctetString, SetOfVec};
 use der::{Sequence, ValueOrd};
@@ -16,7 +17,7 @@ pub(super) const SHA256: &str = "2.16.840.1.101.3.4.2.1";
 pub(super) const SHA384: &str = "2.16.840.1.101.3.4.2.2";
 pub(super) const SHA512: &str = "2.16.840.1.101.3.4.2.3";
 
-/// What is asked for.
+/// The request.
 #[derive(Sequence)]
 pub(super) struct TimeStampReq {
     pub(super) version: u8,
@@ -29,14 +30,14 @@ pub(super) struct TimeStampReq {
     pub(super) cert_req: bool,
 }
 
-/// What is stamped: a hash.
+/// The stamped hash.
 #[derive(Sequence)]
 pub(super) struct MessageImprint {
     pub(super) algorithm: AlgorithmIdentifierOwned,
     pub(super) hash: OctetString,
 }
 
-/// What is answered.
+/// The response.
 #[derive(Sequence)]
 pub(super) struct TimeStampResp {
     pub(super) status: Status,
@@ -44,7 +45,7 @@ pub(super) struct TimeStampResp {
     pub(super) token: Option<TypedContent>,
 }
 
-/// Whether the stamp was given.
+/// Whether the authority granted the stamp.
 #[derive(Sequence)]
 pub(super) struct Status {
     pub(super) status: u8,
@@ -130,7 +131,7 @@ pub(super) struct SigningCertificateV2 {
 
 #[derive(Sequence)]
 pub(super) struct EssCertIdV2 {
-    /// SHA-256 if it is not there.
+    /// SHA-256 if absent.
     #[asn1(optional = "true")]
     pub(super) algorithm: Option<AlgorithmIdentifierOwned>,
     pub(super) hash: OctetString,
@@ -145,14 +146,14 @@ pub(super) struct EssIssuer {
     pub(super) serial: Int,
 }
 
-/// What the authority says.
+/// The authority's statement.
 #[derive(Sequence)]
 pub(super) struct TimeStampContent {
     pub(super) version: u8,
     pub(super) policy: ObjectIdentifier,
     pub(super) imprint: MessageImprint,
     pub(super) serial: Int,
-    /// A GeneralizedTime, with fractions of a second if the authority likes.
+    /// A GeneralizedTime, optionally with fractions of a second.
     pub(super) time: Any,
     #[asn1(optional = "true")]
     pub(super) accuracy: Option<Accuracy>,
@@ -166,7 +167,7 @@ pub(super) struct TimeStampContent {
     pub(super) extensions: Option<Vec<Any>>,
 }
 
-/// How far the time may be off, either way.
+/// The possible error of the time, in either direction.
 #[derive(Sequence)]
 pub(super) struct Accuracy {
     #[asn1(optional = "true")]

@@ -1,8 +1,8 @@
-//! RFC 3161 time stamps: an authority's word that a hash existed at a time. Verified offline.
+//! RFC 3161 time stamps: an authority's statement that a hash existed at a time. Verified offline.
 //!
-//! A stamp holds only if every part of it is understood and holds: the imprint, the signed attributes,
-//! the certificate they name, its one purpose, and the path from it to an authority that is trusted.
-//! The path is checked at the time of the stamp. Revocation is not looked at.
+//! A stamp is valid only if every part of it is understood and valid: the imprint, the signed
+//! attributes, the certificate they name, its one purpose, and the path from it to a trusted
+//! authority. The path is checked at the time of the stamp. Revocation is not checked.
 
 mod asn1;
 mod path;
@@ -21,20 +21,20 @@ use asn1::{
     TimeStampResp, TokenSigner, TypedContent,
 };
 
-/// Bytes of a response: a token with a few certificates has some thousand.
+/// The most bytes of a response: a token with a few certificates has some thousand.
 pub const RESPONSE_BYTES_MAX: usize = 256 * 1024;
-/// Certificates in a token.
+/// The most certificates in a token.
 const CERTIFICATES_MAX: usize = 16;
 /// Bytes of a nonce.
 const NONCE_BYTES: usize = 16;
 
-/// Why a stamp is not believed.
+/// Why a stamp is not accepted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
-    /// It is wrong.
+    /// It is invalid.
     #[error("time stamp: {0}")]
     Invalid(String),
-    /// It uses something that is not understood here, so that nothing can be said.
+    /// It uses something that this build does not understand, so its validity is unknown.
     #[error("time stamp: {0}")]
     Unknown(String),
 }
@@ -51,13 +51,13 @@ fn unread(what: &'static str) -> impl Fn(der::Error) -> Fault {
     move |error| invalid(format!("{what} cannot be read: {error}"))
 }
 
-/// Why a text holds no certificates of authorities.
+/// Why a text does not hold certificates of authorities.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// Not PEM, or a block that is not a certificate.
     #[error("no PEM certificates: {0}")]
     Pem(der::Error),
-    /// Not one block.
+    /// No block.
     #[error("no certificate in it")]
     Empty,
     /// A certificate that cannot be written as DER.
@@ -65,30 +65,30 @@ pub enum Error {
     Der(der::Error),
 }
 
-/// A stamp that holds.
+/// A valid stamp.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stamp {
     /// The authority's time, in milliseconds since 1970.
     pub millis: i64,
-    /// How far it may be off either way, in milliseconds; 0 if the authority does not say.
+    /// Its possible error in either direction, in milliseconds; 0 if the authority states none.
     pub accuracy_millis: i64,
-    /// Whom the signing certificate is of.
+    /// The subject of the signing certificate.
     pub authority: String,
 }
 
-/// What a response has to be about.
+/// What a response must match.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpectedResponse<'a> {
     /// SHA-256 of what was stamped.
     pub imprint: &'a Digest,
-    /// The nonce that was sent, if that is known: then it has to come back.
+    /// The nonce of the request, if known: the response must repeat it.
     pub nonce: Option<&'a [u8; NONCE_BYTES]>,
 }
 
-/// Asks for a stamp over a SHA-256, with the certificates in it.
+/// Makes a request for a stamp over a SHA-256, with the certificates in it.
 ///
 /// # Errors
-/// The request cannot be encoded; that does not happen.
+/// The request cannot be encoded, which does not happen.
 pub fn request(imprint: &Digest, nonce: &[u8; NONCE_BYTES]) -> Result<Vec<u8>, Fault> {
     let encode = |error: der::Error| unknown(format!("the request: {error}"));
     let request = TimeStampReq {
@@ -107,7 +107,7 @@ pub fn request(imprint: &Digest, nonce: &[u8; NONCE_BYTES]) -> Result<Vec<u8>, F
     request.to_der().map_err(encode)
 }
 
-/// These bytes as a number that is not negative.
+/// These bytes as a non-negative number.
 fn positive(bytes: &[u8]) -> Result<Int, der::Error> {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     let mut padded = vec![0_u8];
@@ -117,10 +117,10 @@ fn positive(bytes: &[u8]) -> Result<Int, der::Error> {
     Int::new(padded.get(usize::from(spare)..).unwrap_or_default())
 }
 
-/// Checks a response against what was asked and the certificates (DER) of trusted authorities.
+/// Checks a response against the request and the certificates (DER) of trusted authorities.
 ///
 /// # Errors
-/// What is wrong, or what is not understood.
+/// What is invalid, or what this build does not understand.
 pub fn verify(
     response: &[u8],
     asked: ExpectedResponse<'_>,
@@ -130,7 +130,7 @@ pub fn verify(
         return Err(invalid("the response is too large"));
     }
     let response = TimeStampResp::from_der(response).map_err(unread("the response"))?;
-    // 0 granted, 1 granted with modifications: the imprint tells whether those matter.
+    // 0: granted, 1: granted with modifications. The imprint shows whether those matter.
     if response.status.status > 1 {
         return Err(invalid(format!("refused with status {}", response.status.status)));
     }
@@ -173,7 +173,7 @@ fn signed_data(token: &TypedContent) -> Result<SignedContent, Fault> {
     Ok(data)
 }
 
-/// Whether the token is about what was asked.
+/// Whether the token matches the request.
 fn about(info: &TimeStampContent, asked: ExpectedResponse<'_>) -> Result<(), Fault> {
     if info.version != 1 {
         return Err(unknown(format!("a token of version {}", info.version)));
@@ -219,7 +219,7 @@ fn when(info: &TimeStampContent) -> Result<(i64, i64), Fault> {
     let fraction: i64 = digits.parse().map_err(|_| bad())?;
     let millis = zoned.timestamp().as_second().saturating_mul(1000).saturating_add(fraction);
     let Some(accuracy) = &info.accuracy else { return Ok((millis, 0)) };
-    // A part of a millisecond counts as a whole one.
+    // A part of a millisecond is rounded up.
     let micros = i64::from(accuracy.micros.is_some_and(|micros| micros > 0));
     let accuracy = i64::from(accuracy.seconds.unwrap_or(0))
         .saturating_mul(1000)
@@ -236,7 +236,7 @@ fn certificates(data: &SignedContent) -> Result<Vec<Vec<u8>>, Fault> {
     all.iter().map(|one| one.to_der().map_err(unread("a certificate"))).collect()
 }
 
-/// None of the algorithms that are understood here has parameters: none are there, or NULL.
+/// The supported algorithms have no parameters: they are absent or NULL.
 fn parameterless(algorithm: &AlgorithmIdentifierOwned) -> Result<(), Fault> {
     match &algorithm.parameters {
         None => Ok(()),
@@ -277,7 +277,7 @@ impl TokenHash {
     }
 }
 
-/// The one value of an attribute that has to be there once.
+/// The one value of an attribute that must occur once.
 fn attribute<'s>(signer: &'s TokenSigner, kind: &str) -> Result<Option<&'s Any>, Fault> {
     let all = signer.signed.as_ref().map(SetOfVec::as_slice).unwrap_or_default();
     let mut found = all.iter().filter(|attribute: &&Attribute| is(&attribute.kind, kind));
@@ -288,7 +288,7 @@ fn attribute<'s>(signer: &'s TokenSigner, kind: &str) -> Result<Option<&'s Any>,
     }
 }
 
-/// The hash of the certificate that the signature names as its own (RFC 5816), and of which kind it is.
+/// The hash of the certificate that the signature names as its own (RFC 5816), with its algorithm.
 fn signing_certificate(
     signer: &TokenSigner,
 ) -> Result<(&'static digest::Algorithm, Vec<u8>), Fault> {
@@ -303,11 +303,12 @@ fn signing_certificate(
     let value = attribute(signer, SIGNING_CERTIFICATE)?.ok_or_else(none)?;
     let named: SigningCertificate = value.decode_as().map_err(&read)?;
     let first = named.certs.first().ok_or_else(none)?;
-    // The standard's own hash; that the certificate's key made the signature is checked besides.
+    // The standard's own hash. The check of the signature by the certificate's key does not depend
+    // on it.
     Ok((&digest::SHA1_FOR_LEGACY_USE_ONLY, first.hash.as_bytes().to_vec()))
 }
 
-/// The certificate the signature names as its own, and where it is in the list.
+/// The certificate that the signature names as its own, and its place in the list.
 fn signer_certificate(
     signer: &TokenSigner,
     certificates: &[Vec<u8>],
@@ -346,7 +347,8 @@ fn signed(signer: &TokenSigner, content: &[u8], certificate: &[u8]) -> Result<()
         Some(Ok(told)) if told.as_bytes() == hash.digest(content).as_ref() => {}
         Some(_) | None => return Err(invalid("the signed digest is not that of the content")),
     }
-    // RFC 5652 §5.4: what is signed is the attributes as a SET, not under their tag in the token.
+    // RFC 5652 §5.4: the signature covers the attributes as a SET, not under their tag in the
+    // token.
     let message = attributes.to_der().map_err(unread("the signed attributes"))?;
     parameterless(&signer.algorithm)?;
     let algorithm = signer.algorithm.oid.to_string();
@@ -356,7 +358,7 @@ fn signed(signer: &TokenSigner, content: &[u8], certificate: &[u8]) -> Result<()
 /// Reads the certificates of trusted authorities from PEM, as DER.
 ///
 /// # Errors
-/// No certificate in it, or something that is none.
+/// No certificate, or an invalid one.
 pub fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let chain = Certificate::load_pem_chain(pem).map_err(Error::Pem)?;
     if chain.is_empty() {

@@ -1,4 +1,4 @@
-//! From the certificate of a time stamping authority to an authority that is trusted.
+//! The path from the certificate of a time stamping authority to a trusted authority.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const TIME_STAMPING_BYTES: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 8];
 
 type PathAlgorithm = &'static dyn SignatureVerificationAlgorithm;
 
-/// The ways such a signature can have been made; none: not known here.
+/// The algorithms that may have made such a signature; empty for an unknown one.
 fn ways(signature: &str, digest: TokenHash) -> &'static [PathAlgorithm] {
     const RSA_256: &[PathAlgorithm] = &[algorithms::RSA_PKCS1_2048_8192_SHA256];
     const RSA_384: &[PathAlgorithm] = &[algorithms::RSA_PKCS1_2048_8192_SHA384];
@@ -28,7 +28,7 @@ fn ways(signature: &str, digest: TokenHash) -> &'static [PathAlgorithm] {
     const EC_384: &[PathAlgorithm] =
         &[algorithms::ECDSA_P256_SHA384, algorithms::ECDSA_P384_SHA384];
     match (signature, digest) {
-        // `rsaEncryption` says no digest: it is that of the signer.
+        // `rsaEncryption` names no digest, so the signer's applies.
         ("1.2.840.113549.1.1.1" | "1.2.840.113549.1.1.11", TokenHash::Sha256) => RSA_256,
         ("1.2.840.113549.1.1.1" | "1.2.840.113549.1.1.12", TokenHash::Sha384) => RSA_384,
         ("1.2.840.113549.1.1.1" | "1.2.840.113549.1.1.13", TokenHash::Sha512) => RSA_512,
@@ -59,7 +59,8 @@ pub(super) fn signed(
     }
 }
 
-/// Checks that the certificate may stamp time, nothing else, and leads to an authority at this time.
+/// Checks that the certificate may stamp time, nothing else, and leads to a trusted authority at
+/// this time.
 pub(super) fn trusted(
     certificate: &[u8],
     others: &[Vec<u8>],
@@ -87,7 +88,7 @@ pub(super) fn trusted(
         .map_err(|error| invalid(format!("the authority's certificate: {error}")))
 }
 
-/// RFC 3161 §2.3: extended key usage is there once, critical, and time stamping alone.
+/// RFC 3161 §2.3: extended key usage occurs once, is critical, and permits time stamping alone.
 fn stamps_time_only(certificate: &[u8]) -> Result<(), Fault> {
     let certificate = Certificate::from_der(certificate)
         .map_err(|e| unknown(format!("the authority's certificate cannot be read: {e}")))?;
@@ -108,7 +109,7 @@ fn stamps_time_only(certificate: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// Whether a certificate between may stand there; what cannot be read does not.
+/// Whether a certificate may be an intermediate one; an unreadable one may not.
 fn may_sign_certificates(der: &[u8]) -> bool {
     let Ok(certificate) = Certificate::from_der(der) else { return false };
     match certificate.tbs_certificate().get_extension::<CertificateKeyUsage>() {
@@ -118,7 +119,7 @@ fn may_sign_certificates(der: &[u8]) -> bool {
     }
 }
 
-/// Whom a certificate is of, for a person.
+/// The subject of a certificate, for a person.
 pub(super) fn subject(certificate: &Certificate) -> String {
     certificate.tbs_certificate().subject().to_string()
 }

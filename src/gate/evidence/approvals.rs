@@ -1,4 +1,4 @@
-//! What people signed, taken into a bundle.
+//! Adds what people signed to a bundle.
 
 use super::Error;
 use super::artifacts::Artifacts;
@@ -10,7 +10,7 @@ use crate::domain::digest::Digest;
 
 pub use crate::verify::approvals::*;
 
-/// Adds `approvals/`; the lists that were not kept are named.
+/// Adds `approvals/`; returns the lists that were not kept.
 ///
 /// # Errors
 /// An artefact cannot be read.

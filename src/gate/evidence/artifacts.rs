@@ -26,10 +26,10 @@ pub struct Artifacts {
 }
 
 impl Artifacts {
-    /// The artefacts below this directory, which is made if it is not there.
+    /// Opens the artefacts below this directory and creates it if needed.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be created.
     pub fn open(dir: &Path) -> Result<Self, Error> {
         for part in ["policy", "manifest", "approvers"] {
             let path = dir.join(part);
@@ -38,46 +38,46 @@ impl Artifacts {
         Ok(Self { dir: dir.to_owned() })
     }
 
-    /// The artefacts below this directory, whether or not it is there: for reading only.
+    /// The artefacts below this directory, which need not exist: for reading only.
     #[must_use]
     pub fn at(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }
     }
 
-    /// Keeps a policy bundle's tar. Durable when it returns; keeping it twice is fine.
+    /// Keeps a policy bundle's tar. Durable when it returns; safe to repeat.
     ///
     /// # Errors
-    /// It is not what the digest says, or cannot be written.
+    /// The digest does not match, or the file cannot be written.
     pub fn put_policy(&self, digest: &Digest, tar: &[u8]) -> Result<(), Error> {
         self.put(&self.policy_path(digest), digest, tar)
     }
 
-    /// Keeps a manifest and its signature. Durable when it returns; keeping it twice is fine.
+    /// Keeps a manifest and its signature. Durable when it returns; safe to repeat.
     ///
     /// # Errors
-    /// It is not what the digest says, or cannot be written.
+    /// The digest does not match, or a file cannot be written.
     pub fn put_manifest(
         &self,
         digest: &Digest,
         yaml: &[u8],
         signature: &[u8],
     ) -> Result<(), Error> {
-        // The signature first: a manifest that is there has one.
+        // The signature first: after a crash, a stored manifest always has one.
         write(&self.manifest_path(digest, "sig.json"), signature)?;
         self.put(&self.manifest_path(digest, "yaml"), digest, yaml)
     }
 
-    /// Keeps a list of approvers and its signature. Durable when it returns; keeping it twice is fine.
+    /// Keeps a list of approvers and its signature. Durable when it returns; safe to repeat.
     ///
     /// # Errors
-    /// It is not what the digest says, or cannot be written.
+    /// The digest does not match, or a file cannot be written.
     pub fn put_approvers(
         &self,
         digest: &Digest,
         list: &[u8],
         envelope: &[u8],
     ) -> Result<(), Error> {
-        // As with manifests: a list that is there has a signature.
+        // As with manifests: after a crash, a stored list always has a signature.
         write(&self.approvers_path(digest, "sig.json"), envelope)?;
         self.put(&self.approvers_path(digest, "signers"), digest, list)
     }
@@ -85,7 +85,7 @@ impl Artifacts {
     /// The list of approvers of this digest and its signature, if it was kept.
     ///
     /// # Errors
-    /// It cannot be read, or is no longer what the digest says.
+    /// It cannot be read, or no longer matches its digest.
     pub fn approvers(&self, digest: &Digest) -> Result<Option<SignedList>, Error> {
         let Some(list) = Self::get(&self.approvers_path(digest, "signers"), digest)? else {
             return Ok(None);
@@ -98,7 +98,7 @@ impl Artifacts {
     /// The tar of this digest, if it was kept.
     ///
     /// # Errors
-    /// It cannot be read, or is no longer what the digest says.
+    /// It cannot be read, or no longer matches its digest.
     pub fn policy(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
         Self::get(&self.policy_path(digest), digest)
     }
@@ -106,7 +106,7 @@ impl Artifacts {
     /// The manifest of this digest, if it was kept.
     ///
     /// # Errors
-    /// It cannot be read, or is no longer what the digest says.
+    /// It cannot be read, or no longer matches its digest.
     pub fn manifest(&self, digest: &Digest) -> Result<Option<ManifestFiles>, Error> {
         let Some(yaml) = Self::get(&self.manifest_path(digest, "yaml"), digest)? else {
             return Ok(None);
@@ -148,7 +148,7 @@ impl Artifacts {
     }
 }
 
-/// Replaces a file by way of a new one, so that no reader ever sees half of it.
+/// Replaces a file by renaming a new one, so that no reader sees half of it.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let io = |e| Error::io(path, e);
     let part = path.with_extension("part");

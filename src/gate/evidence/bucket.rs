@@ -1,8 +1,9 @@
-//! An archive in an object store that speaks S3; with object lock, nobody can change it for a time.
+//! An archive in an object store that speaks S3. With object lock, its objects cannot be changed
+//! for a time.
 //!
-//! Requests are signed without touching a network (`rusty-s3`) and sent by the one outbound connector.
-//! A full tile is put on the condition that nothing is there; everything is sent with its SHA-256, so
-//! that the store itself refuses what was damaged on the way.
+//! Requests are signed without network access (`rusty-s3`) and sent through the one outbound
+//! connector. A full tile is written on the condition that no object exists; every request carries
+//! its SHA-256, so the store itself rejects bytes that were damaged in transit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,16 +29,16 @@ use crate::ledger::archive::shelf::{ArchiveStore, Keep};
 use crate::ledger::fuse::Fuse;
 use crate::tool::net::{Client, SendError, System};
 
-/// How long one request may take, its answer included.
+/// How long one request may take, including its answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// How long a signature holds.
 const SIGNED_FOR: Duration = Duration::from_secs(300);
 /// Bytes of one object: a bundle of 256 entries of 65,535 bytes, and more.
 const OBJECT_BYTES_MAX: usize = 32 << 20;
-/// Bytes of a refusal that are read, and of its own words that are shown.
+/// How many bytes of a refusal are read, and how many of its message are shown.
 const WORDS_MAX: usize = 200;
 
-/// Why an object store is not used, or did not do what was asked.
+/// Why an object store is unusable, or failed a request.
 #[derive(Debug, thiserror::Error)]
 pub enum BucketError {
     /// The text of a place is wrong.
@@ -56,7 +57,7 @@ pub enum BucketError {
         /// What is wrong with it.
         why: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A request that HTTP does not have.
+    /// An invalid HTTP request.
     #[error(transparent)]
     Request(#[from] http::Error),
     /// No connection.
@@ -68,14 +69,14 @@ pub enum BucketError {
     /// No answer.
     #[error("the object store does not answer in time")]
     Slow,
-    /// An answer that refuses, in the store's own words.
+    /// A refusal by the store, in its own words.
     #[error("the object store answered {status}{}", words(code, message))]
     Refused {
         /// The status.
         status: u16,
-        /// The store's code; empty if it said none.
+        /// The store's code; empty if it gave none.
         code: String,
-        /// The store's message; empty if it said none.
+        /// The store's message; empty if it gave none.
         message: String,
     },
 }
@@ -138,17 +139,17 @@ impl std::fmt::Display for BucketLocation {
     }
 }
 
-/// How to reach a store, and as whom.
+/// How to reach a store, and under which identity.
 pub struct Access {
-    /// Its address, of `http` or `https`; without one, Amazon's of the region.
+    /// Its address, `http` or `https`; without one, Amazon's address for the region.
     pub endpoint: Option<String>,
     /// Its region.
     pub region: String,
-    /// Whoever signs.
+    /// Id of the key that signs requests.
     pub key: String,
     /// The key's secret.
     pub secret: String,
-    /// The token of a session that ends by itself.
+    /// The token of a temporary session.
     pub token: Option<String>,
     /// PEM authorities instead of the public ones.
     pub ca: Option<Vec<u8>>,
@@ -160,13 +161,13 @@ impl std::fmt::Debug for Access {
     }
 }
 
-/// For how long the store has to refuse whoever wants to change or delete an object.
+/// For how long the store has to refuse changes to an object and its deletion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retain {
-    /// From when it is written.
+    /// Counted from the time of writing.
     pub term: Duration,
-    /// Nobody at all may shorten it (`COMPLIANCE`); otherwise whoever has a special right
-    /// (`GOVERNANCE`).
+    /// With `COMPLIANCE` no account can shorten it; otherwise (`GOVERNANCE`) an account with a
+    /// special right can.
     pub compliance: bool,
 }
 
@@ -193,11 +194,10 @@ struct BucketResponse {
 }
 
 impl Bucket {
-    /// The objects at a place; what is written stays as long as `retain` says, beside the bucket's own
-    /// rule.
+    /// Opens the objects at a place. New objects stay for `retain`, besides the bucket's own rule.
     ///
     /// # Errors
-    /// An address or authority that cannot be used.
+    /// The address or the authority is unusable.
     pub fn open(
         place: BucketLocation,
         access: &Access,
@@ -214,7 +214,8 @@ impl Bucket {
         let everywhere = ["0.0.0.0/0", "::/0"].map(Cidr::parse);
         let everywhere = everywhere.into_iter().collect::<Result<Vec<_>, _>>();
         let everywhere = everywhere.map_err(|e| bad(e.into()))?;
-        // WHY every address: the operator names the store, and many stand in a private network.
+        // WHY every address: the operator names the store, and many stores are in a private
+        // network.
         let client = Client::new(&origin, &everywhere, access.ca.as_deref(), Arc::new(System));
         let client = client.map_err(|e| bad(e.into()))?;
         let url = Url::parse(&endpoint).map_err(|e| bad(e.into()))?;
@@ -240,10 +241,10 @@ impl Bucket {
         &self.place
     }
 
-    /// The places right below this one whose names are ids of chains.
+    /// The places directly below this one whose names are ids of chains.
     ///
     /// # Errors
-    /// The store does not say.
+    /// The store does not list them.
     pub async fn chains(&self) -> Result<Vec<BucketLocation>, Error> {
         let name = self.place.to_string();
         let fail = |why: BucketError| Error::File { name: name.clone(), why: why.to_string() };
@@ -260,7 +261,7 @@ impl Bucket {
                 return Err(fail(refusal(&answer)));
             }
             let text = String::from_utf8_lossy(&answer.body).into_owned();
-            // WHY no XML reader: only names of 32 hex digits are looked for, which XML writes plainly.
+            // WHY no XML reader: only names of 32 hex digits matter, which XML writes plainly.
             for prefix in between(&text, "<Prefix>", "</Prefix>") {
                 let step =
                     prefix.strip_prefix(&self.place.prefix).and_then(|s| s.strip_suffix('/'));
@@ -302,7 +303,8 @@ impl Bucket {
         Error::File { name: format!("{}/{name}", self.place), why: why.to_string() }
     }
 
-    /// Sends one request and reads the whole answer. No message names the URL: it holds a signature.
+    /// Sends one request and reads the whole answer. No message contains the URL, because it has a
+    /// signature.
     async fn ask(
         &self,
         method: Method,
@@ -333,13 +335,13 @@ impl Bucket {
         let answer = self.ask(Method::GET, url, &[], Vec::new()).await?;
         match answer.status {
             StatusCode::OK => Ok(Some(answer.body.to_vec())),
-            // A bucket that is not there is another 404, and no empty archive.
+            // A missing bucket is another 404, and must not look like an empty archive.
             StatusCode::NOT_FOUND if said(&answer).0 == "NoSuchKey" => Ok(None),
             _ => Err(refusal(&answer)),
         }
     }
 
-    /// Puts an object, on the condition that none is there if `new`.
+    /// Puts an object; with `new`, only if none exists.
     async fn write(
         &self,
         name: &str,
@@ -370,7 +372,7 @@ impl Bucket {
         self.ask(Method::PUT, url, &headers, bytes.to_vec()).await
     }
 
-    /// What stands under the name has to be these bytes.
+    /// Whether the object exists; an object with other bytes is an error.
     async fn same(&self, name: &str, bytes: &[u8]) -> Result<bool, Error> {
         let there = self.read(name).await.map_err(|why| self.failed(name, &why))?;
         match there {
@@ -392,14 +394,14 @@ impl ArchiveStore for Bucket {
         let forever = keep == Keep::Forever;
         let mut answer = self.write(name, bytes, forever).await.map_err(fail)?;
         if forever && answer.status == StatusCode::PRECONDITION_FAILED {
-            // Somebody was faster, or an earlier try was, whose answer got lost.
+            // Another archiver was faster, or an earlier try succeeded and its answer was lost.
             return match self.same(name, bytes).await? {
                 true => Ok(()),
                 false => Err(fail(refusal(&answer))),
             };
         }
         if forever && answer.status == StatusCode::NOT_IMPLEMENTED {
-            // A store that knows no conditions: looked at first, and then written.
+            // The store does not support conditions: check first, then write.
             if self.same(name, bytes).await? {
                 return Ok(());
             }
@@ -414,7 +416,7 @@ impl ArchiveStore for Bucket {
         let url = action.sign_with_time(SIGNED_FOR, &self.clock.now().to_jiff());
         let answer = self.ask(Method::DELETE, url, &[], Vec::new()).await;
         let answer = answer.map_err(|why| self.failed(name, &why))?;
-        // What is locked stays: it does no harm. A bucket with versions only marks it as gone.
+        // A locked object stays and does no harm. A bucket with versions only hides the object.
         let kept = answer.status == StatusCode::FORBIDDEN && self.retain.is_some();
         if answer.status.is_success() || answer.status == StatusCode::NOT_FOUND || kept {
             Ok(())
@@ -424,7 +426,7 @@ impl ArchiveStore for Bucket {
     }
 }
 
-/// The store's own code and words, if it said any.
+/// The store's own code and message, if any.
 fn said(answer: &BucketResponse) -> (String, String) {
     let text = String::from_utf8_lossy(&answer.body);
     let of = |from, to| {
@@ -444,7 +446,7 @@ fn between<'a>(text: &'a str, from: &'a str, to: &'a str) -> impl Iterator<Item 
     text.split(from).skip(1).filter_map(move |rest| rest.split_once(to).map(|(inner, _)| inner))
 }
 
-/// An error with what caused it.
+/// An error and its causes.
 fn causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")

@@ -1,5 +1,5 @@
-//! Which payloads a bundle discloses, and how much of each: looked up in the ledger, commitment by
-//! commitment.
+//! Which payloads a bundle discloses, and which parts of each: looks them up in the ledger by their
+//! commitments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,12 @@ use crate::ledger::verify::EntryLine;
 use crate::record::run::RunOpened;
 use crate::record::{Commitment, Role};
 
-/// Members of the policy's input that say something about the arguments.
+/// Members of the policy's input that reveal arguments.
 const OF_ARGUMENTS: [&str; 3] = ["args", "effect", "findings"];
-/// Members of a pre-image that say something about a file, which the arguments named.
+/// Members of a pre-image that reveal a file which the arguments named.
 const OF_FILES: [&str; 3] = ["after", "before", "path"];
 
-/// How much of the payloads of one role is opened.
+/// Which part of the payloads of one role is disclosed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DisclosedPart {
     /// All but these members.
@@ -26,7 +26,7 @@ pub enum DisclosedPart {
     Open(BTreeSet<String>),
 }
 
-/// Why a text does not say what is hidden or opened.
+/// Why a `ROLE:member,member` text is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RedactionError {
     /// A text of another form.
@@ -35,7 +35,7 @@ pub enum RedactionError {
     /// A role that no payload has.
     #[error("`{0}`: no such role")]
     Role(String),
-    /// A role of which an earlier text speaks.
+    /// A role that an earlier text names.
     #[error("`{text}`: `{role}` is named twice")]
     Twice {
         /// The text.
@@ -45,15 +45,16 @@ pub enum RedactionError {
     },
 }
 
-/// How much of the payloads is opened, by role. What is not named is opened as a whole.
+/// Which part of the payloads is disclosed, by role. Other roles are disclosed completely.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Redactions(BTreeMap<String, DisclosedPart>);
 
 impl Redactions {
-    /// Reads `ROLE:member,member`: what to hide, and what to open of roles of which the rest is hidden.
+    /// Parses `ROLE:member,member`: what to hide, and what to open of roles that are otherwise
+    /// hidden.
     ///
-    /// Whoever hides anything of the arguments hides all of them in the policy's input too, unless it
-    /// is told what to do with that.
+    /// Hiding any of the arguments also hides all of them in the policy's input, unless a text for
+    /// that role says otherwise.
     ///
     /// # Errors
     /// A text of another form, or a role named twice.
@@ -78,7 +79,7 @@ impl Redactions {
                 return Err(RedactionError::Twice { text, role });
             }
         }
-        // The same members, as they were sent.
+        // The same members in the arguments as sent.
         if let Some(same) = parts.get(Role::Args.as_str()).cloned() {
             parts.entry("raw".to_owned()).or_insert(same);
             let all = OF_ARGUMENTS.into_iter().map(str::to_owned).collect();
@@ -104,7 +105,8 @@ impl Redactions {
                 body: row.body,
             };
         };
-        // WHY: what was committed to as one piece cannot be opened in part; then nothing of it is.
+        // WHY: a payload that was committed to as one piece cannot be opened in part, so none of it
+        // is.
         let parts = Parts::of(&row.salt, &row.body);
         let Some(parts) = parts.filter(|parts| parts.commitment() == row.commitment) else {
             return Payload::Withheld(WithheldReason::Unsaid);
@@ -120,20 +122,20 @@ impl Redactions {
     }
 }
 
-/// With what payloads are opened.
+/// What is needed to open payloads.
 #[derive(Clone, Copy, Debug)]
 pub struct DisclosureKeys<'a> {
     /// Keys of payloads that are stored encrypted.
     pub vault: Option<&'a Vault>,
-    /// How much of them is opened.
+    /// Which part of them is disclosed.
     pub redactions: &'a Redactions,
-    /// What the fleet log says was erased.
+    /// The erasures that the fleet log records.
     pub records: &'a Records,
 }
 
 impl DisclosureKeys<'_> {
     fn of(&self, chain: &ChainRow, said: &Commitment, row: Option<PayloadRow>) -> Payload {
-        // Erased is what the log says was erased, also where a crash left the row behind.
+        // The fleet log decides what is erased, even if a crash left the row behind.
         if let Some(place) = self.records.erased.get(&(chain.origin.clone(), said.c.0)) {
             return Payload::Erased { log: place.fleet.clone(), seq: place.seq };
         }
@@ -148,8 +150,8 @@ impl DisclosureKeys<'_> {
     }
 }
 
-/// Adds what the ledger has for every commitment of these lines. Unless `all` are asked for, only approvals
-/// are looked up: without them nobody can tell who released what.
+/// Adds the stored payload for every commitment of these lines. Unless `all` is set, only approvals
+/// are looked up: without them a verifier cannot see who released a call.
 ///
 /// # Errors
 /// The ledger cannot be read.

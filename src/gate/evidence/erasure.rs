@@ -1,8 +1,8 @@
-//! Erasing payloads: first on the books, then from the store; and holding them against that.
+//! Erases payloads: records the erasure first, then deletes from the store. Also checks both
+//! against each other.
 //!
-//! The one home of it: the command that works on a ledger and the office that is asked over its door do
-//! the same. Nothing is deleted before the fleet log says so; what a crash left is deleted by whoever
-//! erases next.
+//! The command line and the operator API both use this module. Nothing is deleted before the fleet
+//! log records it; the next erasure deletes what a crash left behind.
 
 use crate::verify::entries::word;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,10 +28,10 @@ pub type Wanted = BTreeMap<ChainId, BTreeSet<Digest>>;
 /// Why nothing was erased or held.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Ledger or store do not answer, or hold what is not understood.
+    /// The ledger or the store does not answer, or holds bytes that this build cannot read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The fleet log did not take the entry.
+    /// The fleet log refused the entry.
     #[error("it was not recorded, and so not done: {0}")]
     Unrecorded(crate::ledger::Error),
     /// No chain of the tenant has the run.
@@ -40,18 +40,18 @@ pub enum Error {
     /// No chain of the tenant has this name.
     #[error("there is no log {0}")]
     NoLog(String),
-    /// A hold keeps one of the payloads: none was erased.
+    /// A legal hold protects one of the payloads: none was erased.
     #[error("payload {payload} is held, nothing was erased: {hold}")]
     Held {
         /// The payload.
         payload: Digest,
-        /// What keeps it.
+        /// The hold that protects it.
         hold: Box<LegalHold>,
     },
     /// There is nothing to lift.
     #[error("no hold on {0}")]
     NotHeld(String),
-    /// The order does not hold for this: a stable code, and why.
+    /// The order does not apply here: a stable code, and the reason.
     #[error("{1}")]
     Order(&'static str, String),
 }
@@ -60,13 +60,13 @@ fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, Error> {
     Err(Error::Order(code, why.into()))
 }
 
-/// The run that an order is about.
+/// The run of an order.
 fn run_of(said: &OrderStatement) -> Result<RunId, Error> {
     let none = || refuse("order.target", format!("`{}` is no id of a run", said.name));
     RunId::parse(&said.name).map_or_else(none, Ok)
 }
 
-/// The newest entry of the tenant's fleet log, as an order names what it speaks after.
+/// The newest entry of the tenant's fleet log, which a new order names as its predecessor.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -80,8 +80,8 @@ fn spoken_after(row: &EntryRow) -> Previous {
     Previous { seq: row.seq.saturating_add(1), digest: row.leaf }
 }
 
-/// Whether an order whose signature holds may be obeyed now: it speaks after an entry of the newest fleet log, was not
-/// obeyed before, and counts by a list that no newer one has followed.
+/// Whether an order with a valid signature may be obeyed now: it follows an entry of the newest
+/// fleet log, was not obeyed before, and counts by a list that no newer one has replaced.
 async fn fresh(
     (reader, tenant): (&dyn LedgerReader, &str),
     records: &Records,
@@ -115,22 +115,22 @@ async fn fresh(
     }
 }
 
-/// The payloads that are meant.
+/// The payloads to erase.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ErasureRequest {
     /// Every payload of this run.
     pub run: Option<RunId>,
-    /// Of the run only payloads of this role.
+    /// Only payloads of this role in the run.
     pub role: Option<String>,
-    /// These.
+    /// These payloads.
     pub commitments: BTreeSet<Digest>,
 }
 
 impl ErasureRequest {
-    /// What a signed order to erase is about.
+    /// The payloads that a signed order names.
     ///
     /// # Errors
-    /// Its target's name is none.
+    /// The name of its target is invalid.
     pub fn of(said: &OrderStatement) -> Result<Self, Error> {
         let commitments = said.payloads.clone();
         if said.target == "payloads" {
@@ -140,7 +140,7 @@ impl ErasureRequest {
     }
 }
 
-/// What of it is still stored, and what is not.
+/// Which of the payloads are stored, and which are not.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ErasureScope {
     /// Stored, by chain.
@@ -157,10 +157,10 @@ impl ErasureScope {
     }
 }
 
-/// What was recorded.
+/// The record of an erasure.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecordedErasure {
-    /// Entries of the fleet log that say so.
+    /// The entries of the fleet log that record it.
     pub seqs: Vec<Seq>,
     /// The fleet log.
     pub fleet: String,
@@ -172,9 +172,9 @@ pub struct ErasureStore<'a> {
     pub reader: &'a dyn LedgerReader,
     /// Deletes in it.
     pub keeper: &'a dyn PayloadKeeper,
-    /// Its chains by id, those of other tenants too.
+    /// Its chains by id, including those of other tenants.
     pub chains: &'a BTreeMap<ChainId, ChainRow>,
-    /// Whose payloads.
+    /// The tenant that owns the payloads.
     pub tenant: &'a str,
 }
 
@@ -198,18 +198,18 @@ impl ErasureStore<'_> {
         Ok(kept.into_iter().filter_map(with_chain).collect())
     }
 
-    /// What the fleet log says.
+    /// What the fleet log records about payloads.
     ///
     /// # Errors
-    /// It cannot be read: then nothing may be erased.
+    /// It cannot be read. Then nothing may be erased.
     pub async fn records(&self) -> Result<Records, Error> {
         Ok(Records::read(self.reader, self.tenant).await?)
     }
 
-    /// The payloads that are asked for, as far as they are stored.
+    /// The requested payloads, as far as they are stored.
     ///
     /// # Errors
-    /// There is no such run, or the store cannot be read.
+    /// The run does not exist, or the store cannot be read.
     pub async fn find(&self, asked: &ErasureRequest) -> Result<ErasureScope, Error> {
         let mut named = asked.commitments.clone();
         if let Some(run) = &asked.run {
@@ -236,7 +236,7 @@ impl ErasureStore<'_> {
         row.filter(|row| row.tenant == self.tenant).ok_or(Error::NoRun(*run))
     }
 
-    /// Refuses all if one is held.
+    /// Refuses the whole erasure if a legal hold protects one payload.
     ///
     /// # Errors
     /// [`Error::Held`], or the store cannot be read.
@@ -251,10 +251,11 @@ impl ErasureStore<'_> {
         Ok(())
     }
 
-    /// Puts it on the books, holding the fleet log so that no hold can come in between.
+    /// Records the erasure with the fleet log open, so that no legal hold can be placed in between.
     ///
     /// # Errors
-    /// One is held, the order does not hold for it, or it cannot be recorded; what was recorded before that stands.
+    /// A payload is held, the order does not apply, or an entry cannot be recorded; entries
+    /// recorded before that stay.
     pub async fn record(
         &self,
         fleet: &OpenFleetLog,
@@ -281,8 +282,8 @@ impl ErasureStore<'_> {
         Ok(done)
     }
 
-    /// Deletes every row that the fleet log calls erased, also what an erasure before left undone; how
-    /// many there were.
+    /// Deletes every row that the fleet log calls erased, including the rest of an interrupted
+    /// erasure. Returns how many rows there were.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -301,14 +302,15 @@ impl ErasureStore<'_> {
         Ok(deleted)
     }
 
-    /// Keeps a person from erasing these payloads who gave a word about a call of the run, or lifted a hold on it.
-    /// Whoever had a part in it does not destroy the traces of it.
+    /// Refuses an erasure by a person who approved or refused a call of the run, or lifted a hold
+    /// on it: a participant must not destroy the traces.
     ///
-    /// `run`: the only run they are of, if that is known; else the whole chain is read. `subjects`: as the list of
-    /// approvers and the staff name who asks and who signs; `by`: as entries name who asks.
+    /// `run`: the only run of the payloads, if known; otherwise the whole chain is read.
+    /// `subjects`: the names of the requester and the signers in the list of approvers and of
+    /// operators. `by`: the requester's name in entries.
     ///
     /// # Errors
-    /// `erasure.part`: they had one. Or the ledger cannot be read.
+    /// `erasure.part`: the person took part. Or the ledger cannot be read.
     pub async fn refuse_part(
         &self,
         records: &Records,
@@ -338,7 +340,7 @@ impl ErasureStore<'_> {
         Ok(())
     }
 
-    /// Runs of this chain, or this one, about whose calls one of these people gave a word.
+    /// Runs of this chain, or this run, in which one of these people approved or refused a call.
     async fn spoken_of(
         &self,
         chain: &ChainRow,
@@ -366,7 +368,8 @@ fn is_one_of(subjects: &[&str], other: &str) -> bool {
     subjects.iter().any(|subject| subject.eq_ignore_ascii_case(other))
 }
 
-/// The runs of those entries that are words of these people, or a call whose arguments one of them wrote.
+/// The runs of approvals and refusals by these people, and of calls whose arguments one of them
+/// wrote.
 fn spoken(
     origin: &str,
     rows: &[EntryRow],
@@ -389,7 +392,7 @@ fn spoken(
     Ok(runs)
 }
 
-/// What a hold is placed on.
+/// The target of a legal hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HoldOn {
     /// The payloads of one run.
@@ -408,10 +411,10 @@ impl std::fmt::Display for HoldOn {
 }
 
 impl HoldOn {
-    /// What a signed order to end a hold is about.
+    /// The target of a signed order to lift a hold.
     ///
     /// # Errors
-    /// Its target's name is none.
+    /// The name of its target is invalid.
     pub fn of(said: &OrderStatement) -> Result<Self, Error> {
         if said.target == "log" {
             return Ok(Self::Log(said.name.clone()));
@@ -420,25 +423,25 @@ impl HoldOn {
     }
 }
 
-/// What is to be done about a hold.
+/// The change to a hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LegalHoldChange {
-    /// It is placed, and why.
+    /// Places it, for this reason.
     Place(Text),
-    /// It ends, by this order.
+    /// Lifts it, by this order.
     Lift(Box<Loosening>),
 }
 
-/// What became of a request to hold or to release.
+/// The result of a request to place or lift a hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HoldSet {
-    /// It was held already.
+    /// The hold was already in place.
     Already(LegalHold),
-    /// It stands on the books now.
+    /// The change is recorded.
     Recorded(Receipt),
 }
 
-/// The log a hold is about, of this tenant.
+/// The log of a hold's target, for this tenant.
 ///
 /// # Errors
 /// There is no such run or log.
@@ -458,11 +461,11 @@ pub async fn log_of(reader: &dyn LedgerReader, tenant: &str, on: &HoldOn) -> Res
     }
 }
 
-/// Places or lifts a hold. The fleet log is open, so nobody else records in it: what is read here still holds when it is
-/// written.
+/// Places or lifts a hold. The fleet log is open, so no other process records in it between the
+/// check and the write.
 ///
 /// # Errors
-/// There is nothing to hold or to lift, the order does not hold for it, or it cannot be recorded.
+/// There is nothing to hold or to lift, the order does not apply, or the entry cannot be recorded.
 pub async fn set_hold(
     reader: &dyn LedgerReader,
     fleet: &OpenFleetLog,

@@ -1,8 +1,8 @@
-//! Writes a run, a span of a log or a whole population as a bundle, and the fact that it did.
+//! Writes a run, a span of a log or a whole population as a bundle, and records the export.
 //!
-//! The bundle is made in memory; then the export is recorded in the fleet log, with the digest of the
-//! bundle's list of files; only when that is durable is the bundle written. So there may be a record of
-//! a bundle that nobody has, and never a bundle of which there is no record.
+//! The bundle is made in memory. Then the fleet log records the export, with the digest of the
+//! bundle's list of files. The bundle is written only once that entry is durable. A crash can leave
+//! a record without a bundle, but never a bundle without a record.
 
 use super::scope::Scope;
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ use crate::ledger::vault::Vault;
 use crate::record::chain::{EvidenceExported, ExportScope};
 use crate::record::{Draft, HexDigest, schema};
 
-/// Where an export is put on the books.
+/// Where an export is recorded.
 #[async_trait]
 pub trait Recorder: Send + Sync {
     /// Returns once the entry is durable.
@@ -48,13 +48,13 @@ impl Recorder for OpenFleetLog {
     }
 }
 
-/// The fleet log, opened when there is something to record and closed after it: until then nobody else is
-/// kept out of it. It records once.
+/// A fleet log that is opened only to record, and closed afterwards, so that other processes can
+/// use it until then. It records once.
 #[derive(Debug)]
 pub struct DeferredFleetLog(parking_lot::Mutex<Option<FleetParts>>);
 
 impl DeferredFleetLog {
-    /// Nothing is opened yet.
+    /// Opens nothing yet.
     #[must_use]
     pub const fn of(parts: FleetParts) -> Self {
         Self(parking_lot::Mutex::new(Some(parts)))
@@ -68,7 +68,7 @@ impl Recorder for DeferredFleetLog {
         let opened = OpenFleetLog::open(parts).await;
         let fleet = opened.map_err(|e| crate::ledger::Error::Unavailable(e.to_string()))?;
         let recorded = fleet.record(draft).await;
-        // What was recorded is durable, however the log is closed.
+        // The entry is durable even if closing fails.
         drop(fleet.close().await);
         recorded.map(drop)
     }
@@ -83,13 +83,13 @@ pub fn program() -> String {
         .unwrap_or_default()
 }
 
-/// What to export, from where, to where, signed by whom.
+/// What to export, from where, to where, and which key signs.
 pub struct ExportOrder<'a> {
     /// The ledger.
     pub reader: &'a dyn LedgerReader,
-    /// Whose chains; `default` on one machine.
+    /// The tenant that owns the chains; `default` on one machine.
     pub tenant: &'a str,
-    /// What is asked for. The end of a range may lie beyond its log, and is then the log's.
+    /// The selection. The end of a range may lie beyond its log; the log's end applies then.
     pub query: &'a Query,
     /// Policy bundles and manifests by digest.
     pub artifacts: &'a Artifacts,
@@ -101,9 +101,9 @@ pub struct ExportOrder<'a> {
     pub clock: &'a dyn Clock,
     /// Version of the program.
     pub version: &'a str,
-    /// SHA-256 of the program's file, in hex; empty if it cannot be told.
+    /// SHA-256 of the program's file, in hex; empty if it cannot be read.
     pub program: &'a str,
-    /// Who asked for it.
+    /// The requester.
     pub requester: &'a str,
     /// Sizes of older heads to prove consistency from, for auditors who pinned one.
     pub since: &'a [Seq],
@@ -111,7 +111,7 @@ pub struct ExportOrder<'a> {
     pub payloads: bool,
     /// Keys of payloads that are stored encrypted.
     pub vault: Option<&'a Vault>,
-    /// How much of the payloads is disclosed.
+    /// Which part of the payloads is disclosed.
     pub redactions: &'a Redactions,
     /// The fleet log.
     pub recorder: &'a dyn Recorder,
@@ -139,23 +139,24 @@ pub struct ExportedBundle {
     pub logs: Vec<(String, Seq)>,
     /// Runs in it.
     pub runs: usize,
-    /// Runs that are there from opening to seal. A bundle of an open run never verifies as complete.
+    /// Runs that are complete from opening to seal. A bundle of an open run never verifies as
+    /// complete.
     pub sealed: usize,
-    /// Digests of policies and manifests the runs used whose bytes were not kept.
+    /// Digests of policies and manifests of the runs whose bytes were not kept.
     pub missing: Vec<Digest>,
-    /// SHA-256 of `manifest.json`, as it stands in the fleet log.
+    /// SHA-256 of `manifest.json`, as the fleet log records it.
     pub manifest: Digest,
 }
 
-/// Exports what the order asks for.
+/// Exports what the order selects.
 ///
 /// # Errors
-/// It is not there, the ledger is damaged where it is read, the export cannot be recorded, or the bundle
-/// cannot be written.
+/// The selection does not exist, the ledger is damaged where it is read, the export cannot be
+/// recorded, or the bundle cannot be written.
 pub async fn export(order: &ExportOrder<'_>) -> Result<ExportedBundle, Error> {
-    // Before anything is recorded: a place that is taken needs no record.
+    // Checked before recording: an occupied path must not leave a record.
     written::free(order.out)?;
-    // Before the heads are: an erasure that is shown stands below the fleet log's.
+    // Read before the heads, so that the fleet head shown covers every erasure shown.
     let records = &Records::read(order.reader, order.tenant).await?;
     let mut chains = order.reader.chains().await?;
     chains.retain(|row| row.tenant == order.tenant);
@@ -191,7 +192,7 @@ pub async fn export(order: &ExportOrder<'_>) -> Result<ExportedBundle, Error> {
     Ok(exported)
 }
 
-/// The chains and the lines of them that the query asks for, and the query with its ends filled in.
+/// The chains and lines that the query selects, and the query with its ends filled in.
 async fn strands<'a>(
     order: &ExportOrder<'_>,
     chains: &'a [ChainRow],
@@ -248,7 +249,7 @@ async fn population<'a>(
     Ok(strands)
 }
 
-/// Everything that is made from entries and payloads, and the signed list of all files.
+/// Everything made from entries and payloads, and the signed list of all files.
 fn sealed(
     order: &ExportOrder<'_>,
     query: &Query,
@@ -277,7 +278,7 @@ fn sealed(
     };
     let subject = Subject { query, strands, materials: &materials, payloads, files: &files };
     let predicate = statement::predicate(&subject, &exporter);
-    // Both are made from all files before them: nothing is added after.
+    // Both are made from all files before them: no file is added afterwards.
     files.put(bundle::CONTROLS, controls::controls(&files));
     files.put(bundle::PAGE, page::page(&files, &exporter));
     let manifest = statement::statement(&files, predicate);
@@ -317,7 +318,7 @@ fn recorded(query: &Query, exported: &ExportedBundle, order: &ExportOrder<'_>) -
     })
 }
 
-/// Adds the policy bundles and the manifests; what was not kept is named.
+/// Adds the policy bundles and the manifests; returns the digests that were not kept.
 fn artefacts(
     order: &ExportOrder<'_>,
     strands: &[ChainSlice],

@@ -1,5 +1,5 @@
-//! What a bundle shows of the tenant's fleet log: the entries that vouch for its chains, and those about
-//! what happened to them from outside.
+//! The part of the tenant's fleet log in a bundle: the entries that vouch for its chains, and the
+//! entries about what operators did to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,18 +20,18 @@ use crate::record::payload::{HoldLifted, HoldPlaced, PayloadErased};
 
 /// Rows fetched at a time.
 const PAGE: u32 = 1000;
-/// Heads among which the one that says most is looked for.
+/// Heads among which the best vouched one is chosen.
 const LOOKED_AT: u32 = 16;
 
-/// The fleet log as a bundle has it, and the heads of the bundle's chains that it records.
+/// The fleet log in a bundle, and the heads of the bundle's chains that it records.
 #[derive(Debug)]
 pub struct FleetEvidence {
     strand: ChainSlice,
-    /// Its row in the ledger, with the newest head that others have seen, if they have seen one.
+    /// Its row in the ledger, with the newest head that others have seen, if any.
     row: ChainRow,
-    /// What others said of its heads, ascending.
+    /// Cosignatures and stamps over its heads, ascending.
     anchors: Vec<AnchorRow>,
-    /// By log: sizes whose consistency with the bundle's checkpoint has to be shown.
+    /// By log: sizes whose consistency with the bundle's checkpoint must be proven.
     pub heads: BTreeMap<String, BTreeSet<Seq>>,
 }
 
@@ -63,8 +63,9 @@ pub async fn show(
     });
     let shown = newest.as_ref().filter(|newest| !lately && newest.size <= row.head.size);
     if let Some(newest) = shown {
-        // WHY: only a head that others have seen says more than the log itself does; what was recorded
-        // after it is shown once they have seen that too. An erasure has to be shown whoever has seen it.
+        // WHY: only a head that others have seen proves more than the log itself does, so entries
+        // after it wait until others have seen them too. An erasure is shown even if no other party
+        // has seen it.
         row.head.size = newest.size;
         row.head.checkpoint.clone_from(&newest.note);
     }
@@ -78,7 +79,8 @@ pub async fn show(
         heads.insert(strand.origin().to_owned(), found.sizes);
         picked.extend(found.seqs);
         let observed = observed(strand, &row.origin).into_iter();
-        // The first head that others saw after the chain's was recorded, and those that the chain saw.
+        // The first head that others saw after the chain's was recorded, and the heads the chain
+        // saw.
         let after = found.first.map(|place| place.saturating_add(1));
         if let Some(from) = after {
             anchors.extend(telling(reader.anchors(&row.origin, from, LOOKED_AT).await?));
@@ -120,7 +122,7 @@ pub async fn put(
     let older = proofs::put(reader, (strand, row), &sizes, files).await?;
     let mut number = 0_u64;
     for anchor in anchors {
-        // A head without a token is there for its cosignatures; one with several stands beside each.
+        // A head without a token is included for its cosignatures; with several, once per token.
         let tokens: Vec<Option<&Vec<u8>>> = match anchor.tokens.as_slice() {
             [] => vec![None],
             tokens => tokens.iter().map(Some).collect(),
@@ -144,8 +146,8 @@ pub async fn put(
     Ok(())
 }
 
-/// Of these heads the first with the most cosignatures, and the first with a token: a round in which
-/// nobody answered keeps a head, too, of which nobody says anything.
+/// The first of these heads with the most cosignatures, and the first with a token. A round without
+/// answers also stores a head, which then has neither.
 fn telling(mut heads: Vec<AnchorRow>) -> Vec<AnchorRow> {
     // The first signature is the log's own.
     let signed = |head: &AnchorRow| head.note.lines().filter(|l| l.starts_with('\u{2014}')).count();
@@ -157,13 +159,13 @@ fn telling(mut heads: Vec<AnchorRow>) -> Vec<AnchorRow> {
     heads.into_iter().enumerate().filter(|(at, _)| wanted(*at)).map(|(_, head)| head).collect()
 }
 
-/// The tenant's fleet log in force: the one with the largest number, if it was begun anew.
+/// The tenant's current fleet log: the one with the largest number.
 fn current<'a>(chains: &'a [ChainRow], tenant: &str) -> Option<&'a ChainRow> {
     let fleets = chains.iter().filter(|row| row.head.size > 0);
     fleets.filter(|row| number(row, tenant).is_some()).max_by_key(|row| number(row, tenant))
 }
 
-/// Which fleet log of the tenant this is: 0, or more after one was begun anew; `None` if it is none.
+/// The number of this fleet log of the tenant: 0, or more after a restart; `None` for another log.
 #[must_use]
 pub fn number(row: &ChainRow, tenant: &str) -> Option<u64> {
     match row.origin.strip_prefix(&fleet::origin(tenant))? {
@@ -200,12 +202,12 @@ fn erases(line: &EntryLine, payloads: &Payloads) -> bool {
 struct Vouching {
     seqs: Vec<Seq>,
     sizes: BTreeSet<Seq>,
-    /// Where the oldest recorded head beyond what was asked for stands.
+    /// The place of the oldest recorded head beyond the selection.
     first: Option<Seq>,
 }
 
-/// The chain's enrolment, its oldest recorded head beyond what was asked for, its newest, and the first
-/// anchors after the former: the earliest time at which somebody else had seen it.
+/// The chain's enrolment, its oldest recorded head beyond the selection, its newest head, and the
+/// first anchors after the oldest: the earliest time at which another party had seen it.
 fn vouching(lines: &[EntryLine], strand: &ChainSlice) -> Vouching {
     let origin = strand.origin();
     let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
@@ -240,7 +242,7 @@ fn vouching(lines: &[EntryLine], strand: &ChainSlice) -> Vouching {
     found
 }
 
-/// Whether an entry tells of keys, of a chain's end, or of something done to what the bundle is about.
+/// Whether an entry is about keys, a chain's end, or an operation on the bundle's content.
 fn concerns(line: &EntryLine, query: &Query, strands: &[ChainSlice], payloads: &Payloads) -> bool {
     let of_log = || strands.iter().any(|strand| line.log() == Some(strand.origin()));
     let held = |line: &EntryLine| {
@@ -257,7 +259,7 @@ fn concerns(line: &EntryLine, query: &Query, strands: &[ChainSlice], payloads: &
         || is(&[Kind::EvidenceExported]) && same(line, query)
 }
 
-/// Whether an export was of the same run, log or kind of population.
+/// Whether an export had the same run, log or kind of population.
 fn same(line: &EntryLine, query: &Query) -> bool {
     let Some(exported) = line.get::<EvidenceExported>() else { return false };
     let has = |k: &str, v: &str| exported.query.iter().any(|one| one.k == k && one.v == v);

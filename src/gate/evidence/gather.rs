@@ -1,4 +1,5 @@
-//! The entries a bundle is about, and those that introduce them, read through the ledger's reading port.
+//! Reads the entries of a bundle, and the entries that introduce them, through the ledger's reading
+//! port.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,10 +25,10 @@ use crate::record::run::RunOpened;
 /// Rows fetched at a time.
 const PAGE: u32 = 1000;
 
-/// One run of this chain with all that introduces it.
+/// One run of this chain with everything that introduces it.
 ///
 /// # Errors
-/// The run is not there, not whole, or what is read is damaged.
+/// The run does not exist, is incomplete, or is damaged.
 pub async fn run(
     reader: &dyn LedgerReader,
     chain: &ChainRow,
@@ -47,7 +48,7 @@ pub async fn run(
     finish((chain, &trusted), folder, lines, (&asked, BTreeSet::new()), None)
 }
 
-/// Every entry of a span of this chain with all that introduces them.
+/// Every entry of a span of this chain with everything that introduces them.
 ///
 /// `beside`: also the entries before and after the span, which show where its ends lie in time.
 ///
@@ -76,7 +77,7 @@ pub async fn span(
     let asked: BTreeSet<Seq> = (span.from..span.to).collect();
     let mut extra = BTreeSet::new();
     let mut more = context(reader, chain).await?;
-    // Runs that go on in the span are introduced by their openings.
+    // Runs that began before the span are introduced by their openings.
     let opened: Vec<RunId> = runs_of(lines.iter())
         .into_iter()
         .filter(|(_, own)| own.first().is_some_and(|line| !line.is(Kind::RunOpened)))
@@ -102,7 +103,7 @@ pub async fn span(
     finish((chain, &trusted), folder, lines, (&asked, extra), Some(span))
 }
 
-/// The span of a chain that lies in the filter's time: by halving, as time does not go back in a chain.
+/// The span of a chain within the filter's time, by binary search: time never goes back in a chain.
 ///
 /// # Errors
 /// The ledger cannot be read.
@@ -123,7 +124,7 @@ pub async fn span_of(
     Ok(Span { from, to })
 }
 
-/// The first entry of this time or later; the chain's size if there is none.
+/// The first entry at this time or later; the chain's size if there is none.
 async fn first_at(
     reader: &dyn LedgerReader,
     chain: &ChainRow,
@@ -132,7 +133,7 @@ async fn first_at(
     let (mut low, mut high) = (0, chain.head.size);
     while low < high {
         let middle = low.midpoint(high);
-        // Where entries were pruned, the next that is left tells.
+        // If entries were pruned, the next stored one decides.
         let rows = reader.entries(&chain.chain, middle, 1).await?;
         let line = read(&rows)?.pop();
         let line =
@@ -146,7 +147,7 @@ async fn first_at(
     Ok(low)
 }
 
-/// These lines of a chain that has been read, with what introduces them.
+/// These lines of a chain that was read, with what introduces them.
 ///
 /// # Errors
 /// The chain is damaged, or the ledger cannot be read.
@@ -161,8 +162,9 @@ pub async fn picked(
     finish((chain, &trusted), folder, lines, (picked, BTreeSet::new()), None)
 }
 
-/// The enrolment keys that may have certified writers of this chain: that of its genesis, and those which followed
-/// it as the tenant's fleet logs announced. Whether anybody trusts them is for whoever checks the bundle.
+/// The enrolment keys that may have certified writers of this chain: the key of its genesis, and
+/// its successors that the tenant's fleet logs announced. The verifier of the bundle decides
+/// whether to trust them.
 async fn announced(reader: &dyn LedgerReader, chain: &ChainRow) -> Result<Vec<PublicKey>, Error> {
     let genesis = reader.entries_of(&chain.chain, &[Kind::ChainGenesis.as_str()]).await?;
     let mut epochs = Epochs::default();
@@ -204,7 +206,7 @@ async fn context(reader: &dyn LedgerReader, chain: &ChainRow) -> Result<Vec<Entr
     read(&rows)
 }
 
-/// Opens the head's checkpoint, and keeps what was asked for and the extra lines, with what introduces
+/// Opens the head's checkpoint, and keeps the selection and the extra lines with what introduces
 /// them.
 fn finish(
     (chain, trusted): (&ChainRow, &[PublicKey]),
@@ -240,14 +242,15 @@ fn finish(
     Ok(ChainSlice { folder, lines, epochs, checkpoint: Some(checkpoint), span })
 }
 
-/// What was asked for, the policies in force or named by its decisions, the manifests of its runs, and the
-/// anchors that were seen before and while it was written.
+/// The selection, the policies that were active or that its decisions name, the manifests of its
+/// runs, and the anchors seen before and during it.
 fn relevant(lines: &[EntryLine], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
     let mut kept = asked.clone();
     let (Some(first), Some(last)) = (asked.first().copied(), asked.last().copied()) else {
         return kept;
     };
-    // The newest activation so far, of any policy and of each, and the newest binding of each manifest.
+    // The newest activation so far, of any policy and of each, and the newest binding of each
+    // manifest.
     let mut in_force: Option<Seq> = None;
     let mut anchored: Option<Seq> = None;
     let mut activated: BTreeMap<Option<Digest>, Seq> = BTreeMap::new();
@@ -260,7 +263,8 @@ fn relevant(lines: &[EntryLine], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
             kept.extend(anchored.take());
         }
         if asked.contains(&seq) {
-            // All of them, so that none is seen to come back. There are few: one for each change of a list.
+            // All of them, so that a verifier sees that none came back. There are few: one per
+            // change of a list.
             let approving = list_of(line).and(lists.get(&SignerList::Approvers));
             let breaking = glass_list(line).and(lists.get(&SignerList::BreakGlass));
             kept.extend(approving.into_iter().chain(breaking).flatten());
@@ -293,8 +297,8 @@ fn bundle_of(line: &EntryLine) -> Option<Digest> {
     proposed.or_else(approved).or_else(refused).map(|bundle| bundle.0)
 }
 
-/// How the policies of these activations came to be in force: proposals, approvals, and the activation that
-/// was an amendment.
+/// How the policies of these activations became active: proposals, approvals, and the activation
+/// that was an amendment.
 fn amendments(lines: &[EntryLine], kept: &BTreeSet<Seq>) -> Vec<Seq> {
     let activations = lines.iter().filter(|line| line.is(Kind::PolicyActivated));
     let mut last: BTreeMap<Digest, Seq> = BTreeMap::new();

@@ -1,10 +1,11 @@
-//! What an operator hands to somebody who does not trust them: one run, proven offline.
+//! Evidence that an operator hands to a party who does not trust the operator: one run, proven
+//! offline.
 //!
-//! `export` writes a bundle from the ledger; `verify` reads one back and says, check by check, what
-//! holds and what is not proven. The three files people read (`agent_run.json`, `decision.json`,
+//! `export` writes a bundle from the ledger; `verify` reads one and reports, check by check, what
+//! holds and what is not proven. The three files for people (`agent_run.json`, `decision.json`,
 //! `tool_trace.json`) are projections: pure functions of the entries and payloads beside them, so a
-//! verifier makes them again and compares bytes. Nothing in a bundle is a reason to trust a bundle:
-//! trust roots come from elsewhere (`trust`). `verify`, `trust`, `bundle` and `projection` know no
+//! verifier makes them again and compares bytes. A bundle gives no reason to trust itself: trust
+//! roots come from elsewhere (`trust`). `verify`, `trust`, `bundle` and `projection` use no
 //! database, no network and no async runtime.
 
 pub mod approvals;
@@ -34,7 +35,7 @@ pub enum Error {
     Io {
         /// The file or directory.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The ledger cannot be read.
@@ -46,7 +47,7 @@ pub enum Error {
     /// No chain of this ledger has the run.
     #[error("no run `{0}` in this ledger")]
     NoRun(String),
-    /// What the ledger holds is no valid chain: run `wicketgate ledger verify`.
+    /// The ledger does not hold a valid chain: run `wicketgate ledger verify`.
     #[error("the ledger is damaged at seq {seq}: {damage}")]
     Ledger {
         /// The entry.
@@ -54,7 +55,7 @@ pub enum Error {
         /// What is wrong with it.
         damage: crate::ledger::verify::Damage,
     },
-    /// Entries that were asked for are no longer in the ledger.
+    /// Requested entries are no longer in the ledger.
     #[error(
         "entries {from}..{to} of `{log}` are not in this ledger any more: they were pruned, or are missing (`ledger verify` tells)"
     )]
@@ -63,15 +64,15 @@ pub enum Error {
         log: String,
         /// The first of them.
         from: u64,
-        /// The one after the last of them that is known to be gone.
+        /// The one after the last entry known to be missing.
         to: u64,
     },
-    /// What was asked for is not there, and the fleet log says what was pruned.
+    /// The selection is missing, and the fleet log records what was pruned.
     #[error("{gone}; the fleet log says: {pruned}")]
     Gone {
-        /// What is not there.
+        /// What is missing.
         gone: String,
-        /// What was pruned, when, by whom, and what archive has it.
+        /// What was pruned, when, by whom, and which archive has it.
         pruned: String,
     },
     /// No chain of this ledger has the name.
@@ -82,9 +83,9 @@ pub enum Error {
     NoSpan {
         /// The log.
         log: String,
-        /// What was asked for.
+        /// The requested start.
         from: u64,
-        /// What was asked for.
+        /// The requested end.
         to: u64,
         /// Entries of the log.
         size: u64,
@@ -92,7 +93,7 @@ pub enum Error {
     /// The export could not be recorded in the fleet log, and so was not written.
     #[error("the export was not recorded, and so nothing was written: {0}")]
     Unrecorded(crate::ledger::Error),
-    /// There is something in the place the bundle should go.
+    /// The output path is not empty.
     #[error("`{0}` exists and is not empty")]
     Occupied(String),
     /// An artefact does not have the digest it is stored under.

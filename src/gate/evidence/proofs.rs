@@ -1,4 +1,4 @@
-//! The proofs beside the entries of one chain: inclusion, the whole span, older heads.
+//! The proofs for the entries of one chain: inclusion, the whole span, older heads.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +15,11 @@ use crate::ledger::proofs::{self, Prover};
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::Damage;
 
-/// Adds entries, checkpoint note and every proof of one chain to the files; `since` are sizes of older
-/// heads, and what comes back is the proofs from those.
+/// Adds entries, checkpoint note and every proof of one chain to the files. `since` are sizes of
+/// older heads; returns the proofs from those.
 ///
 /// # Errors
-/// The ledger cannot be read, or what it has stored is not what the checkpoint signs.
+/// The ledger cannot be read, or its content does not match the checkpoint.
 pub async fn put(
     reader: &dyn LedgerReader,
     (strand, row): (&ChainSlice, &ChainRow),
@@ -47,7 +47,7 @@ pub async fn put(
         files.put(alone_file(folder, seq), proof.to_text());
     }
     let mut paths = Paths::new();
-    // What the head itself proves needs no proof, and what lies beyond it has none.
+    // The head's own size needs no proof, and sizes beyond it have none.
     for old in since.iter().filter(|old| (1..checkpoint.size).contains(*old)) {
         paths.insert(*old, prover.consistency(*old).await.map_err(error)?);
     }

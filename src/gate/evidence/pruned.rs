@@ -1,5 +1,5 @@
-//! Where entries went that the ledger has no more: the fleet log records every pruning, with the root
-//! by which the archive that holds them is known.
+//! Explains missing entries: the fleet log records every pruning, with the root that identifies the
+//! archive of the pruned entries.
 
 use super::{Error, fleet, gather};
 use crate::domain::id::Seq;
@@ -8,10 +8,10 @@ use crate::ledger::verify::EntryLine;
 use crate::record::Kind;
 use crate::record::payload::RetentionPruned;
 
-/// Prunings that are told one by one.
+/// The most prunings that a message names.
 const TOLD_MAX: usize = 4;
 
-/// The same error, with the prunings that may be the reason if the tenant's fleet logs record any.
+/// The same error, with the prunings that may be its cause, if the tenant's fleet logs record any.
 pub async fn explained(
     reader: &dyn LedgerReader,
     tenant: &str,
@@ -23,15 +23,15 @@ pub async fn explained(
     } else {
         None
     };
-    // Pruning is no reason for anything else.
+    // Pruning does not cause other errors.
     if about.is_none() && !matches!(error, Error::NoRun(_)) {
         return error;
     }
-    // A fleet log that cannot be read is no news to whoever asked for something else.
+    // An unreadable fleet log must not replace the error that the caller asked about.
     let Ok(records) = records(reader, tenant, chains).await else { return error };
     let wanted = |record: &&Record| {
         about.as_ref().is_none_or(|(log, from, to)| {
-            // Of a single entry that is asked for both ends are the same.
+            // A request for a single entry has equal ends.
             let to = from.saturating_add(1).max(*to);
             record.log == *log && record.from < to && *from < record.to
         })
@@ -59,7 +59,7 @@ struct Record {
     root: String,
     by: String,
     at: String,
-    /// Where it stands.
+    /// Its place.
     seq: Seq,
 }
 

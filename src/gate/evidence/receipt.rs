@@ -1,5 +1,5 @@
-//! Receipts of erasures: what was erased, when, by whom and why, with the proof that the fleet log says
-//! so. Signed, and checked without the ledger.
+//! Receipts of erasures: what was erased, when, by whom and why, with the proof that the fleet log
+//! records it. Signed, and checked without the ledger.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ use crate::record::{self, Entry, HexDigest, Kind};
 pub const PAYLOAD_TYPE: &str = "application/vnd.wicketgate.erasure.v1+json";
 const VERSION: &str = "wicketgate/erasure/1";
 
-/// What a receipt says beyond the entries it proves.
+/// What a receipt states beyond the entries it proves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReceiptNotes {
     /// Rows that were deleted.
@@ -31,7 +31,7 @@ pub struct ReceiptNotes {
     pub store: &'static str,
 }
 
-/// What is signed.
+/// The signed content.
 #[derive(Serialize, Deserialize)]
 struct ReceiptForm {
     v: String,
@@ -58,10 +58,10 @@ pub enum ReceiptError {
     /// Its envelope.
     #[error(transparent)]
     Envelope(#[from] dsse::Error),
-    /// What was signed is no strict JSON.
+    /// The signed bytes are not strict JSON.
     #[error(transparent)]
     Json(#[from] json::Error),
-    /// What was signed does not have the members of a receipt.
+    /// The signed bytes lack the members of a receipt.
     #[error(transparent)]
     Member(#[from] Mismatch),
     /// Another version.
@@ -76,15 +76,15 @@ pub enum ReceiptError {
     /// No entries.
     #[error("nothing was erased")]
     Nothing,
-    /// An entry that is none.
+    /// An invalid entry.
     #[error("entry {seq}: {source}")]
     Entry {
-        /// Where it should be.
+        /// Its expected place.
         seq: Seq,
         /// What is wrong with it.
         source: record::Error,
     },
-    /// An entry that erases nothing, or of another place.
+    /// An entry that is not an erasure, or is of another place.
     #[error("entry {0}: no erasure")]
     NoErasure(Seq),
     /// An entry whose path does not lead to the checkpoint.
@@ -95,7 +95,7 @@ pub enum ReceiptError {
 /// Makes a receipt of these entries of the fleet log.
 ///
 /// # Errors
-/// The log cannot be read, is not what its checkpoint says, or the key cannot sign.
+/// The log cannot be read or does not match its checkpoint, or the key cannot sign.
 pub async fn make(
     reader: &dyn LedgerReader,
     fleet: &str,
@@ -140,18 +140,19 @@ pub async fn make(
 pub struct Proven {
     /// Name of the fleet log.
     pub fleet: String,
-    /// Each erasure: the place in the fleet log, and what the entry says.
+    /// Each erasure: its place in the fleet log, and its content.
     pub erasures: Vec<(Seq, Json)>,
-    /// What the eraser says of the store: not proven by anything.
+    /// What the eraser states about the store, without proof.
     pub residue: String,
 }
 
-/// Checks a receipt: who signed it, that its entries are erasures, and that they stand in the log.
+/// Checks a receipt: its signer, that its entries are erasures, and that they are in the log.
 ///
-/// `fleet_key`: also that this key signed the log's checkpoint; without, only the signer vouches for it.
+/// `fleet_key`: also checks that this key signed the log's checkpoint; without it, only the signer
+/// vouches for the log.
 ///
 /// # Errors
-/// What does not hold.
+/// The first check that fails.
 pub fn check(
     envelope: &[u8],
     evidence: &[PublicKey],

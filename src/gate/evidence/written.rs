@@ -1,4 +1,4 @@
-//! Writing a bundle: it gets its name when every byte of it is on disk.
+//! Writes a bundle: it gets its name once every byte of it is on disk.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use super::bundle::Files;
 use super::{Error, zip};
 
-/// Writes all files into a new directory beside `dir`, then renames it into place.
+/// Writes all files into a new directory beside `dir`, then renames it.
 ///
 /// # Errors
-/// `dir` is there and not empty, or something cannot be written.
+/// `dir` exists and is not empty, or a file cannot be written.
 pub fn write(files: &Files, dir: &Path) -> Result<(), Error> {
     free(dir)?;
     if zipped(dir) {
@@ -24,7 +24,7 @@ pub fn write(files: &Files, dir: &Path) -> Result<(), Error> {
         sync_parent(dir)
     });
     if written.is_err() {
-        // What is left of a failed export is of no use; its own failure to go away is not news.
+        // Removes the rest of a failed export; an error here must not hide the cause.
         drop(std::fs::remove_dir_all(&part));
     }
     written
@@ -68,7 +68,7 @@ fn write_into(files: &Files, part: &Path) -> Result<(), Error> {
         .map_err(|e| Error::io(part, e))
 }
 
-/// Puts the name of a bundle on disk: what `export` says is done is there after a power cut.
+/// Makes the bundle's name durable: an export that was reported survives a power cut.
 fn sync_parent(path: &Path) -> Result<(), Error> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
@@ -83,10 +83,10 @@ pub fn zipped(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zip"))
 }
 
-/// Whether a bundle can be put here: nothing is there, or an empty directory.
+/// Whether a bundle can be written here: the path is free, or an empty directory.
 ///
 /// # Errors
-/// Something is there.
+/// The path is occupied.
 pub fn free(path: &Path) -> Result<(), Error> {
     let occupied = || Err(Error::Occupied(path.display().to_string()));
     match std::fs::read_dir(path).map(|mut entries| entries.next().is_some()) {

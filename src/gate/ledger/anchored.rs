@@ -1,4 +1,5 @@
-//! What stores keep for the fleet log: anchors, what it says about a log, and the chain that follows one.
+//! Rows that a store keeps for the fleet log: anchors, its latest entries about a log, and the
+//! chain that continues a lost one.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,34 +9,34 @@ use crate::domain::id::Seq;
 use crate::domain::json::{Json, Limits};
 use crate::ledger::store::{Batch, LeaseKey, StoreError};
 
-/// The last part of a fleet log's first name.
+/// The last part of the name of a tenant's first fleet log.
 const FLEET: &str = "fleet";
 
-/// What fleet logs of a tenant say about one log.
+/// What the tenant's fleet logs record about one log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FleetView {
-    /// Name and size of the fleet log in force; none if there is none.
+    /// Name and size of the current fleet log; `None` if the tenant has no fleet log.
     pub fleet: Option<(String, Seq)>,
-    /// The chain that was asked about is not in this storage.
+    /// The storage does not hold the chain in question.
     pub forgotten: bool,
-    /// Exact bytes of the newest `chain.enrolled`, `chain.checkpoint` and `chain.retired` about the
-    /// log, those there are.
+    /// Exact bytes of the newest `chain.enrolled`, `chain.checkpoint` and `chain.retired` entries
+    /// about the log, as far as they exist.
     pub said: Vec<Vec<u8>>,
 }
 
-/// What others said of one head of a log.
+/// Cosignatures and time stamps over one head of a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AnchorRow {
     /// Entries under that head.
     pub size: Seq,
-    /// The checkpoint note with every cosignature that came.
+    /// The checkpoint note with every cosignature received.
     pub note: String,
     /// Time stamp tokens (RFC 3161, DER) over the note's body.
     pub tokens: Vec<Vec<u8>>,
 }
 
 impl AnchorRow {
-    /// The tokens as they are stored: a JSON array of base64.
+    /// The stored form of the tokens: a JSON array of base64.
     #[must_use]
     pub fn tokens_text(&self) -> String {
         let tokens: Vec<Json> =
@@ -57,7 +58,7 @@ impl AnchorRow {
     }
 }
 
-/// The chain that follows one whose entries were lost.
+/// The chain that continues a log whose entries were lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Restart {
     /// Its lease. Chain and secret are those of the old lease if the old chain is empty.

@@ -1,4 +1,5 @@
-//! The head of one chain in memory: extends it, links runs, keeps the tree. Pure; owned by the sequencer.
+//! The head of one chain in memory: extends it, links runs, keeps the tree. Pure; the sequencer
+//! owns it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use crate::domain::time::Timestamp;
 use crate::record::run::{Count, RunSealed};
 use crate::record::{BYTES_MAX, Body, Boot, Draft, Entry, RunLink};
 
-/// A verified chain up to a head, and the runs that are open on it.
+/// A verified chain up to a head, and its open runs.
 #[derive(Debug)]
 pub struct Chain {
     id: ChainId,
@@ -33,14 +34,14 @@ pub struct Moment {
     pub mono: u64,
 }
 
-/// Where a new entry came to stand.
+/// The place of a new entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placed {
     /// Index in the chain.
     pub seq: Seq,
     /// Leaf hash.
     pub leaf: Digest,
-    /// Index in the run, 0 when it belongs to none.
+    /// Index in the run; 0 for an entry outside a run.
     pub run_seq: u64,
 }
 
@@ -54,7 +55,7 @@ impl Chain {
         Some(Self { id, epoch, boot, size, hash, frontier, last, tails: Tails::default() })
     }
 
-    /// The last entry's time, so that time never runs backwards in the chain.
+    /// Sets the last entry's time, so that time never goes back in the chain.
     pub const fn continue_from(&mut self, last: Timestamp) {
         self.last = last;
     }
@@ -65,7 +66,7 @@ impl Chain {
         self.last
     }
 
-    /// Takes up an open run where its entries end.
+    /// Continues an open run after its last entry.
     pub fn take_up(&mut self, run: RunId, tail: RunTail) {
         self.tails.insert(run, tail);
     }
@@ -88,19 +89,19 @@ impl Chain {
         self.frontier.root()
     }
 
-    /// The head as it will be stored, with this checkpoint.
+    /// The head in its stored form, with this checkpoint.
     #[must_use]
     pub fn head(&self, checkpoint: String) -> HeadRow {
         let frontier = self.frontier.to_bytes();
         HeadRow { size: self.size, hash: self.hash, frontier, checkpoint }
     }
 
-    /// Adds one entry: fixes its place, links and time, and moves the head in memory.
+    /// Adds one entry: sets its place, links and time, and moves the head in memory.
     ///
-    /// A draft that would break its run or its call's life is refused and nothing moves.
+    /// A draft that violates the rules of its run or call is refused, and nothing moves.
     ///
     /// # Errors
-    /// What the draft would break.
+    /// The violated rule.
     pub fn extend(
         &mut self,
         mut draft: Draft,
@@ -157,7 +158,7 @@ impl Chain {
     }
 }
 
-/// `run.sealed` counts itself and every call by how it ended.
+/// Sets the counts of a `run.sealed`: its entries, itself included, and its calls by outcome.
 fn count(sealed: &mut RunSealed, link: Option<&RunLink>, tails: &Tails) {
     let Some((link, tail)) = link.and_then(|l| tails.get(&l.run).map(|tail| (l, tail))) else {
         return;
@@ -167,5 +168,5 @@ fn count(sealed: &mut RunSealed, link: Option<&RunLink>, tails: &Tails) {
     sealed.calls = calls.iter().map(|(k, v)| Count { k: (*k).into(), v: (*v).into() }).collect();
 }
 
-/// Counts by word.
+/// Counts by name.
 pub type Counts = BTreeMap<&'static str, u64>;

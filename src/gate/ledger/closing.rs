@@ -1,4 +1,4 @@
-//! Closing what the last writer of a slot left open: its calls, its held calls, its runs.
+//! Closes what the last writer of a slot left open: its calls, its held calls, its runs.
 
 use super::RecoveredRun;
 use super::drafts::DraftWithPayloads;
@@ -14,15 +14,15 @@ use crate::record::{Body, Draft, List};
 /// Runs closed or taken up in one batch.
 const RUNS_PER_BATCH: usize = 64;
 
-/// Closes what the last writer left open. Its own restart keeps runs and held calls; anybody else
-/// cannot honour their tokens and seals them.
+/// Closes what the last writer left open. If this writer is the same process restarted, it keeps
+/// the runs and held calls. Any other writer cannot honour the tokens of those runs and seals them.
 pub(super) async fn close(
     sequencer: &mut Sequencer,
     leased: &Leased,
     mut runs: Vec<RecoveredRun>,
 ) -> Result<Vec<RecoveredRun>, Ending> {
     let mut open = Vec::new();
-    // The last one first: a run is sealed after those it delegated to.
+    // Newest first: a run is sealed after the runs it delegated to.
     runs.sort_by_key(|run| std::cmp::Reverse(run.opened.seq));
     let now = sequencer.moment().wall;
     for group in runs.chunks(RUNS_PER_BATCH) {

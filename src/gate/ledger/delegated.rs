@@ -1,5 +1,5 @@
-//! What runs that are sealed used of the limits of an open run above them. An open run's own entries do not
-//! say; those of the runs below it do.
+//! What sealed runs used of the limits of an open run above them. Only the entries of the
+//! descendants record it, not those of the open run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +8,16 @@ use crate::domain::id::{CallId, RunId};
 use crate::record::run::RunOpened;
 use crate::record::{Entry, Kind};
 
-/// A run below others, while its entries are read.
+/// A descendant run, while its entries are read.
 struct DelegatedRun {
     above: Vec<RunId>,
     simulated: bool,
     calls: BTreeSet<CallId>,
-    /// Bytes of the arguments of calls that are not over, by call.
+    /// Bytes of the arguments of unfinished calls, by call.
     asked: BTreeMap<CallId, u64>,
 }
 
-/// Reads the entries since the first run that may delegate was opened, ascending.
+/// Reads the entries in ascending order, from the opening of the first run that may delegate.
 #[derive(Default)]
 pub(super) struct DelegationTally {
     below: BTreeMap<RunId, DelegatedRun>,
@@ -68,7 +68,7 @@ impl DelegationTally {
         }
     }
 
-    /// What was used of the limits of this run.
+    /// The part of this run's limits that descendants used.
     pub fn of(&mut self, run: &RunId) -> Delegated {
         self.used.remove(run).unwrap_or_default()
     }

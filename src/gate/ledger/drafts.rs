@@ -1,4 +1,4 @@
-//! What is written about calls: from the road's tokens to drafts and payloads, all salts drawn here.
+//! Makes drafts and payloads about calls from the gate's tokens, and draws all salts.
 
 use std::time::Duration;
 
@@ -31,9 +31,9 @@ use crate::record::{
 
 /// Payloads up to this size commit in the same transaction as their entry.
 pub const INLINE_MAX: usize = 16 * 1024;
-/// Payloads above this size are committed to and not stored.
+/// Payloads above this size are not stored; the entry commits to them.
 pub const STORED_MAX: usize = 1024 * 1024;
-/// Relations that an entry names at most.
+/// The most relations that an entry names.
 const TABLES_MAX: usize = 64;
 
 /// A draft with the payloads it commits to.
@@ -41,7 +41,7 @@ const TABLES_MAX: usize = 64;
 pub struct DraftWithPayloads {
     /// The entry to be.
     pub draft: Draft,
-    /// Its payloads, those over the stored limit left out.
+    /// Its payloads without those over the stored limit.
     pub payloads: Vec<PayloadRow>,
 }
 
@@ -52,7 +52,7 @@ impl DraftWithPayloads {
         Self { draft, payloads: Vec::new() }
     }
 
-    /// Commits to a payload of this role; over the stored limit it is committed to and not kept.
+    /// Commits to a payload of this role, and keeps it up to the stored limit.
     pub fn keep(&mut self, entropy: &dyn Entropy, role: Role, body: &[u8]) {
         let mut more = Payloads::default();
         more.add(entropy, role, body);
@@ -73,8 +73,8 @@ impl Payloads {
         self.commit(&random32(entropy), role, body, body.len() <= STORED_MAX);
     }
 
-    /// A model is sent the arguments as they came, in their order, which canonical JSON has not: those bytes are
-    /// committed to beside it.
+    /// A model receives the arguments in their original order, which canonical JSON loses. The
+    /// entry commits to those bytes too.
     fn as_sent(&mut self, entropy: &dyn Entropy, prepared: &Prepared, keep: bool) {
         let call = prepared.call();
         let model = prepared.tool().is_some_and(|tool| tool.kind == ToolKind::Model.as_str());
@@ -84,9 +84,9 @@ impl Payloads {
         }
     }
 
-    /// What people signed about a call, besides its approvals.
+    /// Signed statements about a call other than its approvals.
     fn signed_for(&mut self, entropy: &dyn Entropy, judged: &Judged) {
-        // With the first decision about it; later ones name it.
+        // Only the first decision about the call has it; later ones name it.
         let first = judged.asked_by().filter(|_| judged.resumed().is_none());
         if let Some(signed) = first.and_then(|by| by.signed.as_ref()) {
             self.add(entropy, Role::Approval, &signed.bytes());
@@ -112,7 +112,7 @@ impl Payloads {
     }
 }
 
-/// The decision about a call as its entry will say it.
+/// The entry for the decision about a call.
 #[must_use]
 pub fn decided(
     entropy: &dyn Entropy,
@@ -124,10 +124,11 @@ pub fn decided(
     let course = decision.course();
     let alarming = decision.alarm.map(|alarm| alarm.recorded(&decision.reasons));
     let recorded = alarming.as_deref().unwrap_or(&decision.reasons);
-    // Arguments that hold a credential are committed to and never stored (I9): the gate says so, and no policy can.
+    // Arguments with a credential are committed to and never stored (I9). The gate decides that; no
+    // policy can change it.
     let keep = decision.alarm.is_none() && call.canonical().len() <= STORED_MAX;
-    // A call that was held keeps its salt, and with it the digest its approvers signed; its arguments
-    // have been stored then.
+    // A call that was held keeps its salt, and so the digest that its approvers signed. Its
+    // arguments were stored when it was held.
     let resumed = judged.resumed();
     let salt = resumed.map_or_else(|| random32(entropy), |resumed| resumed.salt);
     let keep = keep && resumed.is_none();
@@ -169,7 +170,7 @@ pub fn decided(
     DraftWithPayloads { draft, payloads: payloads.rows }
 }
 
-/// What every kind of decision says.
+/// The members that every kind of decision has.
 struct DecisionFacts<'a> {
     judged: &'a Judged,
     recorded: &'a [LayerReason],
@@ -224,7 +225,7 @@ fn asked_by(by: &Proposer) -> record::call::Proposer {
     }
 }
 
-/// The hold that approvals released, if any did.
+/// The hold whose approvals released the call, if any.
 fn approvals(resumed: &Resumed) -> Option<List<Nonce, 16, 1>> {
     List::some((!resumed.approvals.is_empty()).then_some(resumed.nonce))
 }
@@ -240,7 +241,7 @@ fn broken(open: &Open) -> Option<BreakGlass> {
     })
 }
 
-/// The outcome of a permitted call as its entry will say it.
+/// The entry for the outcome of a permitted call.
 #[must_use]
 pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> DraftWithPayloads {
     let ended = finished.ended();
@@ -280,7 +281,7 @@ pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> DraftWithPayloads {
     written
 }
 
-/// What an executor saw: nothing that it did not see.
+/// What an executor observed, without members that it did not observe.
 fn observed(seen: &Observed) -> record::call::Observed {
     let tables = seen.tables_queried.iter().take(TABLES_MAX).map(|table| Text::clip(table, 256));
     record::call::Observed {
@@ -305,7 +306,7 @@ fn used(usage: &Usage) -> record::call::Usage {
     }
 }
 
-/// An approver's answer about a held call as its entry will say it: what was signed is its payload.
+/// The entry for an approver's answer about a held call; the signed statement is its payload.
 #[must_use]
 pub fn word(
     entropy: &dyn Entropy,

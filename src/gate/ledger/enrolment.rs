@@ -1,8 +1,9 @@
-//! How a writer gets the certificate of its epoch's key: from an enrolment key of its own, or from a hub.
+//! How a writer gets a certificate for the key of its epoch: from its own enrolment key or from a
+//! hub.
 //!
-//! The private key of an epoch never leaves the process that made it. What travels is a request that says
-//! what the certificate shall say, signed by that key: whoever signs certificates knows that the writer
-//! holds it.
+//! The private key of an epoch never leaves the process that made it. The writer sends a request
+//! that states the content of the certificate and is signed by the epoch key. The signature proves
+//! to the certifier that the writer holds the key.
 
 use std::sync::Arc;
 
@@ -22,12 +23,12 @@ use crate::record;
 /// DSSE payload type of a request.
 pub const REQUEST_TYPE: &str = "application/vnd.wicketgate.enrolment-request.v1+json";
 
-/// A certificate, and the form in which it stands in `writer.started`.
+/// A certificate, and its form in `writer.started`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Issued {
-    /// What it says.
+    /// The content of the certificate.
     pub certificate: Certificate,
-    /// What certifies it.
+    /// The key that certifies it.
     pub issued: record::chain::Certificate,
 }
 
@@ -37,23 +38,23 @@ pub trait Certifier: Send + Sync + std::fmt::Debug + 'static {
     /// The enrolment key, which verifiers pin.
     fn public(&self) -> PublicKey;
 
-    /// Asked before a slot is taken: one that cannot be certified should not be held.
+    /// Called before a slot is taken: a writer that cannot get a certificate must not hold a slot.
     ///
     /// # Errors
-    /// No certificate could be had now, and why.
+    /// Why no certificate is available now.
     async fn reachable(&self) -> Result<(), PortError> {
         Ok(())
     }
 
-    /// The certificate of this key. May last shorter than wanted, and may name the pod as others know it; it says
-    /// nothing else than wanted.
+    /// Certifies this key. The certificate may end earlier than requested and may name the pod
+    /// differently; everything else is as requested.
     ///
     /// # Errors
-    /// There is none now, and why. The same may be asked again.
+    /// The certifier cannot answer now. The caller may repeat the same request.
     async fn certify(&self, wanted: Certificate, key: &WriterKey) -> Result<Issued, PortError>;
 }
 
-/// The enrolment key itself is at hand.
+/// An enrolment key in this process.
 #[derive(Clone, Debug)]
 pub struct Local(pub Arc<dyn Signer>);
 
@@ -86,13 +87,13 @@ impl Certifier for SecretKey {
 pub struct Request {
     /// Whose slot it is.
     pub tenant: String,
-    /// The log that is written in the slot now: after a loss that was accepted, another one than before.
+    /// The log that is now written in the slot; another one than before after an accepted loss.
     pub log: String,
-    /// What the certificate shall say.
+    /// The content of the certificate.
     pub certificate: Certificate,
 }
 
-/// A request as it is signed: the members of the certificate, and two more.
+/// The signed form of a request: the members of the certificate, and two more.
 #[derive(Serialize, Deserialize)]
 struct RequestForm {
     tenant: String,
@@ -108,7 +109,7 @@ impl Request {
         canonical::bytes(&Json::of(&form))
     }
 
-    /// The request and the proof that its sender holds the key it names, both in base64.
+    /// The request, and the proof that the sender holds the key it names, both in base64.
     ///
     /// # Errors
     /// The key's.
@@ -118,7 +119,7 @@ impl Request {
         Ok((STANDARD.encode(body), STANDARD.encode(proof)))
     }
 
-    /// Reads a request whose proof holds; `None` for anything else.
+    /// Parses a request with a valid proof; `None` for anything else.
     #[must_use]
     pub fn open(body: &str, proof: &str) -> Option<Self> {
         let body = STANDARD.decode(body).ok()?;
@@ -126,7 +127,7 @@ impl Request {
         let fields = Json::parse(&body, &Limits::ENTRY).ok()?;
         let RequestForm { tenant, log, certificate } = fields.read().ok()?;
         let read = Self { tenant, log, certificate: Certificate::of(certificate)? };
-        // Whatever else stands in it, or stands in it in another way, makes other bytes.
+        // Any other member, or another spelling of one, gives other bytes.
         let same = read.body() == body;
         let holds = read.certificate.key.verifies(&dsse::pae(REQUEST_TYPE, &body), &proof);
         (same && holds).then_some(read)

@@ -1,7 +1,9 @@
-//! How long a permit is good for: as long as this gate surely holds its slot, and its call has time left.
+//! How long a permit is valid: as long as this gate certainly holds its slot, and its call has time
+//! left.
 //!
-//! A gate that was stopped (SIGSTOP, a paused machine) wakes up where it stood. Another may hold its slot by then
-//! and have closed its calls as unknown, so every executor asks here in the moment in which bytes leave.
+//! A gate that was stopped (SIGSTOP, a paused machine) continues where it stopped. By then another
+//! gate may hold its slot and have closed its calls as unknown, so every executor checks the fuse
+//! immediately before bytes leave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +12,10 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::domain::outcome::{FailureClass, Unmasked};
 
-/// The part of a lease after which it is not relied on, in fifths: the storage's clock may run faster than ours.
+/// The usable part of a lease, in fifths: the storage's clock may run faster than ours.
 const USABLE_FIFTHS: u32 = 4;
 
-/// Until when this gate surely holds its slot.
+/// The time until which this gate certainly holds its slot.
 pub struct Tenure {
     clock: Arc<dyn Clock>,
     usable: Duration,
@@ -39,12 +41,12 @@ impl Tenure {
         Self { clock, usable, until: AtomicU64::new(0) }
     }
 
-    /// The storage was asked at this time (monotonic) to renew the lease, and has done so since.
+    /// The lease was renewed by a request that was sent at this time (monotonic).
     pub fn renewed(&self, asked: Duration) {
         self.until.fetch_max(millis(asked.saturating_add(self.usable)), Ordering::Release);
     }
 
-    /// For a call that has this long from now on.
+    /// The fuse of a call that has this long from now on.
     #[must_use]
     pub fn fuse(self: &Arc<Self>, within: Duration) -> Fuse {
         let ends = self.clock.monotonic().saturating_add(within);
@@ -52,13 +54,13 @@ impl Tenure {
     }
 }
 
-/// What a permit is good for is over.
+/// The permit has expired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the permit of the call had ended before anything was sent: nothing was done")]
 pub struct Late;
 
 impl Late {
-    /// How a call ends of which nothing was sent.
+    /// The outcome of a call that sent nothing.
     #[must_use]
     pub fn outcome(self) -> Unmasked {
         let (class, message) = (FailureClass::NotStarted, self.to_string());
@@ -66,21 +68,21 @@ impl Late {
     }
 }
 
-/// The end of one permit, to be redeemed where bytes leave.
+/// The end of one permit; checked where bytes leave.
 #[derive(Clone, Debug, Default)]
 pub struct Fuse(Option<(Arc<Tenure>, Duration)>);
 
 impl Fuse {
-    /// For what is no call of an agent: it never ends.
+    /// For work that is not an agent's call: it never expires.
     #[must_use]
     pub const fn never() -> Self {
         Self(None)
     }
 
-    /// To be asked immediately before bytes leave, again for each message of a call.
+    /// Checked immediately before bytes leave, again for each message of a call.
     ///
     /// # Errors
-    /// [`Late`]: nothing may be sent any more.
+    /// [`Late`]: nothing more may be sent.
     pub fn redeem(&self) -> Result<(), Late> {
         let Some((tenure, ends)) = &self.0 else { return Ok(()) };
         let now = tenure.clock.monotonic();
@@ -94,7 +96,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::domain::time::Timestamp;
 
-    /// A clock that shows so many milliseconds as it is set to, and whose wall stands still.
+    /// A clock that shows the milliseconds it is set to, and whose wall clock stands still.
     #[derive(Debug, Default)]
     pub(crate) struct Hand(pub(crate) AtomicU64);
 
@@ -123,7 +125,7 @@ pub(crate) mod tests {
             assert_eq!(call.redeem().is_ok(), good, "{ms}");
         }
         tenure.renewed(Duration::from_millis(4900));
-        // A renewal that was asked for earlier and answered later shortens nothing.
+        // A late answer to an earlier renewal must not shorten the tenure.
         tenure.renewed(Duration::from_millis(100));
         for (ms, good) in [(4901, true), (4999, true), (5000, false)] {
             at(ms);

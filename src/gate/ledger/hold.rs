@@ -1,6 +1,6 @@
-//! A held call as it stands on the books: what its approvers are shown, what they sign, and who did.
+//! A held call as the ledger records it: what its approvers see and sign, and who has signed.
 //!
-//! It is always read from there, never kept in memory, so that it is the same after a restart.
+//! The gate always reads it from the ledger and never caches it, so a restart changes nothing.
 
 use super::{Error, Ledger};
 use crate::approval::Approval;
@@ -30,7 +30,7 @@ pub struct HeldCall {
     pub call_digest: Digest,
     /// What the tool was.
     pub definition: Option<Digest>,
-    /// What the call would have touched, keyed with `salt`.
+    /// The effect of the call, keyed with `salt`.
     pub effect: Option<Digest>,
     /// The layers of the policy bundle that held it.
     pub layers: Vec<(String, Digest)>,
@@ -40,27 +40,27 @@ pub struct HeldCall {
     pub expires: Timestamp,
     /// Highest `run_seq` released to the run when the call arrived.
     pub after: u64,
-    /// How the caller proved who it is.
+    /// How the caller authenticated.
     pub auth: CallerAuth,
     /// W3C trace context of the request.
     pub traceparent: Option<String>,
-    /// The canonical arguments, and what opens their commitment with them.
+    /// The canonical arguments; their commitment opens with `salt`.
     pub args: Vec<u8>,
-    /// The same as they were sent, where that matters.
+    /// The arguments as sent, where that matters.
     pub sent: Option<Vec<u8>>,
     /// The salt of the arguments.
     pub salt: Salt,
-    /// Who approved it since, in order.
+    /// The approvals so far, in order.
     pub granted: Vec<Approval>,
-    /// Who refused it: then it is only to be denied.
+    /// The refusal, if any: the call can then only be denied.
     pub refused: Option<Approval>,
     /// The approver who wrote its arguments, if the agent did not.
     pub asked_by: Option<Proposer>,
 }
 
 impl HeldCall {
-    /// Reads the hold from the entries of a call, ascending, and the opened arguments. `None` if the call
-    /// is not held, or not any more.
+    /// Reads the hold from the ascending entries of a call and its opened arguments. `None` if the
+    /// call is not held, or no longer held.
     #[must_use]
     pub fn read(entries: &[Entry], args: Vec<u8>, salt: Salt) -> Option<Self> {
         let first = entries.first().filter(|first| first.draft.kind() == Kind::CallHeld)?;
@@ -91,10 +91,11 @@ impl HeldCall {
 }
 
 impl Ledger {
-    /// The hold this call is under, or `None` if it is not held.
+    /// The hold on this call, or `None` if the call is not held.
     ///
     /// # Errors
-    /// The store cannot be read, or the arguments are not kept: nothing is known.
+    /// The store cannot be read, or the arguments are not stored. Then the state of the call is
+    /// unknown.
     pub async fn hold(&self, run: &RunId, call: &CallId) -> Result<Option<HeldCall>, Error> {
         let unread = |e: super::store::StoreError| Error::Unavailable(e.to_string());
         let rows = self.shared.store.call_entries(self.key()?, run, call).await.map_err(unread)?;

@@ -1,4 +1,4 @@
-//! Which policy bundle the chain itself says is in force.
+//! The policy bundle that the chain records as active.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::record::{Entry, Kind};
 /// Entries that are read at once.
 const PAGE: u32 = 1000;
 
-/// What says which version of something was in force.
+/// Kinds of entries that activate a version of something.
 const MARKED: [Kind; 3] = [Kind::PolicyActivated, Kind::ManifestBound, Kind::SignersBound];
 
 /// The last `policy.activated` of a chain.
@@ -34,7 +34,7 @@ impl Activated {
     }
 }
 
-/// The newest that this chain has had in force: what may follow is no older.
+/// The newest versions that this chain activated; a later one must not be older.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Marks {
     /// The bundle.
@@ -46,7 +46,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Takes up an entry that stands before all that were taken up so far.
+    /// Takes an entry that precedes all entries taken so far.
     fn take_up(&mut self, entry: &Entry) -> Option<()> {
         if entry.draft.kind() == Kind::PolicyActivated && self.bundle.is_none() {
             self.bundle = Some(Activated::of(entry)?);
@@ -61,10 +61,10 @@ impl Marks {
         Some(())
     }
 
-    /// The marks of a chain, for whoever only reads it.
+    /// Reads the high-water marks of a chain for a reader that holds no lease.
     ///
     /// # Errors
-    /// It cannot be read, or not be understood.
+    /// The store cannot be read, or an entry does not parse.
     pub async fn read(reader: &dyn LedgerReader, chain: &ChainId) -> Result<Self, StoreError> {
         let kinds = MARKED.map(Kind::as_str);
         let odd = || StoreError::Broken("an entry is not understood".into());
@@ -78,11 +78,11 @@ impl Marks {
 }
 
 impl Ledger {
-    /// The high-water marks of this chain for these agents and lists. Reads it backwards until all are found: each start of
-    /// a gate puts all in force that it has.
+    /// The high-water marks of this chain for these agents and lists. Reads the chain backwards
+    /// until it has found all of them, because every start of a gate activates everything it has.
     ///
     /// # Errors
-    /// `Unavailable`: nothing is known.
+    /// `Unavailable`: the store cannot be read, so the marks are unknown.
     pub async fn marks(
         &self,
         agents: &BTreeSet<&str>,
@@ -104,11 +104,11 @@ impl Ledger {
         Ok(marks)
     }
 
-    /// The bundle that was last put in force on this chain; `None` if none ever was. Reads the chain
-    /// backwards: each start of a gate puts one in force.
+    /// The bundle that this chain activated last, or `None` if it never activated one. Reads the
+    /// chain backwards, because every start of a gate activates one.
     ///
     /// # Errors
-    /// `Unavailable`: nothing is known.
+    /// `Unavailable`: the store cannot be read, so the bundle is unknown.
     pub async fn last_activated(&self) -> Result<Option<Activated>, Error> {
         let odd = || Error::Unavailable("entry not understood".into());
         let mut last = None;
@@ -124,7 +124,7 @@ impl Ledger {
         Ok(last)
     }
 
-    /// Reads the chain page by page, the newest rows first, for as long as `more` says so.
+    /// Reads the chain page by page, newest rows first, while `more` returns true.
     pub(super) async fn backwards(
         &self,
         mut more: impl FnMut(&[EntryRow]) -> Result<bool, Error> + Send,

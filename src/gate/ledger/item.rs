@@ -1,4 +1,4 @@
-//! What travels from the road to the sequencer: a draft, and who waits for it.
+//! The work items of the sequencer: a draft, and the caller that waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -19,21 +19,21 @@ pub(super) struct Item {
     pub done: Completion,
 }
 
-/// Who waits, and what they get once the entry is durable.
+/// The waiting caller, and what it receives once the entry is durable.
 #[derive(Debug)]
 pub(super) enum Completion {
     /// A judged call waits to become a permit, a refusal or a hold.
     Judged { judged: Box<Judged>, expires: Timestamp, reply: Reply<Committed> },
-    /// An outcome waits to be released. Owed even when no receiver waits any more.
+    /// An outcome waits to be released. It is written even if its receiver is gone.
     Finished { finished: Box<Finished>, reply: Reply<Settled> },
-    /// Something else waits to be on the books.
+    /// An entry other than a decision or an outcome.
     Event { reply: Option<Reply<Receipt>> },
 }
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 impl Completion {
-    /// Tells whoever waits that it did not happen.
+    /// Tells the waiting caller that its entry was not written.
     pub fn refuse(self, error: Error) {
         match self {
             Self::Judged { reply, .. } => drop(reply.send(Err(error))),
@@ -47,18 +47,18 @@ const QUEUED: u8 = 0;
 const TAKEN: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
-/// Whether an item is still only waiting: the one who waits may withdraw it, the sequencer may take
-/// it, and exactly one of them succeeds.
+/// Whether an item is still queued: its caller may withdraw it, the sequencer may take it, and
+/// exactly one of them succeeds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claim(Arc<AtomicU8>);
 
 impl Claim {
-    /// The sequencer's side: true if the item is now to be written.
+    /// The sequencer's side: true if the item must be written now.
     pub fn take(&self) -> bool {
         self.0.compare_exchange(QUEUED, TAKEN, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The waiter's side: true if the item will certainly not be written.
+    /// The caller's side: true if the item will certainly not be written.
     pub fn withdraw(&self) -> bool {
         self.0.compare_exchange(QUEUED, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }

@@ -1,8 +1,8 @@
-//! Outcomes that may wait for the next batch: those of T0 tools that only read.
+//! Outcomes of read-only T0 tools, which may wait for the next batch.
 //!
-//! An outcome that waits starts no commit of its own. It goes into the next batch whatever that is for,
-//! in front of everything else, and after 50 ms it is a batch. So no intent becomes durable before every
-//! outcome that was promised earlier, and at most 64 of them are lost with the process: the next writer
+//! A waiting outcome starts no commit of its own. It goes first into the next batch, whatever
+//! started that batch, and after 50 ms it starts one itself. So no intent becomes durable before
+//! every outcome that was promised earlier, and a crash loses at most 64 outcomes: the next writer
 //! closes those calls as unknown.
 
 use std::time::Duration;
@@ -20,12 +20,12 @@ pub(super) const OUTSTANDING: usize = 64;
 /// How long the first of them waits.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What the sequencer takes its work from.
+/// The queues of the sequencer.
 pub(super) struct Lanes {
     pub intents: mpsc::Receiver<Item>,
     pub owed: mpsc::Receiver<Item>,
     later: mpsc::Receiver<Item>,
-    /// The outcome that waits longest, and when it waits no more.
+    /// The outcome that has waited longest, and its deadline.
     first: Option<(Item, Instant)>,
 }
 
@@ -38,7 +38,7 @@ impl Lanes {
         Self { intents, owed, later, first: None }
     }
 
-    /// Comes back when there is work: what must go, or outcomes that waited long enough.
+    /// Returns when there is work: urgent items, or outcomes that have waited long enough.
     pub async fn next(&mut self, work: &mut Vec<Item>) {
         loop {
             let due = self.first.as_ref().map(|(_, due)| *due);
@@ -60,7 +60,7 @@ impl Lanes {
         }
     }
 
-    /// Every outcome that waits: they go first.
+    /// Takes every waiting outcome; they go first.
     pub fn take_waiting(&mut self, work: &mut Vec<Item>) {
         let mut waiting: Vec<Item> = self.first.take().map(|(item, _)| item).into_iter().collect();
         while let Ok(item) = self.later.try_recv() {
@@ -70,7 +70,7 @@ impl Lanes {
         *work = waiting;
     }
 
-    /// Nothing is taken any more; what is there is refused.
+    /// Closes the queues, and refuses what they hold.
     pub fn close(&mut self) {
         self.intents.close();
         while let Ok(item) = self.intents.try_recv() {
@@ -89,27 +89,29 @@ impl Lanes {
     }
 }
 
-/// An outcome that was promised: it is on the books within 50 ms, or the ledger is failing.
+/// A promised outcome: it is recorded within 50 ms, unless the ledger is failing.
 #[derive(Debug)]
 #[must_use = "the run is not quiet before its outcomes are recorded"]
 pub struct Promised(oneshot::Receiver<Result<Settled, Error>>);
 
 impl Promised {
-    /// Waits until it is on the books.
+    /// Waits until the outcome is recorded.
     ///
     /// # Errors
-    /// The writer ended first: the next one closes the call as unknown.
+    /// The writer ended first. The next writer closes the call as unknown.
     pub async fn kept(self) -> Result<Settled, Error> {
         self.0.await.unwrap_or(Err(Error::Unknown))
     }
 }
 
 impl Ledger {
-    /// Lets an outcome wait for the next batch, and the result be released before it is written.
+    /// Queues an outcome for the next batch; the caller may release the result before the outcome
+    /// is written.
     ///
     /// # Errors
-    /// The outcome again, to be settled: it is not of a T0 tool that only reads, no result, too large,
-    /// too many wait already, or the ledger is not well.
+    /// Returns the outcome, which the caller must settle: the tool is not a read-only T0 tool, the
+    /// call has no result, the result is too large, too many outcomes wait already, or the ledger
+    /// is failing.
     pub fn promise(&self, finished: Finished) -> Result<(Pledged, Promised), Box<Finished>> {
         let fits = match &finished.ended().outcome {
             Outcome::Completed { result, .. } => result.len() <= drafts::INLINE_MAX,
@@ -123,7 +125,7 @@ impl Ledger {
         if self.confine(&mut written).is_err() {
             return Err(Box::new(finished));
         }
-        // Sealed payloads are a little larger than what they hold.
+        // Sealed payloads are a little larger than their content.
         if written.payloads.iter().any(|payload| payload.body.len() > drafts::INLINE_MAX) {
             return Err(Box::new(finished));
         }

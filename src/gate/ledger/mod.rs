@@ -1,11 +1,11 @@
-//! The books: one chain, one writer, nothing released before it is durable.
+//! The ledger: one chain, one writer, and no answer before its entry is durable.
 //!
-//! `Ledger` is a handle. `submit` turns a judged call into a permit, a refusal or a hold; `settle` turns
-//! an outcome into something that may be released; both only once the entry is durable. Behind the
-//! handle one task (`sequencer`) owns the chain and writes in batches: whatever queued while the
-//! previous commit ran goes into the next, so there is no timer. A batch that was signed is tried
-//! again with the same bytes until it is durable or this writer is fenced; nothing else is ever
-//! signed for its place.
+//! `Ledger` is a handle. `submit` turns a judged call into a permit, a refusal or a hold; `settle`
+//! turns an outcome into a value that may be released. Both return only once the entry is durable.
+//! Behind the handle one task (`sequencer`) owns the chain and writes in batches: each batch takes
+//! everything that queued during the previous commit, so there is no timer. The sequencer retries a
+//! signed batch with the same bytes until it is durable or this writer is fenced. It never signs
+//! another batch for the same place.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -60,22 +60,22 @@ pub mod vault;
 pub mod verify;
 pub mod writer_key;
 
-/// Why something is not on the books.
+/// Why an entry was not recorded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Too much is waiting; nothing was written.
+    /// The queue is full; nothing was written.
     #[error("the ledger's queue is full")]
     Overloaded,
-    /// Nothing was written and nothing will be.
+    /// Nothing was written, and nothing will be.
     #[error("the ledger cannot be written: {0}")]
     Unavailable(String),
-    /// It may become durable later; if it does, nothing is run for it.
+    /// The entry may become durable later; even then the call does not run.
     #[error("the ledger did not confirm in time")]
     Unknown,
     /// The run is not open.
     #[error("the run is not open")]
     RunNotOpen,
-    /// The call id is taken, or the call is over.
+    /// The call id is in use, or the call is over.
     #[error("the call is not where this could follow")]
     CallTaken,
     /// Calls of the run are still open.
@@ -83,19 +83,20 @@ pub enum Error {
     CallsOpen,
 }
 
-/// Why something outside the ledger did not answer: a hub, a witness, an authority. Only people read it.
+/// Why a service outside the ledger (a hub, a witness, an authority) did not answer. For people
+/// only.
 pub type PortError = Box<dyn std::error::Error + Send + Sync>;
 
-/// How the ledger is.
+/// The state of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LedgerStatus {
     /// Not writing yet, and why.
     Starting(String),
     /// Writing.
     Ready,
-    /// A batch is being tried again, and why. New intents are refused at once.
+    /// A batch is being retried, with the reason. New intents are refused at once.
     Failing(String),
-    /// The reserve was spent: outcomes are written, new intents are refused.
+    /// The disk reserve is in use: outcomes are written, new intents are refused.
     Full,
     /// Another writer took the slot. The process ends with code 75.
     Fenced(String),
@@ -105,7 +106,7 @@ pub enum LedgerStatus {
     Stopped,
 }
 
-/// What a writer is told about itself and its bounds.
+/// Identity and bounds of a writer.
 #[derive(Clone, Debug)]
 pub struct LedgerSettings {
     /// `default` on one machine.
@@ -126,7 +127,7 @@ pub struct LedgerSettings {
     pub heartbeat: Duration,
     /// How long an intent may queue before it is refused (1 s).
     pub queue_wait: Duration,
-    /// How long a caller waits for its intent in all (4 s).
+    /// How long a caller waits for its intent in total (4 s).
     pub commit_wait: Duration,
     /// Intents that may queue.
     pub queue_max: usize,
@@ -134,15 +135,15 @@ pub struct LedgerSettings {
     pub durability: Vec<(String, String)>,
     /// The anchor file: the newest head of the fleet log that others have seen.
     pub anchor_file: Option<PathBuf>,
-    /// Witnesses that are asked, before anything is written, what they have seen of the fleet log.
+    /// Witnesses to ask, before anything is written, what they have seen of the fleet log.
     pub sights: Vec<fleet::port::WitnessSight>,
     /// Start although the clock is more than a day behind the last entry.
     pub accept_clock_step: bool,
-    /// Takes the slot only to close it: `writer.started` says so.
+    /// Takes the slot only to close it; `writer.started` records that.
     pub reaping: bool,
     /// Seals payloads before they reach the store or the spool, if there is a key.
     pub vault: Option<Arc<vault::Vault>>,
-    /// Makes the keyed digest that a decision keeps of its call (`mark`); `None`: none is kept.
+    /// Makes the keyed digest of the call that a decision records (`mark`); `None`: no mark.
     pub marks: Option<Arc<crate::identity::token::RunTokens>>,
 }
 
@@ -171,7 +172,7 @@ impl Default for LedgerSettings {
     }
 }
 
-/// Everything a writer works with.
+/// Everything that a writer needs.
 pub struct LedgerParts {
     /// Where entries become durable.
     pub store: Arc<dyn LedgerStore>,
@@ -181,7 +182,7 @@ pub struct LedgerParts {
     pub entropy: Arc<dyn Entropy>,
     /// Certifies the epoch's key: the enrolment key itself, or a hub that has it.
     pub signer: Arc<dyn enrolment::Certifier>,
-    /// The key of a log whose key is stable (the fleet log); without one, each epoch makes its own.
+    /// The stable key of a log (the fleet log); without one, each epoch makes its own.
     pub log_key: Option<writer_key::LogKeys>,
     /// What this machine remembers of its chain.
     pub journal: Box<dyn spool::Journal>,
@@ -201,7 +202,7 @@ pub use in_force::Activated;
 pub use later::Promised;
 pub use recovered::{Delegated, PastSpending, PastUsage, RecoveredRun, Unmeasured};
 
-/// A handle on the books. Cheap to clone.
+/// A handle on the ledger. Cheap to clone.
 #[derive(Clone)]
 pub struct Ledger {
     intents: mpsc::Sender<Item>,
@@ -219,9 +220,9 @@ pub(crate) struct Shared {
     entropy: Arc<dyn Entropy>,
     metrics: Arc<Metrics>,
     leased: OnceLock<Leased>,
-    /// Runs of which no payload may be stored.
+    /// Runs whose payloads must not be stored.
     incognito: RwLock<BTreeSet<RunId>>,
-    /// Until when the slot is surely held.
+    /// The time until which the slot is certainly held.
     tenure: Arc<fuse::Tenure>,
 }
 
@@ -232,7 +233,7 @@ impl std::fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// A handle, and the writer to be driven by one task (`sequencer::Writer::run`).
+    /// A handle, and the writer, which one task must run (`sequencer::Writer::run`).
     #[must_use]
     pub fn new(settings: LedgerSettings, parts: LedgerParts) -> (Self, sequencer::Writer) {
         let tenure = fuse::Tenure::new(Arc::clone(&parts.clock), settings.lease_term);
@@ -256,7 +257,7 @@ impl Ledger {
         (Self { intents, owed, later, status, shared }, writer)
     }
 
-    /// How the ledger is, now and from now on.
+    /// The state of the ledger, with later changes.
     #[must_use]
     pub fn status(&self) -> watch::Receiver<LedgerStatus> {
         self.status.clone()
@@ -273,7 +274,7 @@ impl Ledger {
         leased.map(|l| &l.key).ok_or_else(|| Error::Unavailable("no slot is held yet".into()))
     }
 
-    /// Refuses at once what would only queue behind a store that is failing.
+    /// Refuses at once an intent that would only queue behind a failing store.
     pub fn open_for_intents(&self) -> Result<(), Error> {
         match &*self.status.borrow() {
             LedgerStatus::Ready => Ok(()),
@@ -289,7 +290,7 @@ impl Ledger {
         }
     }
 
-    /// Queues the decision about a call; `Pending::wait` tells what became of it. Decisions become
+    /// Queues the decision about a call; `Pending::wait` returns the result. Decisions become
     /// durable in the order in which they were queued.
     ///
     /// # Errors
@@ -312,7 +313,7 @@ impl Ledger {
         self.offer(written, done, answer)
     }
 
-    /// Queues something that is no call: a run opened or sealed, an activation.
+    /// Queues an entry other than a call: a run opened or sealed, an activation.
     ///
     /// # Errors
     /// As [`Self::submit`].
@@ -322,7 +323,7 @@ impl Ledger {
         self.offer(written, Completion::Event { reply: Some(reply) }, answer)
     }
 
-    /// Puts something that is no call on the books.
+    /// Records an entry that is not a call.
     ///
     /// # Errors
     /// As [`Pending::wait`].
@@ -330,7 +331,7 @@ impl Ledger {
         self.submit_event(written)?.wait().await
     }
 
-    /// No payload of this run is stored from now on: only commitments.
+    /// From now on no payload of this run is stored, only commitments.
     pub fn keep_nothing_of(&self, run: RunId) {
         self.shared.incognito.write().insert(run);
     }
@@ -340,7 +341,7 @@ impl Ledger {
         self.shared.incognito.write().remove(run);
     }
 
-    /// What may leave this handle: nothing of an incognito run, the rest sealed if there is a key.
+    /// Removes the payloads of an incognito run, and seals the others if there is a key.
     fn confine(&self, written: &mut DraftWithPayloads) -> Result<(), Error> {
         if written.draft.run.is_some_and(|run| self.shared.incognito.read().contains(&run)) {
             written.payloads.clear();
@@ -386,7 +387,7 @@ impl Ledger {
     }
 }
 
-/// Something queued for the books.
+/// An entry that waits to be recorded.
 #[derive(Debug)]
 #[must_use = "the caller that queues an intent must wait for its outcome"]
 pub struct Pending<T> {
@@ -397,12 +398,13 @@ pub struct Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// Waits until it is durable, in two steps: while it only queues it can be withdrawn and nothing
-    /// happened; after that only the store knows.
+    /// Waits until the entry is durable, in two steps. While it is only queued it can be withdrawn,
+    /// and nothing happened. After that only the store knows.
     ///
     /// # Errors
-    /// `Unavailable`: nothing was written. `Unknown`: it may become durable later; an intent is then
-    /// followed by `call.failed{not_started}` and never runs. The others: it may not follow.
+    /// `Unavailable`: nothing was written. `Unknown`: it may become durable later; an intent is
+    /// then followed by `call.failed{not_started}` and never runs. The others: the entry violates a
+    /// rule.
     pub async fn wait(mut self) -> Result<T, Error> {
         if let Ok(answered) = tokio::time::timeout(self.queue_wait, &mut self.answer).await {
             return answered.unwrap_or_else(|_| Err(self.abandoned()));
@@ -414,12 +416,12 @@ impl<T> Pending<T> {
         if let Ok(answered) = tokio::time::timeout(rest, &mut self.answer).await {
             return answered.unwrap_or(Err(Error::Unknown));
         }
-        // After `close` the sequencer's send fails, so a permit cannot get lost in between.
+        // After `close` the sequencer's send fails, so a permit cannot be lost in between.
         self.answer.close();
         self.answer.try_recv().unwrap_or(Err(Error::Unknown))
     }
 
-    /// The writer ended with this item: untouched, or in doubt.
+    /// The writer ended with this item: either unwritten or in doubt.
     fn abandoned(&self) -> Error {
         if self.claim.withdraw() {
             Error::Unavailable("the ledger is closed".into())

@@ -1,15 +1,17 @@
-//! Which operators' orders this chain says were obeyed: what the list says of them later changes nothing.
+//! The operators' orders that this chain records as obeyed. Later changes to the list of operators
+//! do not alter them.
 
 use super::{Error, Ledger};
 use crate::record::control::ControlApplied;
 use crate::record::{Entry, Kind};
 
 impl Ledger {
-    /// Every `control.applied`, oldest first, since the last time a gate said on this chain what stands
-    /// (`standing`), as each does before it puts a policy in force. Reads the chain backwards.
+    /// Every `control.applied`, oldest first, since a gate last recorded the orders in force on
+    /// this chain (`standing`). Every gate does that before it activates a policy. Reads the chain
+    /// backwards.
     ///
     /// # Errors
-    /// `Unavailable`: nothing is known.
+    /// `Unavailable`: the store cannot be read, so the orders are unknown.
     pub async fn orders_obeyed(&self) -> Result<Vec<ControlApplied>, Error> {
         let odd = |_| Error::Unavailable("entry not understood".into());
         let (mut found, mut served) = (Vec::new(), false);
@@ -20,7 +22,8 @@ impl Ledger {
                     found.extend(entry.draft.get::<ControlApplied>().cloned());
                 }
                 served |= row.kind == Kind::PolicyActivated.as_str();
-                // What was before this life is in what this life said first.
+                // The first entries of this writer repeat everything that was in force before it
+                // started.
                 if served && row.kind == Kind::WriterStarted.as_str() {
                     return Ok(false);
                 }

@@ -1,4 +1,4 @@
-//! What is put on the books whatever happens: outcomes, and ends of what was held.
+//! Entries that the gate must record whatever happens: outcomes, and the ends of held calls.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::{Error, Ledger, drafts};
 use crate::ledger::drafts::DraftWithPayloads;
 
 impl Ledger {
-    /// Puts something on the books that is owed whatever happens (a held call that ended); waits for
-    /// as long as it takes.
+    /// Records an entry that must not be lost (the end of a held call); waits as long as that
+    /// takes.
     ///
     /// # Errors
-    /// The writer ended first, or the entry would break its call's life.
+    /// The writer ended first, or the entry violates the rules of its call.
     pub async fn owe(&self, written: DraftWithPayloads) -> Result<Receipt, Error> {
         let (reply, answer) = oneshot::channel();
         let done = Completion::Event { reply: Some(reply) };
@@ -24,8 +24,8 @@ impl Ledger {
         answer.await.unwrap_or(Err(Error::Unknown))
     }
 
-    /// Puts the outcome of a permitted call on the books, for as long as it takes: the outcome is
-    /// owed. Whoever answers the caller earlier must say that the outcome is unknown.
+    /// Records the outcome of a permitted call, however long that takes, because the outcome must
+    /// not be lost. A caller that answers the agent earlier must report the outcome as unknown.
     ///
     /// # Errors
     /// The writer ended first: the next one closes the call as unknown.
@@ -36,7 +36,8 @@ impl Ledger {
         while let Err(failure) = self.park(&mut written).await {
             match failure {
                 StoreError::Conflict(_) => return Err(Error::Unknown),
-                // WHY: no later life would close the call while this one goes on, and its callers would wait.
+                // WHY: no later writer would close the call while this one continues, and its
+                // callers would wait.
                 StoreError::Broken(why) => {
                     tracing::error!(%why, "a result cannot be stored: its call ends unknown");
                     finished = finished.lost();

@@ -1,7 +1,8 @@
-//! The tokens of the road: each stop is a type that only the stop before can make.
+//! The tokens of a call's way through the gate: each step is a type that only the step before can
+//! make.
 //!
-//! Fields are private to this file, constructors to `ledger`. There is no other way to a `Permit`
-//! than a durable allow, and no other way to a reply than something durable.
+//! Fields are private to this file, constructors to `ledger`. Only a durable allow makes a
+//! `Permit`, and only a durable entry makes a reply.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::domain::time::Timestamp;
 use crate::judge::Judged;
 use crate::judge::prepared::Prepared;
 
-/// Where something is on the books.
+/// The position of a recorded entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Receipt {
     /// Name of the log.
@@ -32,12 +33,12 @@ pub struct Receipt {
     pub leaf: Digest,
     /// Its place in the run, for entries of a run.
     pub run_seq: u64,
-    /// How the model and instructions behind the call are known, for entries of a call that was decided.
+    /// How the model and instructions behind the call are known, for entries of a decided call.
     pub binding: Option<Binding>,
 }
 
-/// Proof that this very call may run, and that the decision which says so is durable: an allow, or a
-/// refusal of layers that only observe.
+/// Proof that this call may run, and that the decision which allows it is durable. The decision is
+/// an allow, or a refusal by layers that only observe.
 ///
 /// Neither `Clone` nor `Default`: one permit runs one call, once.
 #[derive(Debug)]
@@ -69,12 +70,12 @@ impl Permit {
         &self.prepared
     }
 
-    /// What the policy says of the call: `Allow`, or in observe mode what it would have been.
+    /// The verdict of the policy: `Allow`, or in observe mode the verdict that would have applied.
     pub const fn verdict(&self) -> Verdict {
         self.verdict
     }
 
-    /// When the permit ends: to be redeemed where bytes leave.
+    /// The end of the permit; checked where bytes leave.
     pub const fn fuse(&self) -> &Fuse {
         &self.fuse
     }
@@ -84,17 +85,18 @@ impl Permit {
         &self.obligations
     }
 
-    /// Where the allowance is on the books.
+    /// The position of the entry that allows the call.
     pub fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 
-    /// Keeps what the executor saw. It stands in the call's last entry also if the call is stopped half way.
+    /// Keeps what the executor observed. The call's last entry includes it even if the call is
+    /// stopped half way.
     pub(crate) fn observe(&self, see: impl FnOnce(&mut Observed)) {
         see(&mut self.observed.lock());
     }
 
-    /// Spends the permit: the call is over, and this is how it ended.
+    /// Spends the permit: the call ended like this.
     pub(crate) fn finish(self, ended: Ended) -> Finished {
         let call = self.prepared.call();
         let inert =
@@ -110,13 +112,13 @@ impl Permit {
         }
     }
 
-    /// Spends the permit of a call of a run that is only simulated: it is not run.
+    /// Spends the permit of a call in a simulated run: the call does not run.
     pub(crate) fn simulated(self) -> Finished {
         let outcome = Outcome::Cancelled { reason: SIMULATED.to_owned() };
         self.finish(Ended { outcome, took: Duration::ZERO, attempts: 0 })
     }
 
-    /// Spends a permit that nobody is waiting for any more: the call never starts.
+    /// Spends a permit whose caller no longer waits for it: the call never starts.
     pub(crate) fn not_started(self) -> Finished {
         let outcome = Outcome::Failed {
             class: crate::domain::outcome::FailureClass::NotStarted,
@@ -127,7 +129,7 @@ impl Permit {
     }
 }
 
-/// A permitted call is over; the outcome is owed to the ledger.
+/// A permitted call that is over; its outcome must be recorded.
 #[derive(Debug)]
 #[must_use = "an outcome that is not settled leaves a call unexplained"]
 pub struct Finished {
@@ -141,7 +143,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// The same call, whose result the storage cannot keep: nobody will know what it was.
+    /// The same call with an outcome that the storage cannot keep: the result is lost for good.
     pub(super) fn lost(mut self) -> Self {
         self.ended.outcome = Outcome::Unknown { cause: "result_lost".into() };
         self
@@ -152,7 +154,7 @@ impl Finished {
         self.authorized.binding
     }
 
-    /// Whether the tool was of tier T0 and only reads: nothing is changed if its outcome is lost.
+    /// Whether the tool only reads and is of tier T0: losing its outcome changes nothing.
     pub(super) const fn inert(&self) -> bool {
         self.inert
     }
@@ -183,7 +185,7 @@ impl Finished {
     }
 }
 
-/// The outcome of a permitted call is on the books.
+/// The recorded outcome of a permitted call.
 #[derive(Debug)]
 #[must_use]
 pub struct Settled {
@@ -208,13 +210,13 @@ impl Settled {
         &self.finished.call
     }
 
-    /// Where the outcome is on the books.
+    /// The position of the entry that records the outcome.
     #[must_use]
     pub const fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 
-    /// Where the allowance is on the books.
+    /// The position of the entry that allows the call.
     #[must_use]
     pub const fn authorized(&self) -> &Receipt {
         &self.finished.authorized
@@ -226,8 +228,7 @@ impl Settled {
     }
 }
 
-/// A tool of tier T0 that only reads has answered, its authorisation is on the books, and its outcome
-/// is on its way there.
+/// A read-only T0 tool has answered. Its authorisation is recorded; its outcome is queued.
 #[derive(Debug)]
 #[must_use]
 pub struct Pledged {
@@ -245,13 +246,13 @@ impl Pledged {
         }
     }
 
-    /// The outcome, to be encoded, and where the allowance is on the books.
+    /// The outcome, to be encoded, and the position of the entry that allows the call.
     pub(crate) fn into_outcome(self) -> (CallId, Outcome, Receipt) {
         (self.call, self.outcome, self.authorized)
     }
 }
 
-/// This call was denied, and that is on the books.
+/// A denied call whose denial is recorded.
 #[derive(Debug)]
 #[must_use]
 pub struct Refusal {
@@ -268,7 +269,7 @@ impl Refusal {
         Self { call, reasons: decision.reasons, alarm, receipt }
     }
 
-    /// What the gate itself found in the call; not for whoever asked.
+    /// What the gate itself detected in the call. The agent does not see it.
     #[must_use]
     pub const fn alarm(&self) -> Option<Alarm> {
         self.alarm
@@ -280,20 +281,20 @@ impl Refusal {
         &self.call
     }
 
-    /// Why, as its agent is told.
+    /// The reasons that the agent receives.
     #[must_use]
     pub fn reasons(&self) -> &[LayerReason] {
         &self.reasons
     }
 
-    /// Where the denial is on the books.
+    /// The position of the entry that records the denial.
     #[must_use]
     pub const fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 }
 
-/// This call waits for an approval, and that is on the books.
+/// A call that waits for an approval; its hold is recorded.
 #[derive(Debug)]
 #[must_use]
 pub struct Held {
@@ -336,14 +337,14 @@ impl Held {
         self.expires
     }
 
-    /// Where the hold is on the books.
+    /// The position of the entry that records the hold.
     #[must_use]
     pub const fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 }
 
-/// What became of a judged call, once that is durable.
+/// The durable decision about a judged call.
 #[derive(Debug)]
 #[must_use]
 pub enum Committed {
@@ -356,7 +357,7 @@ pub enum Committed {
 }
 
 impl Committed {
-    /// The verdict that is on the books.
+    /// The recorded verdict.
     #[must_use]
     pub const fn verdict(&self) -> Verdict {
         match self {
@@ -375,7 +376,7 @@ impl Committed {
         }
     }
 
-    /// Whether that verdict holds: false for a refusal of layers that only observe.
+    /// Whether that verdict is enforced: false for a refusal by layers that only observe.
     #[must_use]
     pub const fn enforced(&self) -> bool {
         match self {
@@ -398,7 +399,7 @@ impl Committed {
     }
 }
 
-/// What the ledger remembers of a call that was asked for before: made only from stored entries.
+/// The recorded state of a call that an agent repeats; made only from stored entries.
 #[derive(Clone, PartialEq, Debug)]
 #[must_use]
 pub struct Recalled {
@@ -410,15 +411,15 @@ pub struct Recalled {
 /// How far a recalled call got.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RecalledState {
-    /// Denied, for these reasons as the agent is told them.
+    /// Denied, for these reasons as the agent receives them.
     Denied(Vec<LayerReason>),
     /// Waiting, until this instant.
     Held(Vec<LayerReason>, Timestamp),
     /// Allowed, and no outcome yet.
     Running,
-    /// Over, with the result if its payload is still there.
+    /// Over, with the result if its payload is still stored.
     Ended(Outcome),
-    /// Completed, and the result can no longer be given.
+    /// Completed, and the result is no longer available.
     ResultUnavailable,
     /// Held too long.
     Expired,
@@ -443,7 +444,7 @@ impl Recalled {
         &self.state
     }
 
-    /// Where its latest state is on the books.
+    /// The position of the entry that records its latest state.
     #[must_use]
     pub const fn receipt(&self) -> &Receipt {
         &self.receipt

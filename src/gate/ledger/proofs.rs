@@ -1,8 +1,8 @@
-//! Proofs under one signed head, from stored subtrees where there are any.
+//! Proofs under one signed head, from stored subtrees where they exist.
 //!
-//! A proof reads a handful of tiles instead of every leaf. Stored subtrees are derived and nobody's
-//! word: every proof is checked against the checkpoint's root before it is handed out, and if it does
-//! not hold with stored subtrees it is built again from the leaf hashes alone.
+//! A proof reads a handful of tiles instead of every leaf. Stored subtrees are derived and prove
+//! nothing by themselves: every proof is checked against the checkpoint's root before it is handed
+//! out. A proof that fails with stored subtrees is built again from the leaf hashes alone.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ pub enum Error {
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What is asked for is not in the tree.
+    /// The request is not in the tree.
     #[error("the tree of {size} entries has no {what}")]
     Outside {
         /// Entries under the head.
@@ -33,10 +33,10 @@ pub enum Error {
         /// What was asked for.
         what: String,
     },
-    /// A leaf that is needed is not there: pruned, or deleted.
+    /// A leaf that the proof needs is missing: pruned or deleted.
     #[error("the leaf hash of entry {0} is not there")]
     Gone(Seq),
-    /// The stored leaf hashes are not what the checkpoint signs.
+    /// The stored leaf hashes do not match the checkpoint.
     #[error("the stored leaf hashes are not those of the checkpoint of size {0}")]
     Damaged(Seq),
 }
@@ -48,7 +48,7 @@ pub struct Prover<'a> {
     size: Seq,
     root: Digest,
     tiles: Mutex<Tiles>,
-    /// Whether stored subtrees are used; not any more once one was wrong.
+    /// Whether to use stored subtrees; cleared after one was wrong.
     stored: AtomicBool,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Prover<'a> {
     /// A prover of this chain under this checkpoint, whose signature the caller has checked.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if what is stored does not have the checkpoint's root.
+    /// [`Error::Damaged`] if the stored tree does not have the checkpoint's root.
     pub async fn for_head(
         reader: &'a dyn LedgerReader,
         chain: &ChainId,
@@ -98,7 +98,7 @@ impl<'a> Prover<'a> {
     /// The stored leaf hash of an entry.
     ///
     /// # Errors
-    /// It is not there, or not in the tree.
+    /// It is missing, or the entry is not in the tree.
     pub async fn leaf(&self, seq: Seq) -> Result<Digest, Error> {
         self.outside(seq < self.size, || format!("entry {seq}"))?;
         self.root_of((seq, seq.saturating_add(1))).await
@@ -107,7 +107,7 @@ impl<'a> Prover<'a> {
     /// The audit path of one entry, lowest sibling first.
     ///
     /// # Errors
-    /// It is not in the tree, or a hash that is needed is missing or wrong.
+    /// The entry is not in the tree, or a required hash is missing or wrong.
     pub async fn inclusion(&self, seq: Seq) -> Result<Vec<Digest>, Error> {
         let spans = tiles::inclusion_spans(seq, self.size);
         let spans = spans.ok_or_else(|| self.no(format!("entry {seq}")))?;
@@ -121,12 +121,12 @@ impl<'a> Prover<'a> {
     /// The proof that the first `old` entries are the whole older tree.
     ///
     /// # Errors
-    /// `old` is 0 or beyond the head, or a hash that is needed is missing or wrong.
+    /// `old` is 0 or beyond the head, or a required hash is missing or wrong.
     pub async fn consistency(&self, old: Seq) -> Result<Vec<Digest>, Error> {
         let spans = tiles::consistency_spans(old, self.size);
         let spans = spans.ok_or_else(|| self.no(format!("older tree of {old} entries")))?;
-        // WHY no closure as elsewhere: a witness asks from a future that moves between threads, and that of
-        // an async closure does not.
+        // WHY no closure as elsewhere: a witness calls this from a future that moves between
+        // threads, and the future of an async closure cannot.
         loop {
             let (before, path) = (self.root_at(old).await?, self.roots(&spans).await?);
             if verifies_consistency(old, self.size, &before, &self.root, &path) {
@@ -138,10 +138,10 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// The proof that the entries `from .. to` are all there are between these places.
+    /// The proof that the entries `from .. to` are complete.
     ///
     /// # Errors
-    /// The range is not in the tree, or a hash that is needed is missing or wrong.
+    /// The range is not in the tree, or a required hash is missing or wrong.
     pub async fn range(&self, from: Seq, to: Seq) -> Result<RangeProof, Error> {
         self.outside(from <= to && to <= self.size, || format!("range {from}..{to}"))?;
         let prove = async || -> Result<Option<RangeProof>, Error> {
@@ -162,18 +162,18 @@ impl<'a> Prover<'a> {
     /// The root over the first `size` entries.
     ///
     /// # Errors
-    /// There are fewer, or a hash that is needed is missing.
+    /// There are fewer, or a required hash is missing.
     pub async fn root_at(&self, size: Seq) -> Result<Digest, Error> {
         self.outside(size <= self.size, || format!("older tree of {size} entries"))?;
         self.root_of((0, size)).await
     }
 
-    /// The root over the first `old` entries, to which everything that came after is added leaf by leaf:
-    /// what is read is what is new, and a handful of subtrees.
+    /// The root over the first `old` entries, checked by adding all later leaves up to the head:
+    /// reads the new leaves and a handful of subtrees.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if the leaves that are stored do not lead to this head, [`Error::Gone`] if one
-    /// of them is not there.
+    /// [`Error::Damaged`] if the stored leaves do not lead to this head, [`Error::Gone`] if one of
+    /// them is missing.
     pub async fn grown_from(&self, old: Seq) -> Result<Digest, Error> {
         self.outside(old <= self.size, || format!("older tree of {old} entries"))?;
         let new = self.leaves(old, self.size).await?;
@@ -242,7 +242,7 @@ impl<'a> Prover<'a> {
         Err(Error::Damaged(self.size))
     }
 
-    /// From now on only leaf hashes count. `false` if that was so before.
+    /// From now on only leaf hashes count. Returns `false` if that was already so.
     fn distrust(&self) -> bool {
         *self.tiles.lock() = Tiles::default();
         self.stored.swap(false, Ordering::Relaxed)
@@ -273,7 +273,7 @@ impl<'a> Prover<'a> {
         Ok(())
     }
 
-    /// Reads one tile, and computes from the level below what is not stored.
+    /// Reads one tile, and computes missing hashes from the level below.
     fn read(&self, place: Place) -> BoxFuture<'_, Result<Vec<Digest>, Error>> {
         Box::pin(async move {
             let from = place.index.saturating_mul(WIDTH);

@@ -1,4 +1,5 @@
-//! What may be pruned: old enough, held by nobody, of runs that are over, and not the newest.
+//! Which entries may be pruned: old enough, under no legal hold, of runs that are over, and never
+//! the newest.
 
 use crate::domain::digest::Digest;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +22,7 @@ pub enum Error {
     /// The ledger cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It may not be.
+    /// The rules forbid it.
     #[error("nothing is pruned: {0}")]
     Refused(String),
 }
@@ -30,7 +31,7 @@ fn refused<T>(why: impl Into<String>) -> Result<T, Error> {
     Err(Error::Refused(why.into()))
 }
 
-/// What was asked for.
+/// What the operator asked to prune.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PruneRequest {
     /// Entries below this one.
@@ -41,21 +42,21 @@ pub struct PruneRequest {
     pub youngest: Timestamp,
 }
 
-/// What will go: both ends are multiples of 256.
+/// The range to prune: both ends are multiples of 256.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PrunePlan {
     /// First entry.
     pub from: Seq,
     /// First entry to stay.
     pub to: Seq,
-    /// Where the fleet log already says so, if an earlier try was interrupted.
+    /// Where the fleet log already records this pruning, if an earlier try was interrupted.
     pub recorded: Option<(ChainId, Seq)>,
 }
 
-/// Finds what may go.
+/// Finds the range to prune.
 ///
 /// # Errors
-/// [`Error::Refused`] and why, or the ledger cannot be read.
+/// [`Error::Refused`] with the reason, or the ledger cannot be read.
 pub async fn plan(
     reader: &dyn LedgerReader,
     row: &ChainRow,
@@ -69,7 +70,7 @@ pub async fn plan(
         fleet.free(reader, row, plan.to).await?;
         return Ok(plan);
     }
-    // The last entry always stays, so that a writer finds where it was.
+    // The last entry always stays, so that a writer finds the end of its chain.
     let mut to = asked.below.unwrap_or(row.head.size).min(row.head.size.saturating_sub(1));
     let limit = asked.before.map_or(asked.youngest, |before| before.min(asked.youngest));
     let scan = Scan::read(reader, row, fleet.pruned, to, limit).await?;
@@ -90,8 +91,8 @@ pub async fn plan(
     Ok(PrunePlan { from: fleet.pruned, to, recorded: None })
 }
 
-/// Looks once more whether anything of the plan is held by now. Asked while the fleet log is open, no hold can come
-/// in between.
+/// Checks again that no legal hold covers the plan. The caller has the fleet log open, so no hold
+/// can be placed in between.
 ///
 /// # Errors
 /// As [`plan`].
@@ -103,9 +104,9 @@ pub async fn still_free(
     FleetCoverage::read(reader, row).await?.free(reader, row, plan.to).await
 }
 
-/// What the fleet logs of the tenant say of this chain.
+/// What the tenant's fleet logs record about this chain.
 struct FleetCoverage {
-    /// Runs under hold, `None` for the whole chain.
+    /// Runs under a legal hold; `None` for the whole chain.
     holds: Vec<Option<RunId>>,
     pruned: Seq,
     last: Option<(ChainId, Seq, Seq, Seq)>,
@@ -141,7 +142,7 @@ impl FleetCoverage {
         }
     }
 
-    /// Whether no hold is about entries below this one that are still there.
+    /// Whether no hold covers an entry below `to` that is still stored.
     async fn free(&self, reader: &dyn LedgerReader, row: &ChainRow, to: Seq) -> Result<(), Error> {
         if self.holds.contains(&None) {
             return refused("the chain is under legal hold");
@@ -155,7 +156,7 @@ impl FleetCoverage {
         Ok(())
     }
 
-    /// The last recorded pruning, if rows that it covers are still there.
+    /// The last recorded pruning, if rows that it covers are still stored.
     async fn interrupted(
         &self,
         reader: &dyn LedgerReader,
@@ -176,11 +177,11 @@ impl FleetCoverage {
     }
 }
 
-/// What is in the rows below the end that was asked for.
+/// What a scan of the rows below the requested end shows.
 struct Scan {
     /// The first entry that is too young, or the end.
     older: Seq,
-    /// Runs that are not sealed, and where they began.
+    /// Runs that are not sealed, with the places of their openings.
     open: BTreeMap<RunId, Seq>,
 }
 

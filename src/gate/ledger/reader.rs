@@ -1,4 +1,4 @@
-//! The port for whoever reads the books from outside, and for what is dropped from them with a record.
+//! The port for readers outside the writer, and for pruning, which needs a record.
 
 use async_trait::async_trait;
 
@@ -30,20 +30,21 @@ pub struct Volume {
     pub what: &'static str,
     /// Rows.
     pub rows: u64,
-    /// Bytes of what the rows say, without what the database adds.
+    /// Bytes of the content, without the database's overhead.
     pub bytes: u64,
-    /// Bytes on disk with indexes, where the database can tell; of the whole file on SQLite, `None`.
+    /// Bytes on disk with indexes, if the database knows; for the whole file on SQLite, `None`.
     pub disk: Option<u64>,
 }
 
 /// Drops entries that a recorded pruning covers. Opened only to prune.
 #[async_trait]
 pub trait Pruner: Send + Sync + 'static {
-    /// Drops the entries `from .. to` of the chain and the payloads they commit to, but keeps what
-    /// introduces keys, policies and manifests, and the leaf hashes of their tiles. `entry` is where
-    /// the fleet log says so; the database refuses unless it does. Returns how many entries went.
+    /// Drops the entries `from .. to` of the chain and the payloads they commit to. Keeps the
+    /// entries that introduce keys, policies and manifests, and the leaf hashes of the dropped
+    /// tiles. `entry` is the place where the fleet log records the pruning; the database refuses
+    /// unless it does. Returns how many entries it dropped.
     ///
-    /// Repeating it is harmless, so that a pruning that was interrupted can be ended.
+    /// It is safe to repeat, so an interrupted pruning can be completed.
     async fn prune(&self, pruning: &Pruning) -> Result<u64, StoreError>;
 }
 
@@ -62,14 +63,14 @@ pub struct Pruning {
     pub to: Seq,
 }
 
-/// Kinds that pruning leaves: without them nothing later could be checked.
+/// Kinds that pruning keeps: later entries could not be checked without them.
 pub const KEPT: [&str; 5] =
     ["chain.genesis", "writer.started", "policy.activated", "manifest.bound", "anchor.observed"];
 
-/// How many payloads a reader is asked for at once.
+/// The most payloads in one request.
 pub const PAYLOADS_MAX: usize = 256;
 
-/// What an auditor's tools do: read everything, write nothing, hold no lease.
+/// What an auditor's tools need: read everything, write nothing, hold no lease.
 #[async_trait]
 pub trait LedgerReader: Send + Sync + 'static {
     /// Every chain this reader may see, by origin.
@@ -116,7 +117,7 @@ pub trait LedgerReader: Send + Sync + 'static {
     /// Leaf hashes `0 .. size`, in order.
     async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError>;
 
-    /// Leaf hashes of the entries that are there with `from <= seq < to`, ascending.
+    /// Leaf hashes of the stored entries with `from <= seq < to`, ascending.
     async fn leaves(
         &self,
         chain: &ChainId,
@@ -128,8 +129,8 @@ pub trait LedgerReader: Send + Sync + 'static {
         Ok((0..).zip(all).skip(skip).collect())
     }
 
-    /// Stored subtrees of this height with `from <= index < to`, ascending. They are derived and may
-    /// be missing: whoever uses them checks what comes out against a signed root.
+    /// Stored subtrees of this height with `from <= index < to`, ascending. They are derived and
+    /// may be missing: the caller checks its result against a signed root.
     async fn subtrees(
         &self,
         _chain: &ChainId,
@@ -166,8 +167,8 @@ pub trait LedgerReader: Send + Sync + 'static {
     /// A payload, unless it was erased or never stored.
     async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError>;
 
-    /// Those of these payloads that are there, in no order: what was erased or never stored is left
-    /// out. A caller asks for at most [`PAYLOADS_MAX`] at once, and minds what they weigh.
+    /// The stored payloads among these, in no order; payloads that were erased or never stored are
+    /// left out. A caller asks for at most [`PAYLOADS_MAX`] at once and bounds their total size.
     async fn payloads(
         &self,
         chain: &ChainId,
@@ -187,7 +188,8 @@ pub trait LedgerReader: Send + Sync + 'static {
         at_least: Seq,
     ) -> Result<Option<(Seq, String)>, StoreError>;
 
-    /// What others said of heads of this log with `size >= from`, ascending, at most `limit`.
+    /// Cosignatures and stamps over heads of this log with `size >= from`, ascending, at most
+    /// `limit`.
     async fn anchors(
         &self,
         _origin: &str,
@@ -197,12 +199,12 @@ pub trait LedgerReader: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// What others said of the largest anchored head of this log.
+    /// Cosignatures and stamps over the largest anchored head of this log.
     async fn newest_anchor(&self, _origin: &str) -> Result<Option<AnchorRow>, StoreError> {
         Ok(None)
     }
 
-    /// The newest entry of this kind that fleet logs of the tenant hold about a log.
+    /// The newest entry of this kind about a log in the tenant's fleet logs.
     async fn fleet_said(
         &self,
         _tenant: &str,

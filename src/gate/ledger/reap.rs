@@ -1,9 +1,11 @@
-//! Closing what a dead writer left open: which slots are due, and the one writer that closes one.
+//! Closes what a dead writer left open: decides which slots are due, and runs the one writer that
+//! closes one.
 //!
-//! Nobody is fenced who only came late. A slot is due when it was seen abandoned and unchanged for the
-//! whole grace by this very process, look after look: a database that was away, a hub that was stopped or
-//! a look that failed begins the grace anew, because live writers could not renew their leases either.
-//! Whether the slot still is as it was seen is then checked by the store, in the statement that takes it.
+//! A writer that is merely late is not fenced. A slot is due when this process itself saw it
+//! abandoned and unchanged for the whole grace period, look after look. If the database was away,
+//! the hub was stopped or a look failed, the grace period starts again, because live writers could
+//! not renew their leases either. The statement that takes the slot checks that it is still as it
+//! was seen.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,10 +18,10 @@ use super::store::Leased;
 use super::{Ledger, LedgerParts, LedgerSettings};
 use crate::domain::id::{ChainId, Epoch, Seq};
 
-/// How long closing one slot may take. What is not done by then is done at the next visit.
+/// How long closing one slot may take. The next visit does the rest.
 const CLOSE_WITHIN: Duration = Duration::from_secs(30);
 
-/// A slot that nobody writes, and that was not closed.
+/// A slot without a live writer that was not closed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Abandoned {
     /// Its chain.
@@ -34,26 +36,26 @@ pub struct Abandoned {
     pub size: Seq,
 }
 
-/// What was seen of abandoned slots, look after look.
+/// Observations of abandoned slots, look after look.
 #[derive(Debug)]
 pub struct SlotWatch {
     grace: Duration,
-    /// The longest pause between two looks that leaves no doubt that live writers were served too.
+    /// The longest pause between two looks in which live writers were certainly served too.
     pause_max: Duration,
     seen: BTreeMap<ChainId, (Abandoned, Duration)>,
     last: Option<Duration>,
 }
 
 impl SlotWatch {
-    /// Nothing seen yet. A slot is due after `grace`; a longer pause than `pause_max` between two looks
-    /// begins every grace anew.
+    /// Starts without observations. A slot is due after `grace`; a pause longer than `pause_max`
+    /// between two looks restarts every grace period.
     #[must_use]
     pub const fn new(grace: Duration, pause_max: Duration) -> Self {
         Self { grace, pause_max, seen: BTreeMap::new(), last: None }
     }
 
-    /// Takes one look that began at `now` (monotonic) and saw these; returns at most `most` that are due.
-    /// One that was returned is due again only after another grace.
+    /// Records one look that began at `now` (monotonic) and found these; returns at most `most` due
+    /// ones. A returned slot is due again only after another grace period.
     pub fn look(&mut self, now: Duration, found: Vec<Abandoned>, most: usize) -> Vec<Abandoned> {
         let paused = |last: Duration| now.saturating_sub(last) > self.pause_max;
         if self.last.is_some_and(paused) {
@@ -75,7 +77,7 @@ impl SlotWatch {
         due
     }
 
-    /// A look failed: nobody knows who was served meanwhile.
+    /// A look failed, so it is unknown whether live writers could renew their leases meanwhile.
     pub fn missed(&mut self) {
         self.seen.clear();
         self.last = None;
@@ -85,18 +87,18 @@ impl SlotWatch {
 /// How a slot was left.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Closed {
-    /// Open calls are unknown, runs are sealed, `writer.stopped` is on the books and the slot is free.
+    /// Open calls are unknown, runs are sealed, `writer.stopped` is recorded and the slot is free.
     Whole,
-    /// Somebody else took the slot meanwhile.
+    /// Another writer or reaper took the slot meanwhile.
     Lost(String),
-    /// It was not done in time; the lease runs out and the slot is seen again.
+    /// It was not done in time. The lease runs out and the slot shows up again.
     Later(String),
     /// Its chain cannot be trusted: nothing was written.
     Distrusted(String),
 }
 
-/// Closes a slot that was taken for that: an ordinary writer that has no runs of its own, takes nothing
-/// up, and stops as soon as it has started.
+/// Closes a slot that was taken for that purpose: an ordinary writer that has no runs of its own,
+/// resumes none, and stops as soon as it has started.
 pub async fn close(
     settings: LedgerSettings,
     parts: LedgerParts,
@@ -146,7 +148,7 @@ mod tests {
         SlotWatch::new(GRACE, at(5))
     }
 
-    /// Looks every second from `from` up to `to`; when the slot was due first.
+    /// Looks every second from `from` up to `to`; returns when the slot was first due.
     fn looks(watch: &mut SlotWatch, from: u64, to: u64, found: &Abandoned) -> Option<u64> {
         (from..=to).find(|now| !watch.look(at(*now), vec![found.clone()], 4).is_empty())
     }

@@ -1,4 +1,4 @@
-//! What the books say of a call that was asked for before.
+//! What the ledger records about a call that an agent repeats.
 
 use super::permit::{Recalled, RecalledState, Receipt};
 use super::store::{PayloadRow, StoreError};
@@ -16,10 +16,10 @@ use crate::record::call::{
 };
 use crate::record::{self, Body, Entry, Kind, Role};
 
-/// A recalled call with what was asked for, to compare a retry with.
+/// A recorded call with its arguments, to compare a retry with.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Remembered {
-    /// What became of it.
+    /// The recorded state of the call.
     pub recalled: Recalled,
     /// The tool.
     pub tool: Option<ToolName>,
@@ -29,27 +29,28 @@ pub struct Remembered {
     pub mark: Option<Digest>,
 }
 
-/// Whether a call that is asked for is the recorded one.
+/// Whether a requested call is the recorded one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Likeness {
     /// The same tool and the same bytes.
     Same,
     /// Another tool or other bytes.
     Other,
-    /// What was asked for then is not kept. Never taken for [`Likeness::Same`].
+    /// The recorded arguments are not stored. The gate never treats this as [`Likeness::Same`].
     Unknown,
 }
 
 impl Remembered {
-    /// Holds these arguments of this tool against what is recorded: the arguments where they are stored, else the
-    /// mark; `mark` is the one they would have.
+    /// Compares these arguments of this tool with the record: with the arguments where they are
+    /// stored, else with the mark. `mark` is the mark that the requested call would have.
     #[must_use]
     pub fn likeness(&self, tool: &ToolName, args: &[u8], mark: Option<Digest>) -> Likeness {
         if self.tool.as_ref().is_some_and(|known| known != tool) {
             return Likeness::Other;
         }
         let by_args = self.args.as_ref().map(|known| known == args);
-        // A mark covers the tool too; without one, a tool that is not recorded is not known to be this one.
+        // A mark covers the tool too; without a mark and a recorded tool, the tools cannot be
+        // compared.
         let by_args = by_args.filter(|same| !same || self.tool.is_some());
         let by_mark = || Some(self.mark? == mark?);
         match by_args.or_else(by_mark) {
@@ -66,7 +67,7 @@ impl Ledger {
         self.shared.settings.marks.as_deref().map(|marks| marks.mark_of(call))
     }
 
-    /// Holds a call that is asked for, under the id `call` of `run`, against the recorded one.
+    /// Compares a requested call, under the id `call` of `run`, with the recorded one.
     #[must_use]
     pub fn likeness(
         &self,
@@ -78,10 +79,10 @@ impl Ledger {
         known.likeness(tool, args, marks.map(|marks| marks.mark(run, call, tool, args)))
     }
 
-    /// The recorded answer to a call, or `None` if this run never asked it.
+    /// The recorded answer to a call, or `None` if this run never made it.
     ///
     /// # Errors
-    /// The store cannot be read; nothing is known.
+    /// The store cannot be read, so the answer is unknown.
     pub async fn recall(&self, run: &RunId, call: &CallId) -> Result<Option<Remembered>, Error> {
         let key = self.key()?;
         let unread = |e: StoreError| Error::Unavailable(e.to_string());
@@ -91,13 +92,13 @@ impl Ledger {
             let entry = Entry::parse(&row.body).map_err(|e| Error::Unavailable(e.to_string()))?;
             entries.push((entry, row.leaf));
         }
-        // Who approved it says nothing about how far the call is.
+        // Approvals do not change how far the call has come.
         let last =
             entries.iter().rfind(|(entry, _)| entry.draft.kind().as_str().starts_with("call."));
         let (Some((first, _)), Some((last, leaf))) = (entries.first(), last) else {
             return Ok(None);
         };
-        // What decided the call says it, not what ended it.
+        // The entry that decided the call has it, not the one that ended it.
         let decision = first.draft.body.decision();
         let binding = decision.map(|decision| decision.binding);
         let receipt = Receipt { binding, ..self.receipt(last, *leaf) };
@@ -110,10 +111,10 @@ impl Ledger {
         Ok(Some(Remembered { recalled, tool: first.draft.tool.clone(), args, mark }))
     }
 
-    /// Where the seal of this run is on the books.
+    /// The position of the entry that seals this run.
     ///
     /// # Errors
-    /// `RunNotOpen`: it has none. `Unavailable`: nothing is known.
+    /// `RunNotOpen`: the run is not sealed. `Unavailable`: the store cannot be read.
     pub async fn seal_of(&self, run: &RunId) -> Result<Receipt, Error> {
         let unread = |e: StoreError| Error::Unavailable(e.to_string());
         let rows = self.shared.store.run_entries(self.key()?, run).await.map_err(unread)?;
@@ -138,7 +139,7 @@ impl Ledger {
         }
     }
 
-    /// The payload an entry commits to in this role, if it is there and opens the commitment.
+    /// The payload that an entry commits to in this role, if it is stored and opens the commitment.
     async fn opening(&self, entry: &Entry, role: Role) -> Result<Option<Vec<u8>>, Error> {
         let Some(c) = entry.draft.committed(role) else { return Ok(None) };
         self.payload(&c.c.0).await
@@ -148,7 +149,7 @@ impl Ledger {
         Ok(self.payload_row(c).await?.map(|row| row.body))
     }
 
-    /// The payload with its salt, if it is there and opens the commitment.
+    /// The payload with its salt, if it is stored and opens the commitment.
     pub(super) async fn payload_row(&self, c: &Digest) -> Result<Option<PayloadRow>, Error> {
         let found = self.shared.store.payload(self.key()?, c).await;
         let found = found.map_err(|e| Error::Unavailable(e.to_string()))?;
@@ -185,7 +186,7 @@ fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
     ended(body, result).map(RecalledState::Ended)
 }
 
-/// How a call ended, as its last entry and its opened result say.
+/// The outcome of a call, from its last entry and its opened result.
 #[must_use]
 pub fn ended(body: &Body, result: Option<Vec<u8>>) -> Option<Outcome> {
     if let Some(completed) = body.get::<CallCompleted>() {

@@ -1,6 +1,6 @@
-//! Taking a slot: what the last writer left is checked, healed where possible, and closed.
+//! Taking a slot: checks what the last writer left, heals it where possible, and closes it.
 //!
-//! Whatever cannot be explained is a refusal to serve. Nothing is ever run again.
+//! The writer refuses to serve if it cannot explain what it finds. It never runs a call again.
 
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ const TAIL_CHECKED: u64 = 1000;
 
 /// Why a writer did not start.
 pub(super) enum StartRefusal {
-    /// Try again.
+    /// Try again later.
     Later(String),
-    /// Do not.
+    /// Do not try again.
     Never(Ending),
 }
 
@@ -50,7 +50,7 @@ impl From<StoreError> for StartRefusal {
 
 impl From<Ending> for StartRefusal {
     fn from(ending: Ending) -> Self {
-        // Fenced while starting: the lease is gone for good; the next process takes another.
+        // Fenced while starting: the lease is lost for good, and the next process takes another.
         Self::Never(ending)
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn broken(why: impl Into<String>) -> StartRefusal {
     StartRefusal::Never(Ending::Broken(why.into()))
 }
 
-/// Takes a slot and brings its chain to where new work may follow.
+/// Takes a slot and makes its chain ready for new entries.
 pub(super) async fn start(
     writer: &mut Writer,
 ) -> Result<(Sequencer, Vec<RecoveredRun>), StartRefusal> {
@@ -79,7 +79,7 @@ pub(super) async fn start(
     let leased = match shared.leased.get() {
         Some(leased) => refresh(&shared, leased).await?,
         None => {
-            // WHY: a slot nobody can be certified for is better left to somebody else.
+            // WHY: without a certificate this writer could not use the slot; another gate may.
             let reachable = writer.signer.reachable().await;
             reachable.map_err(|e| StartRefusal::Later(e.to_string()))?;
             lease(writer).await?
@@ -141,8 +141,9 @@ pub(super) async fn start(
     }
 }
 
-/// The key of this epoch and its certificate. A key whose certificate did not come is asked for again: the
-/// answer may have been lost, and another key would not be certified.
+/// The key of this epoch and its certificate. If the certificate did not arrive, the request is
+/// repeated for the same key: the answer may have been lost, and another key would not be
+/// certified.
 async fn introduce(
     writer: &mut Writer,
     leased: &Leased,
@@ -170,10 +171,10 @@ async fn introduce(
     Ok((signing, issued))
 }
 
-/// Takes a slot and remembers the lease before anything is written under it.
+/// Takes a slot and stores the lease before anything is written under it.
 ///
-/// The same request is made until it is answered: a slot taken by a request whose answer was lost is
-/// found again by its secret, with the runs of this writer's last life in it.
+/// The same request is repeated until it is answered. If the answer to a successful request was
+/// lost, the secret finds the slot again, with the runs of this writer's last life in it.
 async fn lease(writer: &mut Writer) -> Result<Leased, StartRefusal> {
     let shared = Arc::clone(&writer.shared);
     let request = writer.request.get_or_insert_with(|| LeaseRequest {
@@ -202,8 +203,9 @@ async fn refresh(shared: &super::Shared, leased: &Leased) -> Result<Leased, Star
     Ok(Leased { head, ..leased.clone() })
 }
 
-/// Forgets a batch this machine signed and the store never had, because somebody took the slot first: the
-/// chain goes on with another writer's first entry in its place. Nothing of it was ever acknowledged.
+/// Drops a batch that this machine signed and the store never received because another writer took
+/// the slot first: that writer's first entry stands in its place. No caller got an answer from the
+/// batch.
 async fn withdraw(writer: &mut Writer, leased: &Leased) -> Result<(), StartRefusal> {
     let unread = |e: std::io::Error| broken(e.to_string());
     let chain = leased.key.chain;
@@ -335,8 +337,8 @@ async fn take_up_runs(
     Ok(runs)
 }
 
-/// Reads what the runs below used, from where the first open run that may delegate was opened. Where none
-/// may, nothing is read.
+/// Reads what descendant runs used, from the opening of the first open run that may delegate. Reads
+/// nothing if no run may delegate.
 async fn delegated(
     shared: &super::Shared,
     leased: &Leased,
@@ -362,7 +364,7 @@ async fn delegated(
     Ok(())
 }
 
-/// What was found before the first entry of an epoch.
+/// What recovery found before the first entry of an epoch.
 struct RecoveredState<'a> {
     /// The last head this machine remembers.
     mark: Option<&'a spool::Watermark>,
@@ -374,7 +376,7 @@ struct RecoveredState<'a> {
     issued: Issued,
 }
 
-/// The first entries of an epoch: genesis where there is none, the clock's step, the writer.
+/// The first entries of an epoch: the genesis of a new chain, the clock step, the writer.
 fn opening(
     writer: &Writer,
     leased: &Leased,

@@ -1,4 +1,4 @@
-//! A run that outlived its writer: what its entries tell whoever takes it up.
+//! A run that outlived its writer, rebuilt from its entries for the next writer.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,7 +8,7 @@ use crate::record::call::{CallCompleted, CallDenied, Usage};
 use crate::record::calls::{Calls, Phase};
 use crate::record::{Entry, Int, Kind, Role};
 
-/// A run that was open when the last writer ended, as its entries tell it.
+/// A run that was open when the last writer ended, from its entries.
 #[derive(Clone, Debug)]
 pub struct RecoveredRun {
     /// The run.
@@ -23,22 +23,22 @@ pub struct RecoveredRun {
     pub past: PastUsage,
 }
 
-/// What of a run's entries its limits go by after a restart.
+/// What the limits of a run need from its entries after a restart.
 #[derive(Clone, Debug, Default)]
 pub struct PastUsage {
-    /// Failed or unknown calls since the last one that went well.
+    /// Failed or unknown calls since the last success.
     pub errors_in_row: u64,
     /// What its authorised calls spent.
     pub spending: PastSpending,
-    /// What the runs it delegated to used of its limits, those that are sealed too.
+    /// What the runs it delegated to used of its limits, sealed ones included.
     pub delegated: Delegated,
-    /// When calls were denied, ascending; the last ones only.
+    /// When calls were denied, ascending; only the last ones.
     pub denials: VecDeque<Timestamp>,
-    /// When a call was last refused for what the gate itself found in it.
+    /// When the gate last refused a call because of what it detected in it.
     pub alarmed: Option<Timestamp>,
     /// Denied calls, by tool.
     pub denied: BTreeMap<ToolName, u64>,
-    /// The tools of calls that were held, those too that are not any more.
+    /// The tools of calls that are or were held.
     pub held: BTreeMap<CallId, ToolName>,
 }
 
@@ -46,7 +46,7 @@ impl PastUsage {
     /// Denials remembered at most.
     const DENIALS: usize = 1024;
 
-    /// Reads them off the entries of a run, ascending.
+    /// Reads the state from the ascending entries of a run.
     pub(super) fn of<'a>(entries: impl Iterator<Item = &'a Entry>) -> Self {
         let mut past = Self::default();
         let mut asked = BTreeMap::new();
@@ -62,7 +62,7 @@ impl PastUsage {
                 let bytes = asked.remove(call).unwrap_or_default();
                 past.spending.measured(tool, bytes, usage);
             }
-            // An MCP tool tells that it failed inside a result that arrived.
+            // An MCP tool reports a failure inside a result that arrived.
             let status = draft.get::<CallCompleted>().map(|call| call.status.as_str());
             let failed = matches!(draft.kind(), Kind::CallFailed | Kind::CallUnknown)
                 || (draft.kind() == Kind::CallCompleted && status == Some("error"));
@@ -93,28 +93,28 @@ impl PastUsage {
     }
 }
 
-/// What the runs below a run used, as far as its limits count them.
+/// What the descendants of a run used, as far as its limits count it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Delegated {
     /// Calls that were decided.
     pub calls: u64,
-    /// What authorised calls of runs that were not only simulated spent.
+    /// What authorised calls spent, without those of simulated runs.
     pub spending: PastSpending,
 }
 
-/// What authorised calls spent, as far as entries tell: what is not measured is priced by whoever knows the
-/// tools.
+/// What authorised calls spent, as far as the entries record it. The gate, which knows the tools,
+/// prices calls that were not measured.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PastSpending {
-    /// Tokens of calls that were measured.
+    /// Tokens of measured calls.
     pub tokens: u64,
-    /// What those cost; millionths of a US dollar.
+    /// The cost of those; millionths of a US dollar.
     pub cost_micro_usd: u64,
-    /// The calls that were not measured, by tool.
+    /// The calls without measured usage, by tool.
     pub unmeasured: BTreeMap<ToolName, Unmeasured>,
 }
 
-/// Calls of one tool of which no entry tells what they used.
+/// Calls of one tool without recorded usage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unmeasured {
     /// How many.
@@ -124,14 +124,14 @@ pub struct Unmeasured {
 }
 
 impl PastSpending {
-    /// One more authorised call with arguments of so many bytes.
+    /// Adds an authorised call with this many bytes of arguments.
     pub(super) fn authorized(&mut self, tool: &ToolName, args_bytes: u64) {
         let calls = self.unmeasured.entry(tool.clone()).or_default();
         calls.calls = calls.calls.saturating_add(1);
         calls.args_bytes = calls.args_bytes.saturating_add(args_bytes);
     }
 
-    /// What one of those calls used: `usage` is the member of its last entry.
+    /// Adds the usage of one of those calls: `usage` is the member of its last entry.
     pub(super) fn measured(&mut self, tool: &ToolName, args_bytes: u64, usage: &Usage) {
         if let Some(calls) = self.unmeasured.get_mut(tool) {
             calls.calls = calls.calls.saturating_sub(1);
@@ -149,13 +149,13 @@ pub(super) fn args_bytes(entry: &Entry) -> u64 {
     entry.draft.committed(Role::Args).map_or(0, |c| c.len.get())
 }
 
-/// What a model used, if this is the last entry of a call that measured it.
+/// The usage of a model, if this is the last entry of a call that measured it.
 pub(super) fn usage(entry: &Entry) -> Option<&Usage> {
     entry.draft.body.observed()?.usage.as_ref()
 }
 
 impl RecoveredRun {
-    /// Held calls that an approver spoke about: they have to be judged again.
+    /// Held calls with an approver's answer: they must be decided again.
     pub fn spoken(&self) -> impl Iterator<Item = &CallId> {
         let spoken = |phase: Phase| matches!(phase, Phase::Approved(_) | Phase::Refused(_));
         self.calls.iter().filter(move |(_, phase)| spoken(*phase)).map(|(call, _)| call)

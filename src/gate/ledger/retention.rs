@@ -1,8 +1,8 @@
 //! How long payloads stay: clocks, legal holds, and erasing with a record.
 //!
-//! Nothing is deleted before `payload.erased` is durable in the tenant's fleet log. A crash between the
-//! two leaves rows that the log already calls erased; whoever erases next finishes them first. Holds
-//! stand in the same log and stop both clocks and erasing.
+//! Nothing is deleted before `payload.erased` is durable in the tenant's fleet log. A crash between
+//! the two leaves rows that the log already calls erased; the next erasure deletes them first. The
+//! same log records legal holds, which stop both clocks and erasing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::domain::time::Timestamp;
 use crate::record::payload::{HoldLifted, HoldPlaced, PayloadErased, SignedOrder, Term, Terms};
 use crate::record::{BY_CLOCK, Draft, Entry, HexDigest, Kind, List, Text};
 
-/// Commitments that one `payload.erased` names at most.
+/// The most commitments of one `payload.erased`.
 pub const ERASED_MAX: usize = 200;
-/// How long a payload stays unless something else is said: 30 days.
+/// How long payloads stay by default: 30 days.
 pub const PAYLOAD_DAYS: u64 = 30;
-/// How long backups keep what was erased, unless something else is said: 35 days.
+/// How long backups keep erased payloads by default: 35 days.
 pub const BACKUP_DAYS: u64 = 35;
 
 /// A stored payload, without its bytes.
@@ -30,7 +30,7 @@ pub const BACKUP_DAYS: u64 = 35;
 pub struct StoredPayload {
     /// Its chain.
     pub chain: ChainId,
-    /// What the entry says.
+    /// The commitment in its entry.
     pub commitment: Digest,
     /// `args`, `result`, …
     pub role: String,
@@ -42,10 +42,10 @@ pub struct StoredPayload {
     pub sealed: bool,
 }
 
-/// What was left of erased bytes in the files of the store.
+/// What the files of the store still hold of erased bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Residue {
-    /// The files were searched, and hold none of them.
+    /// The files were searched, and hold no erased bytes.
     None,
     /// Some are still there.
     Some,
@@ -54,7 +54,7 @@ pub enum Residue {
 }
 
 impl Residue {
-    /// The word in receipts.
+    /// The name in receipts.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -65,19 +65,19 @@ impl Residue {
     }
 }
 
-/// Deletes payloads from outside the call path.
+/// Deletes payloads outside the call path.
 #[async_trait]
 pub trait PayloadKeeper: Send + Sync + 'static {
     /// Every stored payload, oldest first.
     async fn kept(&self) -> Result<Vec<StoredPayload>, StoreError>;
 
-    /// Deletes these rows, salts with them; how many there were. Idempotent.
+    /// Deletes these rows with their salts; returns how many there were. Idempotent.
     async fn erase(&self, chain: &ChainId, list: &[Digest]) -> Result<u64, StoreError>;
 
-    /// Removes from the store's own files what deleting left behind, as far as that can be done beside
-    /// a running sidecar, and says what is left of the rows that this keeper deleted.
+    /// Removes traces of deleted rows from the store's own files, as far as that is possible beside
+    /// a running sidecar. Returns what is left of the rows that this keeper deleted.
     ///
-    /// `anew`: also make the files anew if no trace was found.
+    /// `anew`: also rewrite the files if no trace was found.
     async fn scrub(&self, anew: bool) -> Result<Residue, StoreError>;
 }
 
@@ -86,7 +86,7 @@ pub trait PayloadKeeper: Send + Sync + 'static {
 pub struct Clocks(pub BTreeMap<String, Duration>);
 
 impl Clocks {
-    /// Whether a payload of this role that was stored then is due now.
+    /// Whether a payload of this role and storage time is due now.
     #[must_use]
     pub fn due(&self, kept: &StoredPayload, now: Timestamp) -> bool {
         kept.stored_at.plus(self.term(&kept.role)) <= now
@@ -99,7 +99,7 @@ impl Clocks {
         self.0.get(role).copied().unwrap_or(days)
     }
 
-    /// The terms as `payload.erased` has them.
+    /// The terms in the form of `payload.erased`.
     fn recorded(&self) -> Terms {
         let seconds = |role: &str| self.term(role).as_secs().into();
         let term = |role: &String| Term { role: role.into(), seconds: seconds(role) };
@@ -140,25 +140,25 @@ pub struct Erasure {
     pub seq: Seq,
 }
 
-/// What a tenant's fleet log says of payloads: what was erased, and what may not be.
+/// What a tenant's fleet log records about payloads: which were erased, and which are under hold.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Records {
     /// Erasures by log and commitment.
     pub erased: BTreeMap<(String, Digest), Erasure>,
     /// Holds in force, oldest first.
     pub holds: Vec<LegalHold>,
-    /// Holds that were lifted, oldest first; `by` and `reason` are of the lifting.
+    /// Lifted holds, oldest first; `by` and `reason` are of the lifting.
     pub lifted: Vec<Lifted>,
-    /// SHA-256 of every signed statement that was obeyed: each is good for once.
+    /// SHA-256 of every signed statement that was obeyed: each counts once.
     pub used: BTreeSet<Digest>,
-    /// The highest version of a list of approvers that somebody's order counted by.
+    /// The highest version of a list of approvers under which an operator's order counted.
     pub version: u64,
 }
 
 /// A hold that was lifted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Lifted {
-    /// What it was on; `by` and `reason` are of the lifting.
+    /// The hold; `by` and `reason` are of the lifting.
     pub hold: LegalHold,
     /// Who signed that.
     pub signer: String,
@@ -168,7 +168,7 @@ impl Records {
     /// Reads them from the fleet logs of this tenant, the oldest first.
     ///
     /// # Errors
-    /// The store cannot be read, or an entry is not understood: then nothing may be erased.
+    /// The store cannot be read, or an entry does not parse. Then nothing may be erased.
     pub async fn read(reader: &dyn LedgerReader, tenant: &str) -> Result<Self, StoreError> {
         let chains = fleet_logs(reader, tenant).await?;
         let kinds = [Kind::PayloadErased, Kind::HoldPlaced, Kind::HoldLifted].map(Kind::as_str);
@@ -205,14 +205,14 @@ impl Records {
         Ok(())
     }
 
-    /// The order that an entry carries counts once, by a list no older than this one.
+    /// Notes that the order of an entry was used, and the version of its list.
     fn obeyed(&mut self, order: Option<&SignedOrder>) {
         let Some(order) = order else { return };
         self.used.insert(Digest::of(&[order.statement.as_bytes()]));
         self.version = self.version.max(order.version.get());
     }
 
-    /// The hold that keeps this run, or all of this log.
+    /// The hold on this run, or on all of this log.
     #[must_use]
     pub fn hold_on(&self, log: &str, run: Option<&RunId>) -> Option<&LegalHold> {
         let of =
@@ -220,7 +220,7 @@ impl Records {
         self.holds.iter().find(of)
     }
 
-    /// Every commitment of this chain that a hold keeps, and which.
+    /// Every commitment of this chain under a hold, with the hold.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -247,7 +247,7 @@ pub async fn fleet_logs(
     Ok(chains)
 }
 
-/// Every commitment of this chain that one of these holds is about, and the first of them that is.
+/// Every commitment of this chain under one of these holds, with the first such hold.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -270,10 +270,10 @@ pub async fn kept_by(
     Ok(held)
 }
 
-/// What the entries of a run commit to, with the roles.
+/// The commitments in the entries of a run, with their roles.
 ///
 /// # Errors
-/// The store cannot be read, or an entry is not understood.
+/// The store cannot be read, or an entry does not parse.
 pub async fn commitments_of(
     reader: &dyn LedgerReader,
     chain: &ChainId,
@@ -294,22 +294,22 @@ pub async fn commitments_of(
 pub struct Grounds {
     /// Who asked for it.
     pub by: String,
-    /// Until when backups may still hold the bytes.
+    /// The time until which backups may still hold the bytes.
     pub backups_expire_by: Timestamp,
     /// What lets it be done.
     pub warrant: Warrant,
 }
 
-/// What lets payloads be erased.
+/// The authority under which payloads are erased.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Warrant {
     /// An operator's signed order.
     Order(Box<Loosening>),
-    /// They are older than they are kept: the terms by which they were due.
+    /// They exceeded their retention: the terms that applied.
     Clock(Clocks),
 }
 
-/// `payload.erased` for at most [`ERASED_MAX`] payloads of one log; `None` for none.
+/// `payload.erased` for at most [`ERASED_MAX`] payloads of one log; `None` for an empty list.
 #[must_use]
 pub fn erased(log: &str, list: &[Digest], grounds: &Grounds) -> Option<Draft> {
     let (basis, order, request, terms) = match &grounds.warrant {
@@ -332,7 +332,7 @@ pub fn erased(log: &str, list: &[Digest], grounds: &Grounds) -> Option<Draft> {
     }))
 }
 
-/// What a hold is on: a log, and the run of it, unless it is the whole log.
+/// The target of a hold: a log, and a run of it unless the hold covers the whole log.
 pub type HeldOn<'a> = (&'a str, Option<&'a RunId>);
 
 /// `hold.placed`.

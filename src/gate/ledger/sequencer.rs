@@ -1,4 +1,4 @@
-//! The one task that owns the chain: takes what queued, links, signs, commits, answers.
+//! The one task that owns the chain: takes queued items, links, signs, commits, answers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::record::chain::{Heartbeat, WriterStopped};
 
 /// Entries of one batch at most.
 const BATCH_ENTRIES: usize = 1024;
-/// Payload bytes of one batch, after which it takes no more.
+/// Payload bytes at which a batch is full.
 const BATCH_BYTES: usize = 1024 * 1024;
 /// Longest pause between two tries of one batch.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
@@ -38,9 +38,9 @@ pub struct Writer {
     pub(super) log_key: Option<LogKeys>,
     pub(super) journal: Box<dyn Journal>,
     pub(super) lease_file: Option<LeaseFile>,
-    /// What was asked of the store and not answered yet.
+    /// A request to the store without an answer yet.
     pub(super) request: Option<LeaseRequest>,
-    /// The key of an epoch whose certificate was asked for.
+    /// The key of an epoch whose certificate was requested.
     pub(super) introducing: Option<(Epoch, WriterKey)>,
     lanes: Lanes,
     status: watch::Sender<LedgerStatus>,
@@ -52,7 +52,7 @@ impl std::fmt::Debug for Writer {
     }
 }
 
-/// A writer that holds a slot and has its chain in hand. Fields are owned by its one task.
+/// A writer that holds a slot and its chain. Its one task owns the fields.
 pub(super) struct Sequencer {
     pub(super) shared: Arc<Shared>,
     pub(super) key: LeaseKey,
@@ -62,9 +62,9 @@ pub(super) struct Sequencer {
     pub(super) signing: WriterKey,
     pub(super) journal: Option<Box<dyn Journal>>,
     pub(super) status: watch::Sender<LedgerStatus>,
-    /// Owed entries that the sequencer itself makes: permits no receiver waits for any more.
+    /// Entries that the sequencer itself must write: the ends of permits without a receiver.
     pub(super) backlog: VecDeque<Item>,
-    /// What stands until the space kept back for outcomes is whole: at the start, and after it was spent.
+    /// The status while the reserve for outcomes is not full: at the start, and after it was spent.
     pub(super) short: Option<LedgerStatus>,
     /// The journal could not keep the last batch.
     pub(super) forgetful: bool,
@@ -73,7 +73,7 @@ pub(super) struct Sequencer {
 /// Why a writer ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// It was asked to, and `writer.stopped` is on the books.
+    /// It stopped on request, and `writer.stopped` is recorded.
     Stopped,
     /// Another writer took the slot: exit 75.
     Fenced(String),
@@ -81,7 +81,7 @@ pub enum Ending {
     Broken(String),
 }
 
-/// A built batch with those who wait for it.
+/// A built batch with its waiting callers.
 struct Built {
     batch: Batch,
     waiting: Vec<(Completion, Placed)>,
@@ -101,7 +101,7 @@ impl Writer {
 
     /// Takes a slot, recovers its chain, hands over the open runs, then writes until `stop`.
     ///
-    /// A store that cannot be reached yet is tried again for as long as it takes; `status` says why.
+    /// Retries a store that is unreachable for as long as it takes; `status` has the reason.
     pub async fn run(
         mut self,
         stop: CancellationToken,
@@ -135,7 +135,7 @@ impl Writer {
         ending
     }
 
-    /// As [`Self::run`], in a task of its own, for whoever waits for its end.
+    /// As [`Self::run`], in its own task, for a caller that waits for the end.
     #[must_use]
     pub fn spawn(
         self,
@@ -200,7 +200,7 @@ impl Sequencer {
         event(DraftWithPayloads::bare(Draft::of(Heartbeat { open_runs, rejected: None })))
     }
 
-    /// The last entry of an orderly end, and the slot given back.
+    /// Writes the last entry of an orderly end, and releases the slot.
     async fn finish(&mut self) -> Ending {
         let last =
             event(DraftWithPayloads::bare(Draft::of(WriterStopped { reason: "stopped".into() })));
@@ -208,7 +208,8 @@ impl Sequencer {
             Ok(built) => built,
             Err(ending) => return ending,
         };
-        // WHY: an end that cannot be written in time is no reason to hang; the lease runs out instead.
+        // WHY: an end that cannot be written in time must not hang the process; the lease runs out
+        // instead.
         let done = tokio::time::timeout(Duration::from_secs(3), self.commit(built, None)).await;
         match done {
             Ok(Ok(())) => {
@@ -225,7 +226,7 @@ impl Sequencer {
         Moment { wall: self.shared.clock.now(), mono }
     }
 
-    /// Links and places everything that may be written; answers what may not.
+    /// Links and places every permitted entry, and answers the refused ones.
     fn build(&mut self, work: Vec<Item>) -> Result<Built, Ending> {
         let mut entries: Vec<EntryRow> = Vec::with_capacity(work.len());
         let mut payloads: Vec<PayloadRow> = Vec::new();
@@ -248,7 +249,7 @@ impl Sequencer {
         let checkpoint = match self.signing.checkpoint(self.chain.size(), self.chain.root()) {
             Ok(checkpoint) => checkpoint,
             Err(why) => {
-                // The chain in memory is ahead of what can be signed: nothing may follow.
+                // The chain in memory is ahead of the signed one, so no entry may follow.
                 let why = format!("the log's key cannot sign: {why}");
                 for (done, _) in waiting {
                     done.refuse(Error::Unavailable(why.clone()));
@@ -260,7 +261,8 @@ impl Sequencer {
         Ok(Built { batch: Batch { entries, payloads, head }, waiting })
     }
 
-    /// Makes a signed batch durable: the same bytes again and again until it is, or we are fenced.
+    /// Makes a signed batch durable: retries the same bytes until it is, or until this writer is
+    /// fenced.
     async fn commit(
         &mut self,
         built: Built,
@@ -296,19 +298,20 @@ impl Sequencer {
                     why
                 }
             };
-            // WHY: whatever the store calls it: a quota, a file that is mapped and one that is made anew have each
-            // a name of their own for a disk without space.
+            // WHY whatever the error: a quota, a mapped file and a rewritten file each report a
+            // full disk under another name.
             self.shared.store.relieve().await;
             self.short = Some(LedgerStatus::Full);
             self.status.send_replace(LedgerStatus::Failing(why));
             if stop.is_some_and(CancellationToken::is_cancelled) {
-                // What is in doubt stays in doubt; the next writer closes it.
+                // The batch stays in doubt; the next writer closes it.
                 return Err(Ending::Stopped);
             }
             tokio::time::sleep(pause).await;
             pause = pause.saturating_mul(2).min(PAUSE_MAX);
         }
-        // WHY: the first try: one that was in doubt and then found done renewed nothing later.
+        // WHY the first try: a batch that was in doubt and then found durable did not renew the
+        // lease later.
         self.shared.tenure.renewed(started);
         let took = self.shared.clock.monotonic().saturating_sub(started);
         self.shared.metrics.commit(took, u32::try_from(batch.entries.len()).unwrap_or(u32::MAX));
@@ -319,7 +322,7 @@ impl Sequencer {
         Ok(())
     }
 
-    /// One try: the journal and the store at the same time, the store's answer decides.
+    /// One try: journal and store in parallel; the store's answer decides.
     async fn try_once(&mut self, batch: &mut Arc<Batch>) -> Result<(), StoreError> {
         let Some(mut journal) = self.journal.take() else {
             return self.shared.store.append(&self.key, &self.head, batch).await;
@@ -342,7 +345,8 @@ impl Sequencer {
         let (mut journal, result) =
             kept.map_err(|_| StoreError::Broken("the spool's thread panicked".into()))?;
         if appended.is_ok() && result.is_ok() {
-            // Without it, the batch only looks as if nobody knew whether the store has it.
+            // If this line is lost in a crash, recovery treats the batch as unknown and looks it
+            // up.
             drop(journal.settled(&self.key.chain, batch.head.size));
         }
         self.journal = Some(journal);
@@ -350,7 +354,8 @@ impl Sequencer {
         appended
     }
 
-    /// Makes the space for outcomes whole if it is not; what is taken on before that could stay without an outcome.
+    /// Refills the reserve for outcomes. Intents accepted before that could end without a recorded
+    /// outcome.
     async fn replenish(&mut self) {
         if self.short.is_some() {
             self.short = match self.shared.store.replenish().await {
@@ -361,7 +366,7 @@ impl Sequencer {
         }
     }
 
-    /// Tries that again and again until it is.
+    /// Retries that until the reserve is full.
     async fn whole_again(&mut self) {
         while self.short.is_some() {
             tokio::time::sleep(PAUSE_MAX).await;
@@ -387,7 +392,7 @@ impl Sequencer {
         });
     }
 
-    /// Everything in the batch is durable: tokens are minted now and nowhere else.
+    /// The batch is durable: this is the only place that mints tokens.
     fn answer(&mut self, waiting: Vec<(Completion, Placed)>) {
         for (done, placed) in waiting {
             let binding = match &done {
@@ -406,7 +411,8 @@ impl Sequencer {
             match done {
                 Completion::Judged { judged, expires, reply } => {
                     let committed = Committed::mint(*judged, expires, receipt, &self.shared.tenure);
-                    // Its caller was told `ledger.unknown`: it must never run, nor wait for anybody.
+                    // The caller already has `ledger.unknown`, so the call must not run or wait for
+                    // an approval.
                     let written = match reply.send(Ok(committed)) {
                         Err(Ok(Committed::Permit(permit))) => {
                             drafts::ended(&*self.shared.entropy, &permit.not_started())
@@ -426,7 +432,7 @@ impl Sequencer {
         }
     }
 
-    /// Writes these events now; recovery goes through the same door as everything else.
+    /// Writes these events now; recovery builds and commits entries the same way as normal work.
     pub(super) async fn write(&mut self, events: Vec<DraftWithPayloads>) -> Result<(), Ending> {
         let built = self.build(events.into_iter().map(event).collect())?;
         if built.batch.entries.is_empty() { Ok(()) } else { self.commit(built, None).await }
@@ -437,7 +443,7 @@ fn event(written: DraftWithPayloads) -> Item {
     Item { written, claim: Claim::default(), done: Completion::Event { reply: None } }
 }
 
-/// Takes what else is queued, outcomes first, without waiting for more.
+/// Takes everything else in the queues, outcomes first, without waiting.
 fn gather(work: &mut Vec<Item>, lanes: &mut Lanes) {
     let mut bytes = work.iter().map(weight).fold(0_usize, usize::saturating_add);
     for lane in [&mut lanes.owed, &mut lanes.intents] {

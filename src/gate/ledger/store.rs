@@ -1,8 +1,8 @@
 //! The port to durable storage: a compare-and-swap log with payloads, nothing more.
 //!
-//! The writer's rules are the caller's: a store never invents, reorders or rewrites bytes. What a
-//! method says is durable **is** durable when it returns `Ok`; anything a driver returns that is not
-//! provably *conflict* or *not written* is `Unknown`.
+//! The caller enforces the writer's rules: a store never invents, reorders or rewrites bytes. What
+//! a method calls durable **is** durable when it returns `Ok`. A driver error that does not prove
+//! *conflict* or *not written* is `Unknown`.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::crypto::tiles;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
 
-/// Why nothing is written before the first try.
+/// The status before the first try.
 pub const UNTRIED: &str = "not started";
 
 pub use crate::verify::entries::{EntryRow, HeadRow};
 
 pub use super::reader::{ChainRow, KEPT, LedgerReader, PAYLOADS_MAX, Pruner, Pruning, Volume};
 
-/// Why the store did not do what was asked.
+/// Why the store failed a request.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// Nothing was written: somebody else moved the head or took the slot (`WG001`).
+    /// Nothing was written: another writer moved the head or took the slot (`WG001`).
     #[error("fenced: {0}")]
     Conflict(String),
     /// Nothing was written, and the same bytes may be tried again.
@@ -34,7 +34,7 @@ pub enum StoreError {
     /// Nothing was written because there is no space; the same bytes may be tried again.
     #[error("not written, no space: {0}")]
     Full(String),
-    /// It cannot be told whether it was written: read the head, or try the same bytes again.
+    /// The write may or may not have happened: read the head, or try the same bytes again.
     #[error("unknown: {0}")]
     Unknown(String),
     /// The storage can no longer be trusted in this process (fsync failed, corrupt): stop.
@@ -55,7 +55,7 @@ impl StoreError {
         }
     }
 
-    /// What went wrong, without what it means for a write: for whoever only reads.
+    /// What went wrong, without its meaning for a write: for readers.
     #[must_use]
     pub fn reason(&self) -> &str {
         match self {
@@ -68,7 +68,7 @@ impl StoreError {
     }
 }
 
-/// What a starting writer asks for.
+/// The request of a starting writer.
 #[derive(Clone, Debug)]
 pub struct LeaseRequest {
     /// Tenant, `default` on one machine.
@@ -76,7 +76,7 @@ pub struct LeaseRequest {
     /// The pool of slots: `local-<random>` in a SQLite file, else as configured: `local`, or
     /// `<namespace>/<service account>`. Slots are `<pool>/<k>`.
     pub pool: String,
-    /// Who takes it, for people: host name and process id.
+    /// The writer, for people: host name and process id.
     pub writer: String,
     /// The lease this machine held before, if it remembers one.
     pub previous: Option<LeaseKey>,
@@ -88,7 +88,7 @@ pub struct LeaseRequest {
     pub term: Duration,
 }
 
-/// What a writer shows with every write: its chain, its epoch and the secret of its lease.
+/// The proof with every write: the chain, its epoch and the secret of its lease.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LeaseKey {
     /// The chain of the slot.
@@ -105,7 +105,7 @@ impl std::fmt::Debug for LeaseKey {
     }
 }
 
-/// A slot that was taken: its epoch has been raised, and every older writer is fenced.
+/// A slot that was taken: its epoch is raised, and every older writer is fenced.
 #[derive(Clone, Debug)]
 pub struct Leased {
     /// To be shown with every write.
@@ -114,7 +114,8 @@ pub struct Leased {
     pub slot: String,
     /// Name of the log: `wicketgate.dev/<tenant>/<slot>/<n>`.
     pub origin: String,
-    /// Whether the previous lease secret was shown, so that this is the same writer restarted.
+    /// Whether the request had the previous lease's secret, so that this is the same writer
+    /// restarted.
     pub same_writer: bool,
     /// The head as the store has it.
     pub head: HeadRow,
@@ -123,9 +124,9 @@ pub struct Leased {
 /// One payload as it is stored; erasing it erases the salt with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PayloadRow {
-    /// What the entry says.
+    /// The commitment in its entry.
     pub commitment: Digest,
-    /// What keeps the commitment from being guessed.
+    /// The salt that protects the commitment from guessing.
     pub salt: Salt,
     /// `args`, `result`, `policy_input`, …
     pub role: String,
@@ -149,15 +150,15 @@ pub struct Batch {
 /// One root of a completed subtree, as it is stored: derived from the leaves, never trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subtree {
-    /// Which one. Heights are 8, 16, 24 and 32; 0 are leaf hashes kept when entries are pruned.
+    /// The node. Heights are 8, 16, 24 and 32; 0 for leaf hashes kept after pruning.
     pub node: Node,
     /// Its root.
     pub hash: Digest,
 }
 
 impl Batch {
-    /// The subtrees of heights 8, 16, 24 and 32 that this batch completes after `expected`: what proofs
-    /// are later built from. None if the frontier of `expected` does not fit its size.
+    /// The subtrees of heights 8, 16, 24 and 32 that this batch completes after `expected`; later
+    /// proofs are built from them. Empty if the frontier of `expected` does not fit its size.
     #[must_use]
     pub fn completed(&self, expected: &HeadRow) -> Vec<Subtree> {
         let mut done = Vec::new();
@@ -176,8 +177,8 @@ impl Batch {
         done
     }
 
-    /// The epoch its last entry was linked in, and its checkpoint signed: an earlier one than that of
-    /// the lease when a spool is replayed. `None` if the entry cannot be read.
+    /// The epoch that linked its last entry and signed its checkpoint: earlier than that of the
+    /// lease when a spool is replayed. `None` if the entry cannot be read.
     #[must_use]
     pub fn signed_in(&self) -> Option<Epoch> {
         let last = self.entries.last()?;
@@ -186,7 +187,7 @@ impl Batch {
 
     /// Checks that the batch continues `expected`: gapless, linked, hashed, and ending in its head.
     ///
-    /// Every store asks this first, so that a mistake of the caller is refused in the same way
+    /// Every store calls this first, so that a caller's mistake is refused in the same way
     /// everywhere and never reaches a disk.
     ///
     /// # Errors
@@ -213,20 +214,20 @@ impl Batch {
     }
 }
 
-/// What a writer does. Every method shows the lease; a lost lease is `Conflict`.
+/// The operations of a writer. Every method shows the lease; a lost lease is `Conflict`.
 #[async_trait]
 pub trait LedgerStore: Send + Sync + 'static {
-    /// Checks that a commit will be durable, and says by which settings, for `writer.started`.
+    /// Checks that a commit will be durable; returns the settings for `writer.started`.
     ///
     /// A schema of another version or a setting that loses commits is `Unavailable`.
     async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
         Ok(Vec::new())
     }
 
-    /// Takes a slot by raising its epoch: the previous one if its secret is shown, else the lowest
-    /// whose lease has expired or whose last entry is `writer.stopped`, else a new one.
+    /// Takes a slot by raising its epoch: the previous one if the request has its secret, else the
+    /// lowest whose lease has expired or whose last entry is `writer.stopped`, else a new one.
     ///
-    /// Repeating it after `Unknown` may take a second epoch; nothing is lost by that.
+    /// Repeating it after `Unknown` may take a second epoch, which loses nothing.
     async fn lease(&self, request: &LeaseRequest) -> Result<Leased, StoreError>;
 
     /// Appends the batch if the head is still `expected` (size and hash) in this epoch, with its
@@ -274,8 +275,8 @@ pub trait LedgerStore: Send + Sync + 'static {
     /// A payload of this chain, unless it was erased or never stored.
     async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError>;
 
-    /// What fleet logs of the tenant in this storage say about the log of this lease, and whether
-    /// `before`, a chain this machine remembers, is in this storage at all.
+    /// What fleet logs of the tenant in this storage record about the log of this lease, and
+    /// whether `before`, a chain this machine remembers, is in this storage at all.
     async fn fleet_view(
         &self,
         _key: &LeaseKey,
@@ -299,26 +300,27 @@ pub trait LedgerStore: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Keeps what others said of a head of this log; replaces what was kept for the same size.
+    /// Keeps the cosignatures and stamps over a head of this log; replaces those of the same size.
     async fn put_anchor(&self, _key: &LeaseKey, _anchor: &AnchorRow) -> Result<(), StoreError> {
         Err(StoreError::Unavailable("this store keeps no anchors".into()))
     }
 
-    /// Retires the chain of this lease for good and begins the next of its slot with its first
+    /// Retires the chain of this lease for good and begins the next one of its slot with its first
     /// entries, all or nothing. An empty chain takes the next name instead.
     async fn restart(&self, _key: &LeaseKey, _next: &Restart) -> Result<(), StoreError> {
         Err(StoreError::Unavailable("this store restarts no chain".into()))
     }
 
-    /// After a write that failed: frees the space kept back for outcomes. `true` if some was freed.
+    /// After a failed write: frees the reserve for outcomes. `true` if some was freed.
     async fn relieve(&self) -> bool {
         false
     }
 
-    /// Makes the space kept back for outcomes whole; new intents wait for that. `false` if there is not enough.
+    /// Fills the reserve for outcomes; new intents wait for that. `false` if there is not enough
+    /// space.
     ///
     /// # Errors
-    /// What else keeps it from being whole.
+    /// Any other reason why it is not full.
     async fn replenish(&self) -> Result<bool, StoreError> {
         Ok(true)
     }

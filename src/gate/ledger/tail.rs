@@ -1,4 +1,4 @@
-//! The end of each open run, and which entry may follow it.
+//! The end of each open run, and the rule for the entry that may follow.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct RunTail {
 }
 
 impl RunTail {
-    /// Calls by how they stand: `completed`, `denied`, …
+    /// Counts calls by state: `completed`, `denied`, …
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::new();
@@ -34,13 +34,14 @@ impl RunTail {
         counts
     }
 
-    /// Rebuilds the tail of a run from its entries, ascending. `None` if they are no run.
+    /// Rebuilds the tail of a run from its ascending entries. `None` if they do not form a run.
     #[must_use]
     pub fn rebuild(entries: &[(Entry, Digest)]) -> Option<Self> {
         let mut tails = Tails::default();
         let run = entries.first()?.0.draft.run?;
         for (i, (entry, leaf)) in entries.iter().enumerate() {
-            // Its parent is not among its entries; that it was open is for whoever admitted the first.
+            // The parent's entries are not here. The writer that admitted the opening checked that
+            // the parent was open.
             if i > 0 || entry.draft.kind() != Kind::RunOpened {
                 tails.admit(&entry.draft).ok()?;
             }
@@ -65,10 +66,10 @@ pub enum TailError {
     /// Calls of the run are still open.
     #[error("calls of the run are still open")]
     CallsOpen,
-    /// Runs that the run delegated to are still open.
+    /// Runs to which the run delegated are still open.
     #[error("runs that the run delegated to are still open")]
     DelegatesOpen,
-    /// The entry would be longer than any reader accepts.
+    /// The entry would exceed the length that readers accept.
     #[error("the entry would be too long")]
     TooLong,
 }
@@ -77,11 +78,11 @@ pub enum TailError {
 #[derive(Debug, Default)]
 pub struct Tails {
     runs: BTreeMap<RunId, RunTail>,
-    /// Open runs below an open run, of those that have any.
+    /// The number of open children of an open run, for runs that have any.
     below: BTreeMap<RunId, usize>,
 }
 
-/// The run that delegated to the one that this draft opens.
+/// The parent of the run that this draft opens.
 fn parent(draft: &Draft) -> Option<RunId> {
     draft.get::<RunOpened>().and_then(|opened| opened.parent)
 }
@@ -185,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Which of these entries, one after the other, were refused.
+    /// Which of these entries, in sequence, were refused.
     fn refused(entries: &[(Kind, Option<&str>)]) -> Vec<TailError> {
         let mut tails = Tails::default();
         let mut wrong = Vec::new();

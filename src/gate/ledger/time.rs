@@ -1,7 +1,8 @@
 //! Ledger time: the later of the machine's clock and the newest entry's time.
 //!
-//! Every window of the gate (bundle, manifest, approvers, orders, holds, runs) is judged by it, so that a clock that is
-//! set back revives nothing that had ended, also over a restart: the newest entry is on the chain.
+//! Every window of the gate (bundle, manifest, approvers, orders, holds, runs) is judged by it. A
+//! clock that is set back revives nothing that has ended, not even after a restart, because the
+//! newest entry is on the chain.
 
 use std::time::Duration;
 
@@ -16,16 +17,16 @@ use crate::domain::time::Timestamp;
 use crate::record::chain::ClockStep;
 use crate::record::{Entry, Kind};
 
-/// A clock this far behind the last entry needs somebody to say that it is right.
+/// If the clock is this far behind the last entry, an operator must confirm that it is right.
 const CLOCK_STEP_MAX_MS: i64 = 24 * 3600 * 1000;
 /// Entries that are read at once.
 const PAGE: u32 = 1000;
 
-/// A clock that never tells a time before the newest entry it was told of.
+/// A clock that never shows a time before the newest entry that it knows.
 #[derive(Debug)]
 pub struct LedgerTime<C> {
     clock: C,
-    /// The newest entry's time, and the monotonic time at which it was told.
+    /// The newest entry's time, and the monotonic time at which this clock learned it.
     newest: Mutex<Option<(Timestamp, Duration)>>,
 }
 
@@ -36,8 +37,8 @@ impl<C: Clock> LedgerTime<C> {
         Self { clock, newest: Mutex::new(None) }
     }
 
-    /// WHY half: while the clock is behind, time has to go on, or no hold and no run would ever end; and slower than
-    /// the clock, or the clock would never catch up.
+    /// WHY half: while the clock is behind, time must go on, or no hold and no run would ever end.
+    /// It must go slower than the clock, or the clock would never catch up.
     fn at_least(&self, newest: Option<(Timestamp, Duration)>) -> Option<Timestamp> {
         let (at, since) = newest?;
         Some(at.plus(self.clock.monotonic().saturating_sub(since) / 2))
@@ -63,10 +64,11 @@ impl<C: Clock> Clock for LedgerTime<C> {
     }
 }
 
-/// Milliseconds by which the clock is behind the newest entry, if it is; from here on it tells ledger time.
+/// Milliseconds by which the clock is behind the newest entry, if it is; from then on it shows
+/// ledger time.
 ///
 /// # Errors
-/// It is more than a day behind, and nobody accepted that.
+/// It is more than a day behind, and no operator accepted that.
 pub(super) async fn behind(
     shared: &Shared,
     leased: &Leased,
@@ -87,8 +89,8 @@ pub(super) async fn behind(
     Ok((behind > 0).then_some(behind))
 }
 
-/// The milliseconds by which the clock was behind when the last writer started: what a person accepted then is not
-/// asked for again. 0 where it was not behind.
+/// The milliseconds by which the clock was behind when the last writer started. An operator
+/// accepted them then, so they need no second confirmation. 0 if it was not behind.
 async fn accepted_step(shared: &Shared, leased: &Leased, size: Seq) -> Result<i64, StartRefusal> {
     let mut end = size;
     while end > 0 {

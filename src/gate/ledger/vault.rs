@@ -1,9 +1,9 @@
 //! Encryption at rest: payloads and their salts are sealed before they leave the writer's handle.
 //!
-//! `XChaCha20-Poly1305` under a key from a file. The chain, the commitment and the role are bound to
-//! the sealed bytes, so that a row moved elsewhere does not open. What stays in the clear is the
-//! commitment, the role and the length. A sealed row carries the id of its key: a new key seals from
-//! now on, older ones are kept for reading.
+//! `XChaCha20-Poly1305` under a key from a file. The sealed bytes are bound to the chain, the
+//! commitment and the role, so a row moved elsewhere does not open. Commitment, role and length
+//! stay in the clear. A sealed row carries the id of its key: a new key seals from now on, older
+//! ones are kept for reading.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use crate::crypto::private;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 
-/// Media type of a row whose bytes are sealed.
+/// Media type of a sealed row.
 pub const SEALED: &str = "application/vnd.wicketgate.sealed.v1";
 /// Bytes of a key's id.
 const ID: usize = 8;
@@ -29,13 +29,13 @@ const NONCE: usize = 24;
 /// Bytes of a salt.
 const SALT: usize = 32;
 
-/// Why a payload cannot be read, or a key not be used.
+/// Why a payload is unreadable, or a key unusable.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// It is sealed, and no key of this id is known.
+    /// It is sealed, and the key of this id is unknown.
     #[error("the payload is encrypted with key {0}, which is not configured")]
     NoKey(String),
-    /// It does not open: changed, moved from elsewhere, or another key of the same id.
+    /// It does not open: changed, moved from elsewhere, or sealed with another key of the same id.
     #[error("the encrypted payload {0} was changed")]
     Changed(Digest),
     /// The key file cannot be used.
@@ -53,7 +53,7 @@ struct VaultKey {
     bytes: Zeroizing<[u8; 32]>,
 }
 
-/// The keys payloads are sealed with: the first seals, all of them open.
+/// The keys for payloads: the first seals, all of them open.
 pub struct Vault {
     first: VaultKey,
     others: Vec<VaultKey>,
@@ -66,10 +66,10 @@ impl std::fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// Loads the key that seals, and older ones that only open.
+    /// Loads the sealing key, and older ones that only open.
     ///
     /// # Errors
-    /// A file cannot be read, may be read by others, or holds no key.
+    /// A file cannot be read, other users may read it, or it holds no key.
     pub fn load(first: &Path, others: &[PathBuf]) -> Result<Self, Error> {
         let others = others.iter().map(|path| VaultKey::load(path)).collect::<Result<_, _>>()?;
         Ok(Self { first: VaultKey::load(first)?, others })
@@ -81,7 +81,7 @@ impl Vault {
         hex::encode(self.first.id)
     }
 
-    /// The row as it may be stored: salt, media type and bytes sealed.
+    /// The stored form of the row: salt, media type and bytes sealed.
     #[must_use]
     pub fn seal(&self, entropy: &dyn Entropy, chain: &ChainId, row: &PayloadRow) -> PayloadRow {
         let mut nonce = [0_u8; NONCE];
@@ -97,7 +97,8 @@ impl Vault {
             self.first.cipher().encrypt(&XNonce::from(nonce), Payload { msg: &plain, aad: &bound });
         let mut body = self.first.id.to_vec();
         body.extend_from_slice(&nonce);
-        // WHY: encryption fails only above 256 GiB, and then nothing is stored rather than plain text.
+        // WHY: encryption fails only above 256 GiB, and then nothing is stored instead of plain
+        // text.
         body.extend_from_slice(&sealed.unwrap_or_default());
         PayloadRow {
             commitment: row.commitment,
@@ -141,7 +142,7 @@ impl VaultKey {
     }
 }
 
-/// Makes a key and keeps it in a new file of mode 0600; its id.
+/// Makes a key and keeps it in a new file of mode 0600; returns its id.
 ///
 /// # Errors
 /// The file exists, or cannot be written.
@@ -162,10 +163,10 @@ fn bound(chain: &ChainId, commitment: &Digest, role: &str) -> Vec<u8> {
     bytes
 }
 
-/// The row in the clear. Rows that are not sealed pass as they are.
+/// The opened row. Rows that are not sealed pass unchanged.
 ///
 /// # Errors
-/// [`Error::NoKey`], [`Error::Changed`]. Never bytes that were tampered with.
+/// [`Error::NoKey`], [`Error::Changed`]. Never returns tampered bytes.
 pub fn open(vault: Option<&Vault>, chain: &ChainId, row: PayloadRow) -> Result<PayloadRow, Error> {
     if row.media_type != SEALED {
         return Ok(row);

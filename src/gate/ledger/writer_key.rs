@@ -22,10 +22,10 @@ use crate::record::{self, Base64, HexDigest};
 
 /// DSSE payload type of a writer's certificate.
 pub const CERTIFICATE_TYPE: &str = "application/vnd.wicketgate.writer-certificate.v1+json";
-/// How long a certificate is good for; a writer older than that stops and must be restarted.
+/// How long a certificate is valid; an older writer stops and must be restarted.
 pub const CERTIFICATE_TERM: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// What a certificate says.
+/// The content of a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Certificate {
     /// `local/0`.
@@ -38,7 +38,7 @@ pub struct Certificate {
     pub pod: String,
     /// Digest of the image, or `none`.
     pub image_digest: String,
-    /// The key signs nothing after this.
+    /// The key signs nothing after this time.
     pub not_after: Timestamp,
 }
 
@@ -58,7 +58,7 @@ impl Certificate {
         canonical::bytes(&Json::of(&self.form()))
     }
 
-    /// Its members, as they are signed.
+    /// Its members in signed form.
     pub(super) fn form(&self) -> CertificateForm {
         CertificateForm {
             slot: self.slot.clone(),
@@ -70,7 +70,7 @@ impl Certificate {
         }
     }
 
-    /// What these members say; `None`: the key is none.
+    /// The certificate with these members; `None` if the key is invalid.
     pub(super) fn of(form: CertificateForm) -> Option<Self> {
         Some(Self {
             slot: form.slot,
@@ -82,7 +82,7 @@ impl Certificate {
         })
     }
 
-    /// The certificate that a `writer.enrolled` is about.
+    /// The certificate that a `writer.enrolled` records.
     #[must_use]
     pub fn enrolled(entry: &WriterEnrolled) -> Option<Self> {
         Some(Self {
@@ -95,7 +95,7 @@ impl Certificate {
         })
     }
 
-    /// The certificate as it stands in `writer.started`.
+    /// The certificate in its form in `writer.started`.
     ///
     /// # Errors
     /// The signer's.
@@ -123,11 +123,11 @@ impl Certificate {
     }
 }
 
-/// What signs the checkpoints of an epoch.
+/// The key that signs the checkpoints of an epoch.
 #[derive(Clone, Debug)]
 pub struct WriterKey {
     key: Arc<dyn Signer>,
-    /// A key that is being rotated away: it signs along.
+    /// A key that is being rotated out: it signs too.
     also: Option<Arc<dyn Signer>>,
     origin: String,
     not_after: Timestamp,
@@ -166,12 +166,12 @@ impl WriterKey {
         self.not_after
     }
 
-    /// The same key under a certificate that ends then.
+    /// The same key with a certificate that ends then.
     pub(super) fn until(self, not_after: Timestamp) -> Self {
         Self { not_after, ..self }
     }
 
-    /// Signs these bytes with the key itself: proof that it is held here.
+    /// Signs these bytes with the key itself, as proof that this process holds it.
     ///
     /// # Errors
     /// The signer's.
@@ -195,11 +195,11 @@ impl WriterKey {
     }
 }
 
-/// The keys of a log whose key is stable.
+/// The keys of a log with a stable key.
 #[derive(Clone, Debug)]
 pub struct LogKeys {
-    /// Signs every checkpoint, and is what the certificate is about.
+    /// Signs every checkpoint; the certificate is about this key.
     pub key: Arc<dyn Signer>,
-    /// During a rotation: the old key, which signs along.
+    /// During a rotation: the old key, which signs too.
     pub also: Option<Arc<dyn Signer>>,
 }

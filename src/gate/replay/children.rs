@@ -1,4 +1,5 @@
-//! The runs below a recorded one: who was delegated to, by whom, and how each is told from its siblings.
+//! The recorded child runs: which run delegated to which agent, and what distinguishes a child from
+//! its siblings.
 
 use super::flaw::Flaw;
 use super::line::ChildLine;
@@ -9,7 +10,7 @@ use crate::domain::seed::Seed;
 
 /// The file with the manifest of the run without a parent.
 pub const MANIFEST: &str = "agent.yaml";
-/// What tells runs under one manifest from each other: members of `run.opened` that its agent claims.
+/// What distinguishes runs under one manifest: members of `run.opened` that the agent claims.
 pub const CLAIMS: [&str; 3] = ["labels", "model", "instructions"];
 
 /// One recorded child.
@@ -17,7 +18,7 @@ pub const CLAIMS: [&str; 3] = ["labels", "model", "instructions"];
 pub struct Child {
     /// The run.
     pub run: RunId,
-    /// The run above: 0 that of the header, then the children in their order.
+    /// Its parent: 0 is the header's run, then the children in their order.
     pub parent: usize,
     /// `metadata.name` of its manifest.
     pub agent: String,
@@ -27,15 +28,17 @@ pub struct Child {
     pub seed: Option<Seed>,
     /// What its agent claimed.
     pub claims: Json,
-    /// The first step that was decided after it was opened; one more than there are: none.
+    /// The first step that was decided after it was opened; one more than the number of steps if no
+    /// step was.
     pub before: u64,
 }
 
 impl Child {
-    /// What one line says. `above`: those that stand before it; a parent stands before its children.
+    /// Reads one line. `above`: the children of the lines before it; a parent precedes its
+    /// children.
     ///
     /// # Errors
-    /// A run that is there twice, or below none.
+    /// The run is there twice, or no line before it has its parent.
     pub(super) fn of(line: ChildLine, root: RunId, above: &[Self]) -> Result<Self, Flaw> {
         let run = line.run;
         if run == root || place_of(above, &run).is_some() {
@@ -58,7 +61,7 @@ impl Child {
         })
     }
 
-    /// Under which name the recording carries its manifest.
+    /// The name under which the recording carries its manifest.
     #[must_use]
     pub fn file(&self) -> String {
         file(&self.manifest)
@@ -71,7 +74,7 @@ pub fn file(manifest: &Digest) -> String {
     format!("agents/{}.yaml", manifest.hex())
 }
 
-/// Where a run stands among these, and what is said of it.
+/// The place of a run among these children, and its record.
 pub(super) fn place_of<'a>(children: &'a [Child], run: &RunId) -> Option<(usize, &'a Child)> {
     let mut placed = (1_usize..).zip(children);
     placed.find(|(_, child)| child.run == *run)
@@ -80,13 +83,13 @@ pub(super) fn place_of<'a>(children: &'a [Child], run: &RunId) -> Option<(usize,
 /// Which recorded children were opened again.
 #[derive(Debug, Default)]
 pub(super) struct Lineage {
-    /// The places of the recorded runs that were opened.
+    /// The places of the recorded runs opened so far.
     opened: Vec<usize>,
 }
 
 impl Lineage {
-    /// The recorded child that a new run is, below the run at this place: the first that was not opened yet,
-    /// one with the same claims before others.
+    /// The recorded child that a new run repeats, below the run at this place: the first one not
+    /// opened yet, and one with the same claims before others.
     pub fn open(
         &mut self,
         children: &[Child],
@@ -103,7 +106,7 @@ impl Lineage {
         Some(place)
     }
 
-    /// Whether the run at this place was opened; that of the header is not asked about.
+    /// Whether the run at this place was opened. Not for the header's run.
     pub fn is_open(&self, place: usize) -> bool {
         place == 0 || self.opened.contains(&place)
     }

@@ -1,5 +1,5 @@
-//! What a player tells the road: which recorded run a new one is, what was known of a call, and where the
-//! decision or the end of it is otherwise.
+//! What a player tells the gate: which recorded run a new run repeats, what the policy saw of a
+//! call, and where a decision or an outcome differs.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl ReplaySession for Player {
     fn opened(&self, entrance: &RecordedOpening<'_>) -> Result<RecordedAgent, LayerReason> {
         let Some(parent) = &entrance.parent else {
             let header = &self.recording.header;
-            // A second run is another run: its ids must not be those of the first.
+            // The ids of a second run must differ from those of the first.
             let first = self.count() == 1;
             return Ok(RecordedAgent { seed: header.seed, run: first.then_some(header.run) });
         };
@@ -154,7 +154,7 @@ impl ReplaySession for Player {
         );
         let drift = Drift::at(DriftKind::Decision, (step.number, step.tool.clone()), message);
         let drift = Drift { call: Some(call.id().to_string()), changes, ..drift };
-        // The call is decided as it is; only what comes after it is not answered any more.
+        // The decision of this call stands; only later calls get no answer.
         drop(self.note(&mut self.state.lock(), drift));
     }
 
@@ -176,7 +176,7 @@ fn nonce(order: Option<&str>) -> Json {
     order.map_or(Json::Null, Json::from)
 }
 
-/// What is told of a call that runs under break-glass again.
+/// Notes a call that runs under break-glass again.
 fn again(step: &RecordedCall) -> Option<BrokenGlass> {
     let broken = step.break_glass.as_ref()?;
     let (nonce, by) = (broken.nonce().to_owned(), broken.by().to_vec());

@@ -1,37 +1,37 @@
-//! Where an agent did something else than it did when it was recorded.
+//! Where an agent behaves differently than in the recording.
 
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::pointer::{self, Difference};
 
-/// Paths of one drift at most; more are not named.
+/// The most paths that one drift names.
 const CHANGES_MAX: usize = 64;
 
-/// What kind of difference it is.
+/// The kind of difference.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum DriftKind {
     /// A recorded call was not made.
     Missing,
     /// A call was made that is not recorded, or more often than it was.
     Extra,
-    /// A call was made before one whose answer it had when it was recorded.
+    /// A call was made before another whose answer it had in the recording.
     Reordered,
     /// The same tool with other arguments.
     Arguments,
-    /// The policy decided otherwise.
+    /// The policy decided differently.
     Decision,
-    /// The agent was given another result.
+    /// The agent received another result.
     Result,
-    /// A recorded child run was not opened; its calls are not named one by one.
+    /// A recorded child run was not opened; the drift does not name its calls.
     MissingChild,
-    /// A child run was to be opened that is not recorded.
+    /// The agent opened a child run that is not recorded.
     ExtraChild,
-    /// The agent cannot be answered: something of the recorded call was left out of the recording.
+    /// The gate cannot answer: part of the recorded call was redacted.
     Redacted,
 }
 
 impl DriftKind {
-    /// The word in reports, and in codes: `replay.<word>`.
+    /// Its name in reports, and in codes: `replay.<name>`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -51,16 +51,16 @@ impl DriftKind {
 /// One difference.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Drift {
-    /// What kind.
+    /// The kind of difference.
     pub kind: DriftKind,
-    /// The recorded step it is about: of a call that is not recorded, the one that was expected; none if
-    /// nothing was expected any more.
+    /// The recorded step. For a call that is not recorded, the step that was expected; `None` after
+    /// the last one.
     pub step: Option<u64>,
-    /// The tool that was called, or should have been; of a child run, nothing.
+    /// The tool that was called, or should have been; empty for a child run.
     pub tool: String,
-    /// The recorded child run it is of; none if it is of the run without a parent.
+    /// The recorded child run; `None` for the run without a parent.
     pub run: Option<RunId>,
-    /// The id of the call in the replay; none if there was no call.
+    /// The id of the call in the replay; `None` without a call.
     pub call: Option<String>,
     /// What happened, for a person.
     pub message: String,
@@ -69,7 +69,7 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// One about a recorded step, by its number and tool, of which there is no call yet.
+    /// A drift about a recorded step, by its number and tool, without a call yet.
     #[must_use]
     pub fn at(kind: DriftKind, (step, tool): (u64, String), message: String) -> Self {
         let (run, call, changes) = (None, None, Vec::new());
@@ -101,13 +101,13 @@ fn change(change: &Difference) -> Json {
     Json::object(members)
 }
 
-/// What differs between the recorded value and the one there is now, as far as it is named.
+/// The differences between the recorded value and the current one, up to the limit.
 #[must_use]
 pub fn differences(recorded: &Json, now: &Json) -> Vec<Difference> {
     pointer::differences(recorded, now, CHANGES_MAX)
 }
 
-/// The value without what these JSON pointers name.
+/// The value without the parts that these JSON pointers name.
 #[must_use]
 pub fn without(value: &Json, pointers: &[String]) -> Json {
     let mut value = value.clone();
@@ -130,7 +130,7 @@ fn forget(value: &mut Json, parts: &[String]) {
         Json::Array(items) => {
             let at = first.parse::<usize>().ok();
             if let Some(item) = at.and_then(|at| items.get_mut(at)) {
-                // The others keep their places.
+                // The other items keep their indices.
                 if rest.is_empty() { *item = Json::Null } else { forget(item, rest) }
             }
         }

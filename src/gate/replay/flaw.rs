@@ -1,4 +1,4 @@
-//! What is wrong with a recording, and why a run cannot be one or go on from one.
+//! Errors of recordings, and why a run cannot be recorded or continued.
 
 use super::recording::{BEFORE, VERSION};
 use crate::domain::digest::Digest;
@@ -15,25 +15,25 @@ pub enum Flaw {
     /// The line is no strict JSON.
     #[error(transparent)]
     Json(#[from] json::Error),
-    /// The line is JSON in another spelling.
+    /// The line is JSON in a form that is not canonical.
     #[error("it is not in canonical form")]
     Canonical,
-    /// A member is missing, or another than lines of its kind have.
+    /// A member is missing, or differs from those of its kind of line.
     #[error(transparent)]
     Member(#[from] Mismatch),
-    /// A line after the one that ends a recording.
+    /// A line after the last line of a recording.
     #[error("something stands behind the last line")]
     Behind,
     /// The first line is not that of a recording.
     #[error("it is no recording")]
     NoRecording,
-    /// The kind of a line, which is unknown or does not stand there.
+    /// The kind of a line, which is unknown or out of place.
     #[error("a line of the unknown kind `{0}`, or one too many")]
     Kind(String),
     /// The version of a recording that this build does not read.
     #[error("it is `{0}`, this build reads `{VERSION}` and `{BEFORE}`")]
     Version(String),
-    /// The content of a file is no base64.
+    /// The content of a file is not base64.
     #[error("`{file}`: {why}")]
     Base64 {
         /// The file.
@@ -41,19 +41,19 @@ pub enum Flaw {
         /// What is wrong with its text.
         why: base64::DecodeError,
     },
-    /// A file whose digest is another than its line says.
+    /// A file whose digest differs from its line's.
     #[error("`{0}` is not the file that was recorded")]
     File(String),
-    /// A file that an earlier line has.
+    /// A file that an earlier line has already.
     #[error("`{0}` is there twice")]
     FileTwice(String),
-    /// A child in a version that has none.
+    /// A child in a version without children.
     #[error("`{BEFORE}` has no children")]
     Children,
-    /// A run that an earlier line has.
+    /// A run that an earlier line has already.
     #[error("the run {0} is there twice")]
     RunTwice(RunId),
-    /// A run whose parent no earlier line has.
+    /// A run whose parent is missing in earlier lines.
     #[error("the run {0} is a child of none that is there")]
     Orphan(RunId),
     /// A payload that does not open its commitment: its role.
@@ -68,12 +68,12 @@ pub enum Flaw {
     /// The policy's input names another order than the step.
     #[error("the policy saw another break-glass order than is recorded")]
     BreakGlass,
-    /// Steps in another order than that of their numbers.
+    /// Steps out of order.
     #[error("step {found} stands where step {expected} should")]
     Number {
-        /// The number that is there.
+        /// The number found.
         found: u64,
-        /// The number that has to be there.
+        /// The number expected.
         expected: u64,
     },
     /// A step of a run that no line has.
@@ -82,7 +82,7 @@ pub enum Flaw {
     /// A step whose input names another manifest than its run.
     #[error("step {0} is of another manifest")]
     Manifest(u64),
-    /// The last line counts the steps otherwise.
+    /// The last line has another number of steps.
     #[error("{0} steps are there, and it says another number")]
     Steps(u64),
     /// The digest of the last line is not that of the lines before it.
@@ -103,18 +103,18 @@ pub enum Flaw {
     /// No manifest of a child.
     #[error("it carries no manifest of its child run {0}")]
     ChildManifest(RunId),
-    /// No line with what the agent was shown.
+    /// No line with the tools that the agent was shown.
     #[error("it carries no tools")]
     NoTools,
 }
 
-/// Why a run cannot be recorded, or a run cannot go on from its recording.
+/// Why a run cannot be recorded, or cannot continue from its recording.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReplayObstacle {
     /// Redaction of the list of tools.
     #[error("nothing can be left out of what its agent was shown")]
     Shown,
-    /// The ledger has no opening of it.
+    /// The ledger has no opening of the run.
     #[error("its opening is not here")]
     NoOpening,
     /// It is a child of this run.
@@ -134,13 +134,13 @@ pub enum ReplayObstacle {
     /// A run of its family is open.
     #[error("run {0} is not sealed yet")]
     Open(RunId),
-    /// It did nothing.
+    /// It made no call.
     #[error("it has no calls")]
     NoCalls,
     /// Its opening names no manifest.
     #[error("it names no manifest")]
     NoManifest,
-    /// A file that the state directory does not have.
+    /// A file that the state directory lacks.
     #[error("its {what} `{}` was not kept", digest.prefixed())]
     NotKept {
         /// `manifest` or `policy bundle`.
@@ -148,13 +148,13 @@ pub enum ReplayObstacle {
         /// SHA-256 of the file.
         digest: Digest,
     },
-    /// A child of which nothing is stored.
+    /// A child whose payloads were not stored.
     #[error("its child run {0} was incognito: nothing of it is stored")]
     Incognito(RunId),
-    /// The list of tools is not what gates write.
+    /// The list of tools does not have the form that gates write.
     #[error("what its agent was shown cannot be read")]
     Tools,
-    /// Payloads and calls that cannot be written, one by one, and how many more there are.
+    /// Payloads and calls that cannot be exported, and how many more there are.
     #[error("{}", listed(gaps, *more))]
     Missing {
         /// What is missing.
@@ -162,28 +162,28 @@ pub enum ReplayObstacle {
         /// How many more there are.
         more: usize,
     },
-    /// The step at which the live run was to begin is none of its steps.
+    /// The step from which the live run was to start does not exist.
     #[error("it has {steps} steps: it cannot go on from step {at}")]
     NoStep {
-        /// How many there are.
+        /// The number of steps.
         steps: usize,
-        /// The one that was asked for.
+        /// The requested step.
         at: u64,
     },
-    /// A call that was asked while one before it was not answered.
+    /// A call that was made before an earlier one was answered.
     #[error("step {early} was asked before step {last} was answered: it cannot go on between them")]
     Between {
-        /// The step that was asked early.
+        /// The step that was made early.
         early: u64,
-        /// The step that was not answered yet.
+        /// The step that had no answer yet.
         last: u64,
     },
-    /// A child that nothing would open again.
+    /// A child that the live run would not open again.
     #[error("its child run {child} was opened before step {at}: it cannot go on from there")]
     ChildBefore {
         /// The child.
         child: RunId,
-        /// The step that was asked for.
+        /// The requested step.
         at: u64,
     },
 }
@@ -194,7 +194,7 @@ fn listed(gaps: &[Gap], more: usize) -> String {
     format!("{}{more}", gaps.join("; "))
 }
 
-/// One thing of a run that its recording would lack.
+/// One thing that the recording would lack.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Gap {
     /// The list of tools.
@@ -216,20 +216,20 @@ pub enum StepGap {
     /// No entry decided the call.
     #[error("it was never decided")]
     Undecided,
-    /// The tool's definition is another than the agent was shown.
+    /// The tool's definition differs from the one the agent was shown.
     #[error("`{0}` was changed while the run was open")]
     Changed(String),
     /// The call has no end.
     #[error("`{0}` is not over")]
     Open(String),
-    /// A payload cannot be had.
+    /// A payload is unavailable.
     #[error("`{role}` of `{tool}` {why}")]
     Payload {
         /// What it is.
         role: crate::record::Role,
         /// The tool.
         tool: String,
-        /// Why it cannot be had.
+        /// Why it is unavailable.
         why: Absence,
     },
     /// A payload is no strict JSON.
@@ -240,13 +240,13 @@ pub enum StepGap {
     Utf8(#[from] std::str::Utf8Error),
 }
 
-/// Why a payload cannot be had; the sentence goes on after its name.
+/// Why a payload is unavailable; the sentence continues after the payload's name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Absence {
     /// No entry commits to it.
     #[error("was never recorded")]
     Never,
-    /// The fleet log says that it was erased.
+    /// The fleet log records its erasure.
     #[error("was erased (entry {seq} of `{log}`)")]
     Erased {
         /// The entry.
@@ -254,13 +254,13 @@ pub enum Absence {
         /// The log that has it.
         log: String,
     },
-    /// It lies encrypted.
+    /// It is stored encrypted.
     #[error("is encrypted, and the key is not here")]
     Encrypted,
     /// The stored bytes do not open the commitment.
     #[error("was changed where it is stored")]
     Damaged,
-    /// No row has it: so many bytes.
+    /// No row has it: its size in bytes.
     #[error("was not stored ({0} bytes), or not in such a way that a part of it can be left out")]
     NotStored(u64),
 }

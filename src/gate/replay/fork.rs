@@ -1,4 +1,4 @@
-//! A recording up to a step: what an agent was answered before it, for a run that goes on from there.
+//! The fork prefix: the recorded answers before a step, for a run that continues live from there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::enforce::{Fork, ForkPrefix, RecordedAnswer};
 struct ForkState {
     begun: bool,
     run: Option<RunId>,
-    /// A step could not be answered: nothing is any more, and nothing runs.
+    /// Why a step could not be answered: no later call is answered, and none runs.
     broken: Option<LayerReason>,
-    /// What was asked, and the step it was.
+    /// The calls so far, each with its digest and step.
     told: BTreeMap<CallId, (Digest, usize)>,
 }
 
-/// The steps of a recording before the one that is live.
+/// The steps of a recording before the first live one.
 #[derive(Debug)]
 pub struct Forked {
     player: Player,
@@ -37,12 +37,12 @@ pub struct Forked {
 }
 
 impl Forked {
-    /// The steps before `at`, counted from 1; one more than there are: all of them.
+    /// The steps before `at`, counted from 1. One more than the number of steps means all of them.
     ///
     /// # Errors
-    /// There is no such step, or one before it was not over when one behind it was asked: then the agent did
-    /// not come to that step with everything answered that stands before it. Or a child had been opened
-    /// before it, which nobody would be again. Or a step cannot be read.
+    /// There is no such step. Or an earlier step was still running when a later one was made, so
+    /// the agent did not reach `at` with every earlier call answered. Or a child was opened before
+    /// `at`, which the live run would not open again. Or a step cannot be read.
     pub fn new(
         mut recording: Recording,
         at: u64,
@@ -74,25 +74,25 @@ impl Forked {
         Ok(Self { player, at, state: Mutex::default() })
     }
 
-    /// What it is a part of.
+    /// The recording of these steps.
     #[must_use]
     pub const fn recording(&self) -> &Recording {
         self.player.recording()
     }
 
-    /// The run that goes on, once it was opened.
+    /// The live run, once it was opened.
     #[must_use]
     pub fn run(&self) -> Option<RunId> {
         self.state.lock().run
     }
 
-    /// How far it was answered, once nothing more is asked.
+    /// How far it was played, after the last call.
     #[must_use]
     pub fn finish(&self) -> Played {
         self.player.finish()
     }
 
-    /// What the agent was told then of this step.
+    /// The answer that the agent received for this step.
     fn line(&self, at: usize) -> Result<RecordedAnswer, LayerReason> {
         let refuse =
             |why: &str| Err(LayerReason::effect_refused("replay", "replay.unreadable", why));
@@ -140,7 +140,7 @@ impl ForkPrefix for Forked {
     }
 
     fn next(&self, call: &ToolCall) -> Result<Option<RecordedAnswer>, LayerReason> {
-        // One call at a time: each is answered before the next is looked at.
+        // One call at a time: each is answered before the next one is matched.
         let mut state = self.state.lock();
         if let Some((known, at)) = state.told.get(call.id()) {
             if *known != asked(call) {

@@ -1,4 +1,4 @@
-//! The lines of a recording, as types. What else stands in a line is for people and for the ledger.
+//! The lines of a recording as types. Other members of a line are for people and for the ledger.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::domain::time::Timestamp;
 use crate::evidence::payloads::{self, Payload};
 use crate::record::Hex;
 
-/// What every line says of itself; its other members depend on that.
+/// The kind of a line, which determines its other members.
 #[derive(Deserialize)]
 pub(super) struct LineKind {
-    /// What kind of line it is.
+    /// The kind.
     pub t: String,
-    /// Of the first line: the version of the recording.
+    /// In the first line: the version of the recording.
     pub v: Option<String>,
 }
 
-/// What the first line says.
+/// The content of the first line.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct Header {
     /// Version of its form.
@@ -74,14 +74,14 @@ pub(super) struct ChildLine {
     pub before: u64,
 }
 
-/// How many steps there are, and what they are digested to.
+/// The number of steps, and their digest.
 #[derive(Deserialize)]
 pub(super) struct EndLine {
     pub steps: u64,
     pub sha256: Digest,
 }
 
-/// One tool of the list that the agent was shown, as far as a step is held against it.
+/// One tool of the list that the agent was shown, as far as steps are compared with it.
 #[derive(Deserialize)]
 pub(super) struct ToolDefinition {
     pub name: String,
@@ -108,20 +108,20 @@ pub(super) struct Bond {
     pub role: String,
     /// The commitment of the entry.
     c: Digest,
-    /// What opens it, if the payload is whole.
+    /// What opens it, if the payload is complete.
     salt: Option<Hex<32>>,
-    /// What is there of it and stands for the rest, if something was left out.
+    /// The disclosed members and the digests of the others, if the payload is redacted.
     parts: Option<Json>,
 }
 
 impl Bond {
-    /// Whether these bytes are what was committed to.
+    /// Whether these bytes are the committed ones.
     pub fn holds(&self, body: &[u8]) -> Result<(), Flaw> {
         let salt = self.salt.ok_or_else(|| Flaw::Payload(self.role.clone()))?;
         opened(&self.role, (&self.c, &salt), body)
     }
 
-    /// Whether what is there and what stands for the rest is what was committed to.
+    /// Whether the disclosed members and the digests match the commitment.
     pub fn holds_parts(&self) -> Result<(), Flaw> {
         let wrong = || Flaw::Payload(self.role.clone());
         let read = self.parts.as_ref().and_then(payloads::read_redacted);
@@ -131,7 +131,7 @@ impl Bond {
     }
 }
 
-/// Whether these bytes are what was committed to under this role.
+/// Whether these bytes are the committed ones under this role.
 pub(super) fn opened(role: &str, (c, salt): (&Digest, &Hex<32>), body: &[u8]) -> Result<(), Flaw> {
     opens(c, &salt.0, body).map(drop).ok_or_else(|| Flaw::Payload(role.to_owned()))
 }

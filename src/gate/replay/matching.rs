@@ -1,40 +1,40 @@
-//! Which recorded call a call is: the first with the same tool and arguments that was not asked for yet,
-//! once everything is answered that had been answered before it.
+//! Matches calls with recorded steps: the first step with the same tool and arguments that was not
+//! made yet, once everything is answered that had been answered before it.
 //!
-//! Only causes count, not the order in which calls side by side happen to arrive: two that ran at the same
-//! time may be asked in any order, and a call that waited for an answer has to wait for it again. Each run has
-//! causes of its own: what a child and its parent did beside each other has no order.
+//! Only causes count, not the order in which parallel calls arrive: calls that ran at the same time
+//! may be made in any order, and a call that waited for an answer has to wait for it again. Each
+//! run has its own causes, because a child and its parent have no order between them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::domain::digest::Digest;
 
-/// Steps that are looked at when a call is none of them.
+/// How many steps are examined when a call matches none of them.
 const LOOKED_AT: usize = 64;
 
-/// What is known of one step.
+/// The facts of one step that matching needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StepFacts {
-    /// The run it is of, by its place among the recorded ones.
+    /// The run it belongs to, by its place among the recorded ones.
     pub run: usize,
-    /// Names tool and arguments, without what is volatile.
+    /// Digest of tool and arguments, without the volatile ones.
     pub key: Digest,
-    /// Highest `run_seq` that had been answered when it was asked.
+    /// Highest `run_seq` that had been answered when the call was made.
     pub after: u64,
     /// `run_seq` of its last entry.
     pub end: u64,
 }
 
-/// What a call is.
+/// The result of matching a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepMatch {
     /// This step.
     Step(usize),
-    /// A step whose causes are being answered: ask again when something was.
+    /// A step whose causes are still being answered: match again after the next answer.
     Wait,
-    /// The first step, and the second had been answered before it and was not even asked.
+    /// The first step; the second had been answered before it and was not made yet.
     Early(usize, usize),
-    /// None.
+    /// No step.
     Unknown,
 }
 
@@ -45,7 +45,7 @@ struct Open {
     unanswered: BTreeSet<(u64, usize)>,
 }
 
-/// The steps of a recording, and how far they were played. Steps are counted from 0.
+/// The steps of a recording, and how far they were played. Counted from 0.
 #[derive(Debug, Default)]
 pub struct Matching {
     steps: Vec<StepFacts>,
@@ -54,13 +54,13 @@ pub struct Matching {
     left: BTreeSet<usize>,
 }
 
-/// The first of these that ended before this step was asked.
+/// The first of these that ended before this step was made.
 fn cause(of: &BTreeSet<(u64, usize)>, step: &StepFacts) -> Option<usize> {
     of.first().filter(|(end, _)| *end <= step.after).map(|(_, at)| *at)
 }
 
 impl Matching {
-    /// Nothing is played yet.
+    /// Starts with no step played.
     #[must_use]
     pub fn of(steps: Vec<StepFacts>) -> Self {
         let mut by_key: BTreeMap<(usize, Digest), VecDeque<usize>> = BTreeMap::new();
@@ -75,7 +75,7 @@ impl Matching {
         Self { steps, by_key, by_run, left }
     }
 
-    /// Which step a call of this run with this key is now.
+    /// The step that a call of this run with this key matches now.
     #[must_use]
     pub fn find(&self, run: usize, key: &Digest) -> StepMatch {
         let step = self.by_key.get(&(run, *key)).and_then(|steps| steps.front()).copied();
@@ -86,14 +86,14 @@ impl Matching {
         let in_flight = open.unanswered.len() > open.unasked.len();
         match (cause(&open.unasked, known), cause(&open.unanswered, known)) {
             (None, None) => StepMatch::Step(step),
-            // What is in flight may make the agent ask for the other.
+            // The answer to a call in flight may make the agent make the other one.
             (Some(_), _) | (None, Some(_)) if in_flight => StepMatch::Wait,
             (Some(before), _) => StepMatch::Early(step, before),
             (None, Some(_)) => StepMatch::Wait,
         }
     }
 
-    /// Steps of a run that could be asked for now, the first ones.
+    /// The first steps of a run that may be made now.
     pub fn expected(&self, run: usize) -> impl Iterator<Item = usize> {
         let open = self.by_run.get(&run);
         let free = move |step: &usize| {
@@ -103,13 +103,13 @@ impl Matching {
         self.left_of(run).filter(free).take(LOOKED_AT)
     }
 
-    /// Steps of a run nobody asked for.
+    /// Steps of a run that the agent has not made.
     pub fn left_of(&self, run: usize) -> impl Iterator<Item = usize> {
         let of_run = move |step: &usize| self.steps.get(*step).is_some_and(|s| s.run == run);
         self.left().filter(of_run)
     }
 
-    /// Steps nobody asked for.
+    /// Steps that the agent has not made.
     pub fn left(&self) -> impl Iterator<Item = usize> {
         self.left.iter().copied()
     }
@@ -120,7 +120,7 @@ impl Matching {
         self.steps.len()
     }
 
-    /// The step was asked for.
+    /// Marks the step as made.
     pub fn ask(&mut self, step: usize) {
         let Some(known) = self.steps.get(step) else { return };
         self.left.remove(&step);
@@ -132,7 +132,7 @@ impl Matching {
         }
     }
 
-    /// The step was answered.
+    /// Marks the step as answered.
     pub fn answer(&mut self, step: usize) {
         let Some(known) = self.steps.get(step) else { return };
         if let Some(open) = self.by_run.get_mut(&known.run) {
@@ -174,7 +174,7 @@ mod tests {
         played.answer(0);
         assert_eq!(played.find(0, &key("a")), StepMatch::Early(2, 1));
         assert_eq!(play(&mut played, "b"), StepMatch::Step(1));
-        // Nobody knows yet what the agent does with the answer.
+        // The agent has not reacted to the answer yet.
         assert_eq!(played.find(0, &key("a")), StepMatch::Wait);
         played.answer(1);
         assert_eq!(play(&mut played, "a"), StepMatch::Step(2));

@@ -1,10 +1,11 @@
-//! A run again: the agent is real, and the world beside it is what was recorded.
+//! Replays a run: the agent is real, and everything around it is recorded.
 //!
-//! A recording is a view of the entries and payloads of one run and the runs below it (`export`), one file of canonical JSON lines
-//! (`recording`). A gate that replays one is an ordinary gate: the same road, the same judge, a ledger of
-//! its own. Only its tools are `props`, which answer from the recording and reach nothing, its clock is the
-//! recorded one, and a `player` says which recorded call each call is. Where the agent does something else
-//! than it did, that is `drift`.
+//! A recording is a view of the entries and payloads of one run and its descendants (`export`), one
+//! file of canonical JSON lines (`recording`). A gate that replays one is an ordinary gate with the
+//! same admission, the same decisions and its own ledger. Three things differ: its tools (`props`)
+//! answer from the recording and reach nothing, its clock is the recorded one, and a `player`
+//! matches each call with a recorded call. A difference between the agent and the recording is a
+//! `drift`.
 
 pub mod children;
 mod cues;
@@ -35,10 +36,10 @@ pub enum Error {
     File {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It is no recording, or was changed, or is not whole.
+    /// It is not a recording, was changed, or is incomplete.
     #[error("`{file}` line {line}: {flaw}")]
     Recording {
         /// The file.
@@ -48,7 +49,7 @@ pub enum Error {
         /// What is wrong with it.
         flaw: Flaw,
     },
-    /// A manifest that a recording carries is not one of this build.
+    /// A manifest in the recording that this build cannot read.
     #[error("`{file}`: {source}")]
     Manifest {
         /// The recording.
@@ -56,7 +57,7 @@ pub enum Error {
         /// What is wrong with the manifest.
         source: identity::Error,
     },
-    /// A step was another one when the recording was opened.
+    /// A step differs from the one read when the recording was opened.
     #[error("`{file}`: step {step} was changed since it was opened")]
     Changed {
         /// The recording.
@@ -74,12 +75,12 @@ pub enum Error {
         /// What is wrong with it.
         flaw: Flaw,
     },
-    /// The run cannot be exported or gone on from.
+    /// The run cannot be exported or continued.
     #[error("run `{run}` cannot be replayed: {why}")]
     Run {
         /// The run.
         run: RunId,
-        /// What is in the way.
+        /// Why not.
         why: ReplayObstacle,
     },
     /// The ledger cannot be read, or does not have the run.

@@ -1,4 +1,4 @@
-//! Plays a recording: says of every call which recorded one it is, and where it is none.
+//! Plays a recording: matches every call with a recorded one, or reports that none matches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,13 +28,13 @@ const ARGS: &str = "args";
 /// How a recording is played.
 #[derive(Debug)]
 pub struct ReplaySettings {
-    /// Go on after a drift, and collect all of them; else the first one ends it.
+    /// Continue after a drift and collect all of them; otherwise the first one ends the replay.
     pub collect: bool,
-    /// The bundles that decide, by digest; of a step whose own is not there, `now`'s.
+    /// The bundles that decide, by digest; `now` decides a step whose own bundle is missing.
     pub engines: BTreeMap<Digest, Arc<dyn PolicyEngine>>,
-    /// The bundle that decides everything, if it is not the recorded ones.
+    /// The bundle that decides everything, if the recorded ones do not.
     pub now: Option<Arc<dyn PolicyEngine>>,
-    /// JSON pointers, by tool, of arguments that do not count.
+    /// JSON pointers, by tool, to arguments that matching ignores.
     pub volatile: BTreeMap<String, Vec<String>>,
 }
 
@@ -43,19 +43,20 @@ pub struct ReplaySettings {
 pub struct Played {
     /// Steps of the recording.
     pub steps: usize,
-    /// Those that were asked for.
+    /// The steps that the agent made.
     pub asked: usize,
     /// Runs without a parent that were opened.
     pub opened: u64,
-    /// Calls that ran under break-glass, as they had been.
+    /// Calls that ran under break-glass, as they did in the recording.
     pub broken: Vec<BrokenGlass>,
-    /// Everything that was otherwise, in the order in which it was noticed.
+    /// Every difference, in the order of detection.
     pub drifts: Vec<Drift>,
-    /// Why a step could not be read when it was asked for: then nothing is known of what came after it.
+    /// Why a step could not be read when its call came: nothing is known of later calls.
     pub unread: Option<String>,
 }
 
-/// A call that ran under break-glass when it was recorded, and did again. Nothing was opened for it.
+/// A call that ran under break-glass in the recording and in the replay. No new order was opened
+/// for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BrokenGlass {
     /// The step.
@@ -64,7 +65,7 @@ pub struct BrokenGlass {
     pub tool: String,
     /// The nonce of the recorded order.
     pub nonce: String,
-    /// Who had signed it, sorted.
+    /// The signers, sorted.
     pub by: Vec<String>,
 }
 
@@ -75,7 +76,7 @@ pub(super) struct PlayerState {
     pub(super) matching: Matching,
     pub(super) asked: BTreeMap<CallKey, (usize, Arc<RecordedCall>)>,
     pub(super) drifts: Vec<Drift>,
-    /// Steps that others were asked before, which had their answers.
+    /// Steps that were overtaken by steps which had their answers.
     pub(super) overtaken: BTreeSet<usize>,
     pub(super) opened: u64,
     pub(super) lineage: Lineage,
@@ -95,14 +96,14 @@ pub struct Player {
     pub(super) changed: Notify,
 }
 
-/// What is found of one call.
+/// The result of matching one call.
 pub(super) enum CallMatch {
     Step(usize),
     Wait,
 }
 
 impl Player {
-    /// A player at the beginning of its recording. Reads every step once.
+    /// A player at the start of its recording. Reads every step once.
     ///
     /// # Errors
     /// A step cannot be read.
@@ -116,26 +117,26 @@ impl Player {
             let StepLocation { run, after, end, .. } = *place;
             let step = recording.step(place)?;
             let known = !place.redacted.iter().any(|role| role == ARGS);
-            // What nobody knows, no call is the same as.
+            // Redacted arguments get a key of their own: no call matches them.
             let of = |n: u64| Digest::of(&[b"redacted\0", &n.to_be_bytes()]);
             let key = if known { key(&manner, &step.tool, &step.args) } else { of(place.number) };
             steps.push(StepFacts { run, key, after, end });
         }
-        // What is no such list has no definitions to hold calls against.
+        // A list in another form has no definitions to compare calls with.
         let definitions = recording.tools.read().map(ToolList::definitions).unwrap_or_default();
         let state = PlayerState { matching: Matching::of(steps), ..PlayerState::default() };
         let (state, changed) = (Mutex::new(state), Notify::new());
         Ok(Self { recording, manner, clock, definitions, state, changed })
     }
 
-    /// What is played.
+    /// The recording being played.
     #[must_use]
     pub const fn recording(&self) -> &Recording {
         &self.recording
     }
 
-    /// Takes up the step of this call and has it answered at once; `None`: every step was asked for. Whoever
-    /// takes steps like this takes one at a time.
+    /// Takes the step of this call and marks it as answered at once; `None` after the last step.
+    /// The caller makes one call at a time.
     pub(super) fn take(&self, call: &ToolCall) -> Result<Option<usize>, LayerReason> {
         let over = {
             let state = self.state.lock();
@@ -156,26 +157,26 @@ impl Player {
         }
     }
 
-    /// One step. If it cannot be read any more, the replay is over.
+    /// Reads one step. If it is unreadable, the replay is over.
     pub(super) fn read(&self, at: usize) -> Option<RecordedCall> {
         let step = self.recording.step(self.recording.places.get(at)?);
         step.inspect_err(|error| self.lose(&mut self.state.lock(), error)).ok()
     }
 
-    /// A step cannot be read any more, and nothing is answered after it.
+    /// Ends the replay because a step is unreadable.
     fn lose(&self, state: &mut PlayerState, error: &Error) {
         state.stopped = true;
         state.unread.get_or_insert_with(|| error.to_string());
         self.changed.notify_waiters();
     }
 
-    /// The recorded call that a call is, while it is on the road.
+    /// The recorded call that a call repeats, while the call is being processed.
     pub(super) fn step_of(&self, run: &RunId, call: &CallId) -> Option<Arc<RecordedCall>> {
         let state = self.state.lock();
         state.asked.get(&(*run, call.clone())).map(|(_, step)| Arc::clone(step))
     }
 
-    /// How far it was played, once nothing more is asked: what was never asked is missing then.
+    /// How far it was played, after the last call: steps that were never made are missing.
     #[must_use]
     pub fn finish(&self) -> Played {
         let mut state = self.state.lock();
@@ -190,7 +191,7 @@ impl Player {
             }
             drifts.extend(self.absent(&state.lineage));
             state.drifts.append(&mut drifts);
-            // What is told now is not told again.
+            // A second call of `finish` does not report these drifts again.
             state.stopped = true;
         }
         let PlayerState { matching, opened, broken, drifts, unread, .. } = &*state;
@@ -204,14 +205,14 @@ impl Player {
         }
     }
 
-    /// One more run without a parent was opened; how many there are.
+    /// Counts an opened run without a parent; returns how many there are.
     pub(super) fn count(&self) -> u64 {
         let mut state = self.state.lock();
         state.opened = state.opened.saturating_add(1);
         state.opened
     }
 
-    /// Recorded children that were not opened, though the run above was.
+    /// Recorded children that were not opened, although their parent was.
     fn absent(&self, lineage: &Lineage) -> Vec<Drift> {
         let placed = (1_usize..).zip(&self.recording.children);
         let absent = placed
@@ -231,12 +232,13 @@ impl Player {
         told.collect()
     }
 
-    /// The place of the recorded run that a run is: whatever is no recorded child is the one without a parent.
+    /// The place of the recorded run that a run repeats: a run that matches no child is the one
+    /// without a parent.
     pub(super) fn place_of(&self, run: &RunId) -> usize {
         children::place_of(&self.recording.children, run).map_or(0, |(place, _)| place)
     }
 
-    /// Says which child a drift is of.
+    /// Adds the child run to a drift.
     fn of_run(&self, drift: Drift) -> Drift {
         let step = drift.step.and_then(|step| usize::try_from(step).ok()?.checked_sub(1));
         let place = step.and_then(|step| self.recording.places.get(step));
@@ -256,7 +258,7 @@ impl Player {
         Drift::at(DriftKind::Missing, (number, tool), message)
     }
 
-    /// Takes note of a drift; whether the replay is over with it.
+    /// Records a drift; `Err` if it ends the replay.
     pub(super) fn note(&self, state: &mut PlayerState, drift: Drift) -> Result<(), LayerReason> {
         let reason = refusal(&drift);
         state.drifts.push(self.of_run(drift));
@@ -268,7 +270,7 @@ impl Player {
         Err(reason)
     }
 
-    /// Finds the step of this call, and takes it up.
+    /// Finds the step of this call, and takes it.
     pub(super) fn meet(&self, call: &ToolCall) -> Result<CallMatch, LayerReason> {
         let tool = call.tool().as_str();
         let key = key(&self.manner, tool, call.args());
@@ -298,7 +300,7 @@ impl Player {
         Ok(CallMatch::Step(step))
     }
 
-    /// A step of which something was left out cannot be answered.
+    /// A redacted step cannot be answered.
     fn whole(
         &self,
         state: &mut PlayerState,
@@ -321,7 +323,7 @@ impl Player {
         Err(reason)
     }
 
-    /// A step was asked for, and another one, whose answer the agent had then, was not.
+    /// A step was made, and an earlier one, whose answer the agent had then, was not.
     fn early(
         &self,
         state: &mut PlayerState,
@@ -329,7 +331,8 @@ impl Player {
         before: usize,
     ) -> Result<(), LayerReason> {
         if self.manner.collect {
-            // Whether it comes later or never is told when that is known.
+            // A later call, or the end of the replay, shows whether the earlier step is made at
+            // all.
             state.overtaken.insert(before);
             return Ok(());
         }
@@ -339,7 +342,8 @@ impl Player {
         self.note(state, drift)
     }
 
-    /// A call that is none of those that are left: the one it should have been, if it is the same tool.
+    /// A call that matches none of the remaining steps. Returns the expected step if it has the
+    /// same tool.
     fn unknown(&self, state: &mut PlayerState, call: &ToolCall) -> Result<usize, LayerReason> {
         let (tool, id) = (call.tool().as_str(), Some(call.id().to_string()));
         let same = |step: &usize| self.place(*step).1 == tool;
@@ -370,7 +374,7 @@ impl Player {
         };
         let redacted = self.recording.places.get(step).map(|place| place.redacted.as_slice());
         if redacted.is_some_and(|roles| roles.iter().any(|role| role == ARGS)) {
-            // Whether they are others nobody can tell.
+            // The recorded arguments are redacted, so a comparison is impossible.
             return Ok(step);
         }
         let pointers = self.manner.volatile.get(tool).map(Vec::as_slice).unwrap_or_default();
@@ -392,7 +396,7 @@ impl Player {
     }
 }
 
-/// Names tool and arguments, without what is volatile.
+/// Digest of tool and arguments, without the volatile ones.
 fn key(manner: &ReplaySettings, tool: &str, args: &Json) -> Digest {
     let bytes = match manner.volatile.get(tool) {
         Some(pointers) => canonical::bytes(&without(args, pointers)),

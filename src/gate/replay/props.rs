@@ -1,4 +1,5 @@
-//! What stands in for the world: tools that answer from the recording and reach nothing, and its clock.
+//! The environment of a replay: tools that answer from the recording and reach nothing, and its
+//! clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -20,7 +21,7 @@ use crate::tool::ToolExecutor;
 use crate::tool::scrub::Scrub;
 use crate::tool::toolbox::{Toolbox, described};
 
-/// The wall clock of a recording: it stands at the latest call that was asked for again.
+/// The wall clock of a recording: the time of the latest call made again.
 #[derive(Debug)]
 pub struct RecordedClock {
     wall: AtomicI64,
@@ -28,13 +29,13 @@ pub struct RecordedClock {
 }
 
 impl RecordedClock {
-    /// It stands at this time.
+    /// A clock at this time.
     #[must_use]
     pub fn at(time: Timestamp) -> Self {
         Self { wall: AtomicI64::new(time.millis()), monotonic: SystemClock::new() }
     }
 
-    /// It is this late now; never earlier than it was.
+    /// Sets the clock forward to this time; never back.
     pub fn advance(&self, to: Timestamp) {
         self.wall.fetch_max(to.millis(), Ordering::AcqRel);
     }
@@ -84,7 +85,7 @@ impl ToolExecutor for ReplayExecutor {
 /// The tools that the agent was shown, answering from the recording.
 ///
 /// # Errors
-/// The recording has a tool that is none.
+/// The recording has an invalid tool.
 pub fn toolbox(recording: &Recording, player: &Arc<Player>) -> Result<Toolbox, String> {
     let prop: Arc<dyn ToolExecutor> = Arc::new(ReplayExecutor { player: Arc::clone(player) });
     let tools = described::read(&recording.tools, &prop)?;

@@ -1,11 +1,11 @@
-//! The file: one canonical JSON object a line, read without ever holding all of it.
+//! The file of a recording: one canonical JSON object a line, read without holding all of it.
 //!
-//! The first line says what was recorded, `file` lines carry the manifests and the policy bundles, `tools`
-//! what the agent was shown, `child` lines the runs below it, `step` lines the calls of all of them in the
-//! order in which they were decided, and the last line the digest of everything before it. Each payload stands beside the salt that opens its commitment
-//! and each step names its entries by their leaf hashes, so whoever has the ledger, or evidence from it, can
-//! hold the recording against it. The file is not signed: by itself it proves that it is whole, not who
-//! wrote it.
+//! The first line names the recorded run. `file` lines carry the manifests and the policy bundles,
+//! `tools` what the agent was shown, `child` lines the descendants, `step` lines the calls of all
+//! runs in the order of their decisions, and the last line the digest of everything before it. Each
+//! payload stands beside the salt that opens its commitment, and each step names its entries by
+//! their leaf hashes, so an owner of the ledger, or of evidence from it, can compare the recording
+//! with it. The file is not signed: by itself it proves that it is complete, not who wrote it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -28,38 +28,38 @@ use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::identity;
 
-/// Version of the form that is written.
+/// The version that this build writes.
 pub const VERSION: &str = "wicketgate/recording/2";
-/// The one before: without runs below, and without calls under break-glass. It is read like the other.
+/// The previous version, without child runs and calls under break-glass. Still readable.
 pub(super) const BEFORE: &str = "wicketgate/recording/1";
 
-/// Bytes of a line with its end: one more than is read of any.
+/// Length of the longest readable line with its newline, plus one.
 const LINE_BYTES_MAX: u64 = Limits::FILE.bytes_max as u64 + 1;
 
-/// Where one step is in the file, and what it takes to find it.
+/// The position of one step in the file, and the facts that matching needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StepLocation {
     /// The step, from 1.
     pub number: u64,
-    /// The run it is of: 0 that of the header, then the children in their order.
+    /// Its run: 0 is the header's run, then the children in their order.
     pub run: usize,
     /// The tool that was called.
     pub tool: String,
-    /// Highest `run_seq` that the agent had been answered when it asked.
+    /// Highest `run_seq` that had been answered when the call was made.
     pub after: u64,
     /// `run_seq` of its last entry.
     pub end: u64,
-    /// Roles of its payloads of which something was left out: then it cannot be answered.
+    /// Roles of its redacted payloads; a step that has one cannot be answered.
     pub redacted: Vec<String>,
     offset: u64,
     length: usize,
     line: Digest,
 }
 
-/// A recording that was read to its end once, and found whole.
+/// A recording that was read to its end once and found complete.
 #[derive(Debug)]
 pub struct Recording {
-    /// What it is of.
+    /// The first line: the recorded run.
     pub header: Header,
     /// SHA-256 of the whole file.
     pub digest: Digest,
@@ -67,7 +67,7 @@ pub struct Recording {
     pub files: BTreeMap<String, Vec<u8>>,
     /// What the agent was shown.
     pub tools: Json,
-    /// The runs below, in the order in which they were opened.
+    /// The child runs, in the order of their openings.
     pub children: Vec<Child>,
     /// Every step, in order.
     pub places: Vec<StepLocation>,
@@ -76,10 +76,10 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Reads and checks a file. Steps stay where they are, and are read when they are asked for.
+    /// Reads and checks a file. Steps stay on disk and are read on demand.
     ///
     /// # Errors
-    /// It cannot be read, or the first line that is wrong.
+    /// The file cannot be read, or the first invalid line.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
         let failed = |source| Error::File { file: name.clone(), source };
@@ -105,10 +105,10 @@ impl Recording {
         Ok(Self { header, digest, files, tools, children, places, file, name })
     }
 
-    /// The JSON pointers, by tool, of arguments that do not count: those of its manifests.
+    /// JSON pointers, by tool, to arguments that matching ignores, from the manifests.
     ///
     /// # Errors
-    /// A manifest that it carries cannot be read.
+    /// A manifest in the recording cannot be read.
     pub fn volatile(&self) -> Result<BTreeMap<String, Vec<String>>, Error> {
         let mut volatile: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, manifest) in self.files.iter().filter(|(name, _)| name.ends_with(".yaml")) {
@@ -124,7 +124,7 @@ impl Recording {
     /// Reads one step.
     ///
     /// # Errors
-    /// The file was changed since it was opened, or cannot be read any more.
+    /// The file has changed since it was opened, or is unreadable.
     pub fn step(&self, place: &StepLocation) -> Result<RecordedCall, Error> {
         let mut line = vec![0_u8; place.length];
         let (file, step) = (|| self.name.clone(), place.number);
@@ -138,7 +138,7 @@ impl Recording {
     }
 }
 
-/// What was read so far.
+/// The lines read so far.
 #[derive(Default)]
 struct RecordingReader {
     header: Option<Header>,
@@ -263,7 +263,7 @@ impl RecordingReader {
         Ok(())
     }
 
-    /// Header and tools of a recording that is complete.
+    /// Header and tools of a complete recording.
     fn whole(&mut self) -> Result<(Header, Json), Flaw> {
         if !self.ended {
             return Err(Flaw::Unended);

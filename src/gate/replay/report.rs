@@ -1,4 +1,4 @@
-//! What a replay found, for people, for machines, and for what reads results of tests.
+//! The result of a replay, for people, machines and readers of JUnit files.
 
 use super::drift::Drift;
 use super::player::{BrokenGlass, Played};
@@ -11,10 +11,10 @@ use crate::domain::xml::escaped;
 
 /// Version of the JSON report.
 pub const VERSION: &str = "wicketgate/replay/1";
-/// Bytes of one value in a text.
+/// The most bytes of one value in a text.
 const VALUE_MAX: usize = 120;
 
-/// How a replay ended.
+/// The result of a replay.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReplayReport<'a> {
     /// What was replayed.
@@ -25,14 +25,15 @@ pub struct ReplayReport<'a> {
     pub tools: Vec<&'a str>,
     /// How far it was played.
     pub played: Played,
-    /// Of a run that goes on from the recording: its first own step, and its id if it was opened.
+    /// For a run that continues from the recording: its first live step, and its id if it was
+    /// opened.
     pub forked: Option<(u64, Option<RunId>)>,
-    /// Why nothing can be said, if so: the agent's command failed, or never came.
+    /// Why the replay has no result: the agent's command failed, or the agent never connected.
     pub unsure: Option<String>,
 }
 
 impl ReplayReport<'_> {
-    /// Whether the agent did what it did, as far as can be told.
+    /// Whether the agent behaved as recorded, as far as the replay shows.
     #[must_use]
     pub const fn same(&self) -> bool {
         self.played.drifts.is_empty() && self.unsure.is_none()
@@ -108,7 +109,7 @@ impl ReplayReport<'_> {
         lines.join("\n")
     }
 
-    /// One test case a step, and one for what belongs to none: a failure where there is a drift.
+    /// One test case per step, and one for drifts outside a step; each drift is a failure.
     #[must_use]
     pub fn to_junit(&self) -> String {
         let mut cases = String::new();

@@ -1,4 +1,4 @@
-//! What a recorded step says, in the words of the road.
+//! Converts the content of a recorded step to the gate's types.
 
 use super::drift::{Drift, DriftKind, differences};
 use super::step::RecordedCall;
@@ -11,7 +11,7 @@ use crate::enforce::Recorded;
 use crate::policy::input::Document;
 use crate::record::{self, call};
 
-/// What counts of reasons: what they say in words names lines of files.
+/// The comparable part of reasons. Their messages name lines of files and may differ.
 pub(super) fn codes(reasons: &[call::Reason]) -> Json {
     let code = |reason: &call::Reason| {
         let text = |text: &str| Json::from(text);
@@ -20,7 +20,7 @@ pub(super) fn codes(reasons: &[call::Reason]) -> Json {
     reasons.iter().map(code).collect()
 }
 
-/// What was said against a call that no policy judged.
+/// The refusals of a call that no policy judged.
 pub(super) fn reasons(step: &RecordedCall) -> Vec<LayerReason> {
     if step.ended.kind == record::Kind::CallExpired.as_str() {
         let message = "no approval came in time".to_owned();
@@ -38,7 +38,7 @@ pub(super) fn reasons(step: &RecordedCall) -> Vec<LayerReason> {
     step.decision.reasons.iter().filter_map(reason).collect()
 }
 
-/// What the policy saw the run.
+/// What the policy saw of the run.
 pub(super) fn told(input: &Document) -> Recorded {
     Recorded {
         calls: input.run.calls,
@@ -50,7 +50,7 @@ pub(super) fn told(input: &Document) -> Recorded {
     }
 }
 
-/// What the agent is given, where it is not what it was given.
+/// How the agent's result differs from the recorded one.
 pub(super) fn otherwise(
     step: &RecordedCall,
     call: &CallId,

@@ -1,4 +1,5 @@
-//! The recordings that a gate lets runs go on from: files in one directory, each named by its digest.
+//! The recordings from which a gate lets runs continue: files in one directory, each named by its
+//! digest.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::enforce::{ForkPrefix, Recordings};
 #[derive(Debug)]
 pub struct RecordingStore {
     dir: PathBuf,
-    /// One file is read at a time: it is read to its end before anything of it counts.
+    /// Serializes reads: a file is read to its end before any of it counts.
     turn: Mutex<()>,
 }
 
@@ -39,7 +40,7 @@ impl Recordings for RecordingStore {
     }
 }
 
-/// Why no run goes on from a recording, as its agent is told: where files lie is not its business.
+/// Why a run cannot continue from a recording, as the agent sees it. It hides where files lie.
 #[derive(Debug, thiserror::Error)]
 enum UnfitName {
     #[error("there is no recording `{}` here", .0.prefixed())]

@@ -1,4 +1,4 @@
-//! One recorded call, read from its line and held against what its entries commit to.
+//! One recorded call, read from its line and checked against the commitments of its entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,21 +26,21 @@ pub struct RecordedCall {
     /// From 1, in the order of decisions.
     #[serde(rename = "n")]
     pub number: u64,
-    /// The run it is of; none: that of the header.
+    /// The run it belongs to; `None` is the header's run.
     pub run: Option<RunId>,
     /// The tool.
     pub tool: String,
-    /// Its arguments; nothing if something of them was left out.
+    /// Its arguments; null if part of them is redacted.
     #[serde(default)]
     pub args: Json,
-    /// The time the policy saw, or that of the entry if none was asked.
+    /// The time the policy saw, or the entry's time if no policy was asked.
     pub at: Timestamp,
-    /// What was decided.
+    /// The decision.
     pub decision: Judgement,
-    /// Roles of payloads of which something was left out.
+    /// Roles of redacted payloads.
     #[serde(default)]
     pub redacted: Vec<String>,
-    /// What the policy saw; none if it was not asked.
+    /// What the policy saw; `None` if no policy was asked.
     pub input: Option<StepInput>,
     /// Who approved it, if it was held and then ran.
     pub approved: Option<Approved>,
@@ -48,9 +48,9 @@ pub struct RecordedCall {
     pub break_glass: Option<BreakGlassStep>,
     /// How it ended.
     pub ended: End,
-    /// What the agent was given, if it completed.
+    /// The result that the agent received, if the call completed.
     pub result: Option<String>,
-    /// Highest `run_seq` that the agent had been answered when it asked.
+    /// Highest `run_seq` that had been answered when the call was made.
     pub(super) after: u64,
     /// `run_seq` of its last entry.
     pub(super) end: u64,
@@ -66,7 +66,7 @@ pub struct Judgement {
     pub enforced: bool,
     /// Its reasons.
     pub reasons: List<Reason>,
-    /// What had to happen with the result.
+    /// Obligations on the result.
     pub obligations: List<Obligation>,
     /// The bundle that decided.
     pub policy: Option<Digest>,
@@ -76,9 +76,9 @@ pub struct Judgement {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(try_from = "Json")]
 pub struct StepInput {
-    /// All of it, to which the entry commits.
+    /// The complete input, which the entry commits to.
     json: Json,
-    /// What is asked of it.
+    /// The members that the replay needs.
     pub document: Document,
 }
 
@@ -91,7 +91,7 @@ impl TryFrom<Json> for StepInput {
     }
 }
 
-/// What the last entry of a recorded call says of how it ended.
+/// How a recorded call ended, as its last entry records it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub struct End {
     /// The kind of that entry.
@@ -129,7 +129,7 @@ fn salt<'de, D: Deserializer<'de>>(from: D) -> Result<Salt, D::Error> {
     Hex::deserialize(from).map(|salt| salt.0)
 }
 
-/// The break-glass order of one call, as its entry and its payloads have it.
+/// The break-glass order of one call, from its entry and its payloads.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(try_from = "OrderForm")]
 pub struct BreakGlassStep {
@@ -154,7 +154,7 @@ impl TryFrom<OrderForm> for BreakGlassStep {
 }
 
 impl RecordedCall {
-    /// Whether every payload is the one its entry commits to.
+    /// Whether every payload matches the commitment of its entry.
     pub(super) fn is_bound(&self) -> Result<(), Flaw> {
         let mut bodies = BTreeMap::from([("args", canonical::bytes(&self.args))]);
         let mut redacted: BTreeSet<&str> = self.redacted.iter().map(String::as_str).collect();
@@ -181,7 +181,7 @@ impl RecordedCall {
         }
     }
 
-    /// Whether the policy saw the break-glass order that is there, or of none.
+    /// Whether the policy saw the recorded break-glass order, or no order if none is recorded.
     fn names_its_order(&self) -> Result<(), Flaw> {
         let input = self.input.as_ref();
         let Some(told) = input.and_then(|input| input.document.break_glass.as_ref()) else {
@@ -191,7 +191,7 @@ impl RecordedCall {
         if *told == Glass::from(order.as_ref()) { Ok(()) } else { Err(Flaw::BreakGlass) }
     }
 
-    /// How it ended, if it ran: as the agent was told.
+    /// The outcome that the agent received, if the call ran.
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {
         let End { class, started, message, status, cause, reason, .. } = self.ended.clone();
@@ -211,8 +211,8 @@ impl RecordedCall {
 }
 
 impl BreakGlassStep {
-    /// The order as it was when the call ran. Nobody checks its signatures again: it stands for this call,
-    /// and for nothing else.
+    /// The order as it was when the call ran. A replay does not check its signatures again: the
+    /// order counts for this call only.
     #[must_use]
     pub fn open(&self) -> Open {
         let by = self.order.by.iter().map(|subject| Approval {

@@ -1,4 +1,4 @@
-//! What an agent asks: one tool, its arguments, and how the request reached us.
+//! An agent's call: one tool, its arguments, and how the request arrived.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use super::id::{CallId, RunId, ToolName};
 use super::json::{self, Json, Limits};
 use super::token;
 
-/// How the caller proved who it is, as every entry records it.
+/// How the caller authenticated, as every entry records it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CallerAuth {
     /// `uds`, `mtls`, `token`, `internal`.
     pub method: String,
     /// The peer's uid on a Unix socket.
     pub uid: Option<u32>,
-    /// Keyed hash of the token that was shown, 16 hex digits.
+    /// Keyed hash of the token it sent, 16 hex digits.
     pub token: Option<String>,
     /// `sha256:` and 64 hex digits of the certificate of its TLS connection.
     pub certificate: Option<String>,
@@ -23,29 +23,29 @@ pub struct CallerAuth {
 }
 
 impl CallerAuth {
-    /// Who holds the certificate, if there is one: its SPIFFE id, which a workload keeps while its
-    /// certificates change every hour; else the certificate itself.
+    /// The owner of the certificate, if there is one: the SPIFFE id, which a workload keeps while
+    /// its certificates change every hour; else the certificate itself.
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
         self.spiffe.as_deref().or(self.certificate.as_deref())
     }
 
-    /// Whether a peer may go on with what this one began: on a socket the same uid, over TLS whoever holds the
-    /// same.
+    /// Whether a peer may continue what this caller began: on a socket it needs the same uid, over
+    /// TLS the same SPIFFE id or certificate.
     #[must_use]
     pub fn admits(&self, peer: &Self) -> bool {
         let same_uid = self.uid.is_none() || self.uid == peer.uid;
         same_uid && (self.holder().is_none() || self.holder() == peer.holder())
     }
 
-    /// What tells one caller from another: method, uid, token and who holds the certificate.
+    /// What distinguishes callers: method, uid, token and the owner of the certificate.
     #[must_use]
     pub fn identity(&self) -> (&str, Option<u32>, Option<&str>, Option<&str>) {
         (&self.method, self.uid, self.token.as_deref(), self.holder())
     }
 }
 
-/// One call as the agent asked for it: parsed strictly, canonical once, immutable from here on.
+/// One call as the agent made it: parsed strictly, made canonical once, then immutable.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ToolCall {
     run: RunId,
@@ -60,7 +60,7 @@ pub struct ToolCall {
     traceparent: Option<String>,
 }
 
-/// Who asks, where and after what: everything about a call that is not its text.
+/// The context of a call: everything except tool name and arguments.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CallOrigin {
     /// The open run.
@@ -69,17 +69,18 @@ pub struct CallOrigin {
     pub id: CallId,
     /// Highest `run_seq` already released to this run when the request arrived.
     pub after: u64,
-    /// The agent, by the name in its manifest: what is shared out is shared out among agents.
+    /// The agent, by the name in its manifest. Shares of a pool are per agent.
     pub agent: String,
-    /// How the caller proved who it is.
+    /// How the caller authenticated.
     pub auth: CallerAuth,
     /// W3C trace context from the caller, if valid.
     pub traceparent: Option<String>,
 }
 
 impl ToolCall {
-    /// Reads tool name and arguments strictly and fixes the bytes that are judged, run and hashed. There is no
-    /// call that holds a token of a gate: none can be judged, recorded or run.
+    /// Parses tool name and arguments strictly and fixes the bytes that are judged, run and hashed.
+    /// A text that contains a token of a gate is refused, so such a call is never judged, recorded
+    /// or run.
     ///
     /// # Errors
     /// What is wrong with the text, as a stable detail code.
@@ -120,7 +121,7 @@ impl ToolCall {
         &self.run
     }
 
-    /// The agent that asks, by name.
+    /// The agent, by name.
     #[must_use]
     pub fn agent(&self) -> &str {
         &self.agent
@@ -150,8 +151,8 @@ impl ToolCall {
         &self.canonical
     }
 
-    /// The arguments as they were sent: the same value, in the order and spelling of whoever wrote it. For
-    /// tools that act on an order, which canonical JSON has not.
+    /// The arguments as sent: the same value, in the agent's own order and spelling. For tools that
+    /// depend on the order, which canonical JSON loses.
     #[must_use]
     pub fn sent(&self) -> &[u8] {
         &self.sent
@@ -163,7 +164,7 @@ impl ToolCall {
         self.after
     }
 
-    /// How the caller proved who it is.
+    /// How the caller authenticated.
     #[must_use]
     pub const fn auth(&self) -> &CallerAuth {
         &self.auth

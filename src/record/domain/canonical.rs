@@ -1,4 +1,4 @@
-//! The one canonical form (RFC 8785): everything that is hashed, signed or compared comes from here.
+//! The one canonical form (RFC 8785) of everything that is hashed, signed or compared.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub fn text(value: &Json) -> String {
     String::from_utf8(bytes(value)).unwrap_or_default()
 }
 
-/// Reads a strict document that is in canonical form; `None` if it is in another.
+/// Reads a strict document in canonical form; `None` if it is in another form.
 ///
 /// The form is checked while the text is read, which costs far less than writing it again.
 ///
@@ -39,8 +39,8 @@ pub fn read(text: &[u8], limits: &Limits) -> Result<Option<Json>, json::Error> {
 /// Name and value of a member, each in canonical form.
 pub type MemberBytes<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
-/// Reads a strict document, and its members if it is an object, sorted by name. Of a text that is in
-/// canonical form they are parts, and nothing is written again.
+/// Reads a strict document, and its members sorted by name if it is an object. Members of a
+/// canonical text are slices of it, and are not written again.
 ///
 /// # Errors
 /// As `Json::parse`.
@@ -302,7 +302,7 @@ mod tests {
         #[test]
         fn reading_the_canonical_form_gives_the_same_value_and_form(value in any_json()) {
             let once = bytes(&value);
-            // Names that differ only by case are refused by the reader; the generator may make them.
+            // The reader refuses names that differ only by case; the generator may make them.
             if let Ok(read) = Json::parse(&once, &Limits::FILE) {
                 prop_assert_eq!(&bytes(&read), &once);
             }

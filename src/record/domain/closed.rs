@@ -1,14 +1,14 @@
-//! Values with one spelling: closed sets of words, and things that are written as text.
+//! Values with one spelling: closed sets of strings, and types that are written as text.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{Deserializer, Error, Visitor};
 
-/// Reads a string by its parser.
+/// Reads a string with its parser.
 ///
 /// # Errors
-/// The value is no string, or one that the parser refuses.
+/// The value is not a string, or the parser refuses it.
 pub fn read<'de, D: Deserializer<'de>, T>(
     from: D,
     expected: &'static str,
@@ -35,7 +35,7 @@ impl<T, P: Fn(&str) -> Option<T>> Visitor<'_> for ClosedReader<T, P> {
     }
 }
 
-/// Declares an enum of words: every value with the one text that stands for it in entries, files and messages.
+/// Declares an enum of strings: each value has one text in entries, files and messages.
 macro_rules! closed {
     ($(#[$meta:meta])* $vis:vis enum $name:ident {
         $($(#[$doc:meta])* $variant:ident = $text:literal,)*
@@ -96,7 +96,7 @@ macro_rules! closed {
     };
 }
 
-/// Reads and writes a type in files and entries as the text that its `parse` and `Display` agree on.
+/// Reads and writes a type in files and entries as text, with its `parse` and `Display`.
 macro_rules! textual {
     ($name:ty, $expected:literal, $pattern:literal) => {
         impl serde::Serialize for $name {

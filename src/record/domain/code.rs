@@ -1,7 +1,7 @@
-//! The stable codes of the error contract: one name for each thing a caller can be told.
+//! The stable codes of the error contract: one name for each error that a caller can receive.
 //!
-//! They are listed in `docs/reference/errors.md` and held by a golden test; the wire rendering (gRPC, HTTP,
-//! JSON-RPC) lives in `serve::problem` and nowhere else.
+//! They are listed in `docs/reference/errors.md` and held by a golden test; only `serve::problem`
+//! renders them on the wire (gRPC, HTTP, JSON-RPC).
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $next:literal;)*) => {
@@ -94,8 +94,8 @@ codes! {
 }
 
 impl Code {
-    /// Whether a recorded denial can be for this reason. The caller is then told this very code, on every
-    /// face; the others say how something else than a denial ended.
+    /// Whether a recorded denial can have this code. The caller then receives this very code on
+    /// every face. The other codes report something other than a denial.
     #[must_use]
     pub const fn denies(self) -> bool {
         match self {
@@ -112,7 +112,7 @@ impl Code {
             | Self::CallExpired
             | Self::OperatorForbidden
             | Self::ApprovalUnviewable => true,
-            // Something else happened, or the same call may be asked again and run.
+            // These are no denials, or the same call may be made again and run.
             Self::CallHeld
             | Self::Overloaded
             | Self::Shutdown

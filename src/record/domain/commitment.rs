@@ -1,8 +1,9 @@
-//! Commitments to payloads: what an entry says of bytes that it does not hold, and what opens it.
+//! Commitments to payloads: how an entry binds bytes that it does not hold, and what opens it.
 //!
-//! A JSON object is committed to member by member (`commit/2`), so that a bundle can open `amount` and
-//! hide `iban`; everything else is committed to as one piece (`commit/1`). One random salt is kept with
-//! the bytes and everything is derived from it: once both are gone, nothing is left to guess at.
+//! A JSON object is committed to member by member (`commit/2`), so that a bundle can open `amount`
+//! and hide `iban`; everything else is committed to as one piece (`commit/1`). One random salt is
+//! kept with the bytes and everything is derived from it: once both are erased, the commitment
+//! reveals nothing that could be guessed.
 //!
 //! ```text
 //! commit/1  c = SHA-256("wicketgate/commit/1\0" || salt || u64be(len) || bytes)
@@ -13,8 +14,8 @@
 //!           salt_d = HMAC-SHA-256(salt, "member:" || name)
 //! ```
 //!
-//! A disclosure is that of SD-JWT (RFC 9901). `A` opens the exact bytes, `B` single members; whoever
-//! opens all of it checks both against each other.
+//! A disclosure has the form of SD-JWT (RFC 9901). `A` opens the exact bytes, `B` single members; a
+//! verifier that opens all of it checks both against each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +30,7 @@ use super::json::{Json, Limits};
 
 /// Members a payload may have to be committed to member by member.
 pub const MEMBERS_MAX: usize = 256;
-/// What such a payload may weigh: nothing larger is ever stored, and so never opened.
+/// The limits of such a payload: larger ones are never stored, and so never opened.
 const LIMITS: Limits =
     Limits { bytes_max: 1 << 20, depth_max: 64, values_max: 131_072, key_bytes_max: 1024 };
 
@@ -56,7 +57,8 @@ impl Scheme {
     }
 }
 
-/// Commits to a payload: by its members if it is a JSON object of 1 to 256 of them, else as one piece.
+/// Commits to a payload: by its members if it is a JSON object of 1 to 256 of them, else as one
+/// piece.
 #[must_use]
 pub fn commit(salt: &Salt, payload: &[u8]) -> Digest {
     Parts::of(salt, payload).map_or_else(|| commitment(salt, payload), |parts| parts.commitment())
@@ -68,7 +70,7 @@ pub fn opens(c: &Digest, salt: &Salt, payload: &[u8]) -> Option<Scheme> {
     open(c, salt, payload).map(|(scheme, _)| scheme)
 }
 
-/// As [`opens`], with the document where it was read for that.
+/// As [`opens`], with the document if it was read for that.
 #[must_use]
 pub fn open(c: &Digest, salt: &Salt, payload: &[u8]) -> Option<(Scheme, Option<Json>)> {
     let read = Parts::read(salt, payload).filter(|(parts, _)| parts.commitment() == *c);
@@ -87,11 +89,11 @@ pub struct PayloadMember {
     pub name: String,
     /// What discloses it.
     pub disclosure: String,
-    /// What stands for it when it is hidden.
+    /// What represents it when it is hidden.
     pub digest: Digest,
 }
 
-/// What `commit/2` is made of.
+/// The parts of a `commit/2`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parts {
     /// `A`: the exact bytes, salted.
@@ -138,7 +140,7 @@ impl Parts {
         of_parts(&self.whole, &self.members_digest())
     }
 
-    /// Opens the members of these names and hides all others; names that are not there say nothing.
+    /// Opens the members of these names and hides all others; absent names have no effect.
     #[must_use]
     pub fn redacted(&self, open: &BTreeSet<String>) -> Redacted {
         let mut redacted =
@@ -161,7 +163,7 @@ pub fn of_parts(whole: &Digest, members: &Digest) -> Digest {
     Digest::of(&[b"wicketgate/commit/2\0", whole.as_bytes(), members.as_bytes()])
 }
 
-/// How a payload that is opened in part does not fit its commitment.
+/// How a partly opened payload contradicts its commitment.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// A disclosure is not base64url of salt, name and value in canonical form.
@@ -178,22 +180,22 @@ pub enum Error {
     Other,
 }
 
-/// A payload of which some members are opened and the others hidden, by name and by value.
+/// A payload with some members opened and the others hidden, by name and by value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Redacted {
     /// `A`.
     pub whole: Digest,
-    /// What discloses the open members, ascending.
+    /// The disclosures of the open members, ascending.
     pub disclosures: Vec<String>,
-    /// What stands for the hidden ones.
+    /// The digests of the hidden members.
     pub hidden: BTreeSet<Digest>,
 }
 
 impl Redacted {
-    /// The open members by name, once everything fits the commitment.
+    /// The open members by name, once everything matches the commitment.
     ///
     /// # Errors
-    /// What does not fit: a malformed disclosure, a member twice, another commitment.
+    /// A malformed disclosure, a member twice, or another commitment.
     pub fn open(&self, c: &Digest) -> Result<BTreeMap<String, Json>, Error> {
         let mut digests = self.hidden.clone();
         let mut open = BTreeMap::new();
@@ -213,7 +215,7 @@ impl Redacted {
     }
 }
 
-/// What discloses a member: its name, and name and value as they are written in canonical form.
+/// The disclosure of a member: its name, and name and value in canonical form.
 fn disclosure(salt: &Salt, name: &str, quoted: &[u8], value: &[u8]) -> String {
     let salt = URL_SAFE_NO_PAD.encode(derived(salt, &[b"member:", name.as_bytes()]));
     // RFC 8785 writes an array without space; base64url needs no escape.
@@ -357,8 +359,8 @@ mod tests {
         }
     }
 
-    /// The same vectors are computed in `tests/checker/check_ledger.py` by code that shares nothing
-    /// with this: `tests/checker/test_check_ledger.py` holds them too.
+    /// `tests/checker/check_ledger.py` computes the same vectors with independent code, and
+    /// `tests/checker/test_check_ledger.py` checks them too.
     #[test]
     fn the_golden_vectors_hold() {
         let vectors: Vec<(&str, u64, String)> = include_str!("../../../tests/checker/commit2.txt")

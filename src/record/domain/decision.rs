@@ -1,43 +1,43 @@
-//! What was decided about a call, by whom and why: one value, built in one place (`judge`).
+//! The decision about a call: one value, built in one place (`judge`).
 
 use super::code::Code;
 use super::digest::Digest;
 use crate::domain::closed::closed;
 
 closed! {
-    /// The answer.
+    /// The verdict.
     pub enum Verdict {
         /// The call may run.
         Allow = "allow",
         /// The call may not run.
         Deny = "deny",
-        /// The call waits for a person.
+        /// The call waits for an approver.
         RequireApproval = "require_approval",
     }
 }
 
-/// One reason of one layer. The caller is shown all of it.
+/// One reason of one layer. The caller sees all of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LayerReason {
-    /// What kind of refusal this is on the wire.
+    /// The kind of refusal on the wire.
     pub code: Code,
     /// The layer's own finer code: `schema.required`, `file.symlink`, a policy's own code.
     pub detail: String,
     /// For a person: lowercase, no full stop, input in backticks.
     pub message: String,
-    /// Which rule spoke: `wicketgate.agent.deny` with file and line, or the layer's name.
+    /// The rule: `wicketgate.agent.deny` with file and line, or the layer's name.
     pub rule: String,
 }
 
 impl LayerReason {
-    /// `effect.refused`, by this rule: what the call would touch is not to be touched.
+    /// `effect.refused`, by this rule: the call must not touch its target.
     #[must_use]
     pub fn effect_refused(rule: &str, detail: &str, message: impl Into<String>) -> Self {
         let (code, message) = (Code::EffectRefused, message.into());
         Self { code, detail: detail.into(), message, rule: rule.into() }
     }
 
-    /// What the composition library says where no rule allows the call: the most ordinary denial.
+    /// The reason of the composition library if no rule allows the call: the most ordinary denial.
     #[must_use]
     pub fn no_allow() -> Self {
         Self {
@@ -50,10 +50,10 @@ impl LayerReason {
 }
 
 closed! {
-    /// What the gate itself found in a call. Entries say it; whoever asked is told an ordinary denial, for any
-    /// other answer would tell a guess from the thing.
+    /// What the gate itself detected in a call. Entries record it. The agent receives an ordinary
+    /// denial, because any other answer would confirm a guessed credential.
     pub enum Alarm {
-        /// The arguments hold a credential of this gate: they are not stored.
+        /// The arguments hold a credential of this gate, so they are not stored.
         Credential = "credential",
     }
 }
@@ -70,7 +70,7 @@ impl Alarm {
         }
     }
 
-    /// The reasons that are recorded of a call, of those that its agent is told.
+    /// The reasons to record, from those that the agent receives.
     #[must_use]
     pub fn recorded(self, told: &[LayerReason]) -> Vec<LayerReason> {
         let ordinary = LayerReason::no_allow();
@@ -78,7 +78,7 @@ impl Alarm {
         std::iter::once(self.reason()).chain(others).collect()
     }
 
-    /// The reasons that its agent is told of a call, of those that are recorded.
+    /// The reasons that the agent receives, from the recorded ones.
     #[must_use]
     pub fn told(self, mut recorded: Vec<LayerReason>) -> Vec<LayerReason> {
         let own = self.reason();
@@ -90,14 +90,15 @@ impl Alarm {
     }
 }
 
-/// What must also happen because the call was allowed.
+/// An obligation that comes with an allow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PolicyObligation {
     /// Mask these kinds of findings in the result (`email`, `card`, …).
     Redact {
         /// Kinds of findings, sorted.
         kinds: Vec<String>,
-        /// Release also what cannot be looked through (`"opaque": "allow"`); else the call fails.
+        /// Also release content that cannot be scanned (`"opaque": "allow"`); otherwise the call
+        /// fails.
         opaque: bool,
     },
     /// Fail the call if the result is larger than this many bytes.
@@ -118,7 +119,7 @@ impl PolicyObligation {
     }
 }
 
-/// Which layer's bytes took part, for the entry.
+/// The digest of a layer that took part, for the entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LayerDigest {
     /// `lib`, `org`, `team`, `agent` or `data`.
@@ -127,29 +128,30 @@ pub struct LayerDigest {
     pub digest: Digest,
 }
 
-/// What follows from a decision.
+/// What happens after a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Course {
-    /// The call runs: it is allowed, or what speaks against it only observes.
+    /// The call runs: it is allowed, or the denying layers only observe.
     Run,
     /// The call is refused.
     Refuse,
-    /// The call waits for a person.
+    /// The call waits for an approver.
     Wait,
 }
 
 /// The one decision about one call.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Decision {
-    /// The answer.
+    /// The verdict.
     pub verdict: Verdict,
     /// Why; never empty for `Deny` and `RequireApproval`.
     pub reasons: Vec<LayerReason>,
-    /// The rule an allow follows from: `wicketgate.agent.allow agent/main.rego:7`. None where it cannot be told.
+    /// The rule behind an allow: `wicketgate.agent.allow agent/main.rego:7`. `None` if it is
+    /// unknown.
     pub ground: Option<String>,
-    /// What must also happen; empty unless allowed or held.
+    /// The obligations; empty unless allowed or held.
     pub obligations: Vec<PolicyObligation>,
-    /// Digest of the bundle that was asked, or of the one in force when no policy was asked.
+    /// Digest of the evaluated bundle, or of the active one if no policy was evaluated.
     pub policy: Digest,
     /// The layers of that bundle.
     pub layers: Vec<LayerDigest>,
@@ -159,14 +161,14 @@ pub struct Decision {
     pub engine: String,
     /// Canonical bytes the policy saw; absent when an earlier layer refused.
     pub input: Option<Vec<u8>>,
-    /// What the gate itself found in the call. Never set by a policy.
+    /// What the gate itself detected in the call. Never set by a policy.
     pub alarm: Option<Alarm>,
     /// How long a held call waits, when held.
     pub hold: Option<std::time::Duration>,
 }
 
 impl Decision {
-    /// What follows: the one place that says which verdict is a permit.
+    /// What happens next: the one place that decides which verdict is a permit.
     #[must_use]
     pub const fn course(&self) -> Course {
         match (self.verdict, self.enforced) {

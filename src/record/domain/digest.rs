@@ -1,4 +1,5 @@
-//! Digests, salted commitments and the call digest: every hash the product makes of its own values.
+//! Digests, salted commitments and the call digest: every hash that the product makes of its own
+//! values.
 
 use serde::{Deserialize, Deserializer};
 use sha2::{Digest as _, Sha256};
@@ -28,7 +29,7 @@ impl Digest {
         Self(hasher.finalize().into())
     }
 
-    /// Hashes all that can be read, without holding it.
+    /// Hashes everything that can be read, without holding it.
     ///
     /// # Errors
     /// It cannot be read to its end.
@@ -75,7 +76,7 @@ impl Digest {
     }
 }
 
-/// With `sha256:` before the digits or without: where one spelling counts, `HexDigest` and `TaggedDigest` are it.
+/// Accepts both spellings; `HexDigest` and `TaggedDigest` accept exactly one.
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         closed::read(from, "64 lowercase hex digits", Self::parse)
@@ -94,20 +95,20 @@ impl std::fmt::Debug for Digest {
     }
 }
 
-/// 32 random bytes that keep a commitment from being guessed.
+/// 32 random bytes that protect a commitment from guessing.
 pub type Salt = [u8; 32];
 
 /// Commits to a payload as one piece (`commit/1`): `SHA-256("wicketgate/commit/1\0" || salt || u64be(len) || payload)`.
 ///
-/// The entry holds only this, never an unsalted hash, so that erasing payload and salt leaves
-/// nothing to guess at (ledger.md §0.3).
+/// The entry holds only this and never an unsalted hash, so that after payload and salt are erased
+/// nothing can be guessed (ledger.md §0.3).
 #[must_use]
 pub fn commitment(salt: &Salt, payload: &[u8]) -> Digest {
     let length = u64::try_from(payload.len()).unwrap_or(u64::MAX).to_be_bytes();
     Digest::of(&[b"wicketgate/commit/1\0", salt, &length, payload])
 }
 
-/// Names one call for approvals and proofs, from its commitment and not from its arguments.
+/// Identifies one call for approvals and proofs, by its commitment and not by its arguments.
 #[must_use]
 pub fn call_digest(run: &RunId, call: &CallId, tool: &ToolName, args: &Digest) -> Digest {
     let mut body = canonical::Members::with_capacity(384);

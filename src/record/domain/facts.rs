@@ -1,4 +1,4 @@
-//! What is known about a call before anybody decides: its tool, and what the firewall saw in it.
+//! The facts about a call before the decision: its tool, and what the firewall found in it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::digest::Digest;
 use super::id::ToolName;
 use super::tier::Tier;
 
-/// What is known about a tool from its binding, the manifest's grant taken into account.
+/// The facts about a tool from its binding, with the manifest's grant applied.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ToolFacts {
     /// Its name.
@@ -17,27 +17,27 @@ pub struct ToolFacts {
     pub kind: String,
     /// max(binding, manifest).
     pub tier: Tier,
-    /// The operator says it changes nothing.
+    /// The operator states that it changes nothing.
     pub read_only: bool,
-    /// The operator says running it twice is running it once.
+    /// The operator states that running it twice equals running it once.
     pub idempotent: bool,
-    /// SHA-256 of what the agent is shown and the effective binding without secrets.
+    /// SHA-256 of the definition shown to the agent and the effective binding without secrets.
     pub definition: Digest,
     /// From permit to the end of the call.
     pub timeout: Duration,
     /// Result bytes.
     pub result_bytes_max: u64,
-    /// What one call costs, if the binding says so; millionths of a US dollar.
+    /// The cost of one call, if the binding states it; millionths of a US dollar.
     pub cost_micro_usd: Option<u64>,
-    /// For how long the same call under another id is this one.
+    /// How long the same call under another id counts as this one.
     pub dedupe: Option<Duration>,
 }
 
-/// Something the firewall saw in arguments (`input.findings[]`).
+/// A finding of the firewall in arguments (`input.findings[]`).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 pub struct Finding {
     /// `email`, `card`, `iban`, `us_ssn`, …
     pub kind: String,
-    /// JSON pointer of the value it was seen in.
+    /// JSON pointer of the value with the finding.
     pub path: String,
 }

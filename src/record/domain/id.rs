@@ -1,4 +1,4 @@
-//! Names of things: each a type of its own, each valid by construction.
+//! Identifiers: each has its own type and is valid by construction.
 
 use std::fmt;
 
@@ -85,7 +85,7 @@ impl fmt::Debug for ChainId {
     }
 }
 
-/// A name the agent or we gave one call: `[A-Za-z0-9_.-]{1,64}`, unique in its run.
+/// The id of one call, from the agent or the gate: `[A-Za-z0-9_.-]{1,64}`, unique in its run.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CallId(String);
 

@@ -1,7 +1,7 @@
 //! The strict JSON reader: one pass of our own, before anything else sees the bytes.
 //!
 //! Parsers disagree about duplicate keys, big integers, byte-order marks and trailing bytes, and a
-//! gate that reads one value while the tool reads another is no gate. So everything two parsers
+//! gate that reads another value than the tool does is useless. So everything that two parsers
 //! could read differently is refused here (RFC 8259, RFC 7493), with a stable detail code.
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub enum Json {
 /// Largest integer magnitude that every IEEE 754 reader keeps exact: 2^53 − 1.
 pub const INT_MAX: i64 = 9_007_199_254_740_991;
 
-/// What one document may weigh.
+/// The limits of one document.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of the whole text.
@@ -77,8 +77,8 @@ impl Json {
         Self::parse_telling(text, limits).map(|read| read.value)
     }
 
-    /// As [`Self::parse`], and tells whether the text is the value's canonical form, and where its
-    /// members stand; see `canonical`.
+    /// As [`Self::parse`]; also reports whether the text is the value's canonical form, and where
+    /// its members stand. See `canonical`.
     pub(super) fn parse_telling(text: &[u8], limits: &Limits) -> Result<Read, Error> {
         if text.len() > limits.bytes_max {
             let message =
@@ -151,7 +151,7 @@ impl Json {
         Self::Object(members.into_iter().map(|(k, v)| (k.into(), v)).collect())
     }
 
-    /// A value of ours as JSON; `null` where it has no form in JSON.
+    /// A value of ours as JSON; `null` if it has no JSON form.
     #[must_use]
     pub fn of(value: &impl serde::Serialize) -> Self {
         serde_json::to_value(value).map_or(Self::Null, |value| Self::from_serde(&value))

@@ -1,4 +1,5 @@
-//! Strict JSON read into types (`serde`): a type says which members a document has and what each may hold.
+//! Reads strict JSON into types (`serde`): a type defines the members of a document and their
+//! values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,16 +13,16 @@ use serde::{Serialize, Serializer, forward_to_deserialize_any};
 
 use super::json::Json;
 
-/// Why a document does not have the members of a type.
+/// Why a document does not match a type.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Mismatch {
-    /// A member that has to be there is not.
+    /// A required member is absent.
     #[error("`{0}` is missing")]
     Missing(String),
     /// A member that the type does not have.
     #[error("unknown member `{0}`")]
     Unknown(String),
-    /// A member that holds something else than it may.
+    /// A member with an invalid value.
     #[error("{}{why}", place(path))]
     Value {
         /// The member; empty for the whole.
@@ -44,14 +45,14 @@ impl Mismatch {
         };
         match wrong {
             Wrong::Missing(name) => Self::Missing(below(name)),
-            // The path has it already.
+            // The path includes it already.
             Wrong::Unknown(name) if path.is_empty() => Self::Unknown(name),
             Wrong::Unknown(_) => Self::Unknown(path),
             Wrong::Value(why) => Self::Value { path, why },
         }
     }
 
-    /// The member of the document in which it is; empty for the whole.
+    /// The member of the document with the mismatch; empty for the whole.
     #[must_use]
     pub fn member(&self) -> &str {
         let (Self::Missing(path) | Self::Unknown(path) | Self::Value { path, .. }) = self;
@@ -59,7 +60,7 @@ impl Mismatch {
     }
 }
 
-/// What one step of reading finds, wherever it is.
+/// The mismatch found by one reading step, without its place.
 #[derive(Debug, thiserror::Error)]
 pub enum Wrong {
     /// See [`Mismatch::Missing`].
@@ -78,7 +79,7 @@ impl serde::de::Error for Wrong {
         Self::Value(why.to_string())
     }
 
-    /// What stands there instead is not repeated: it may be long, or not printable.
+    /// The found value is not repeated: it may be long, or not printable.
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         Self::Value(format!("expected {expected}, found {}", kind(&found)))
     }
@@ -117,10 +118,10 @@ const fn kind(found: &Unexpected<'_>) -> &'static str {
 }
 
 impl Json {
-    /// This value as a type that says what it may hold.
+    /// Reads this value into a type.
     ///
     /// # Errors
-    /// The first member that departs from the type, and how.
+    /// The first member that does not match the type, and how.
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Mismatch> {
         serde_path_to_error::deserialize(self).map_err(|e| {
             let path = e.path().clone();
@@ -164,7 +165,7 @@ impl<'de> Deserializer<'de> for &'de Json {
         visitor.visit_newtype_struct(self)
     }
 
-    /// An object and nothing else: a list of the same values would be a second spelling.
+    /// Accepts only an object: a list of the same values would be a second spelling.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -177,7 +178,7 @@ impl<'de> Deserializer<'de> for &'de Json {
         self.deserialize_any(visitor)
     }
 
-    /// Words and nothing else: no enum of ours has values in it.
+    /// Accepts only strings: our enums have no values.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -206,7 +207,8 @@ impl<'de> IntoDeserializer<'de, Wrong> for &'de Json {
     }
 }
 
-/// In the order of its names; the one form that is hashed and signed is `canonical`'s.
+/// Writes members in the order of their names; `canonical` makes the one form that is hashed and
+/// signed.
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {

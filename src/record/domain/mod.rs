@@ -1,7 +1,7 @@
-//! Plain values: what the words of the product mean. No I/O, no async, no clock.
+//! Plain values: the vocabulary of the product. No I/O, no async, no clock.
 //!
-//! Everything left of this layer may use it; it uses nothing of ours. A value that exists is valid:
-//! constructors parse, they do not check and hand back a `bool`.
+//! All other layers may use it; it uses none of them. Every value is valid by construction:
+//! constructors parse, they do not check and return a `bool`.
 
 pub mod call;
 pub mod canonical;

@@ -1,6 +1,7 @@
-//! Names that somebody may have meant.
+//! Suggests names for a misspelt one.
 
-/// The names that take the fewest changes, at most three, if those are few for their length; the nearest first.
+/// The names that need the fewest changes, at most three, nearest first, if the changes are few for
+/// their length.
 #[must_use]
 pub fn names(meant: &str, all: impl IntoIterator<Item = String>) -> Vec<String> {
     let far = |name: &str| (name.chars().count() / 3).max(2);
@@ -11,7 +12,7 @@ pub fn names(meant: &str, all: impl IntoIterator<Item = String>) -> Vec<String> 
     near.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
-/// Letters to insert, drop or replace to make one name of the other.
+/// Letters to insert, drop or replace to turn one name into the other.
 #[must_use]
 pub fn changes(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();

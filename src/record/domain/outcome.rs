@@ -8,34 +8,35 @@ use std::time::Duration;
 pub const SIMULATED: &str = "simulated";
 
 closed! {
-    /// Why somebody who looks through an answer has not seen all that it holds.
+    /// Why a scan of an answer did not cover all of it.
     pub enum Opaque {
-        /// Bytes that are no text, or text in a character set that nobody here reads.
+        /// Binary data, or text in a character set that the gate cannot decode.
         Binary = "binary",
-        /// A part of something: what is looked for may be cut in half where it begins or ends.
+        /// A part of a larger content: a secret may be cut in half at its ends.
         Span = "span",
-        /// A text that was cut where there was no more room.
+        /// A text that was cut for lack of space.
         Cut = "cut",
-        /// An image, a sound, or a part of a kind that nobody here knows.
+        /// An image, a sound, or a part of a kind that the gate does not know.
         Media = "media",
-        /// Text that is encoded in a way that does not say what it holds.
+        /// Text in an encoding that hides its content.
         Encoded = "encoded",
     }
 }
 
-/// What a tool answered, before anything is taken out of it.
+/// A tool's answer before masking.
 ///
-/// Every executor says which of the two its answer is: what cannot be looked through is never taken for text.
+/// Every executor decides which of the two its answer is, so content that cannot be scanned is
+/// never treated as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AnswerContent {
-    /// UTF-8 JSON. All that it says stands in it as text, whole.
+    /// UTF-8 JSON whose complete content is text.
     Text(Vec<u8>),
-    /// UTF-8 JSON that holds, or is a part of, something else.
+    /// UTF-8 JSON that holds other content, or is a part of it.
     Opaque(Vec<u8>, Opaque),
 }
 
 impl AnswerContent {
-    /// This JSON; opaque if there is a reason.
+    /// This JSON; opaque with a reason.
     #[must_use]
     pub fn of(json: Vec<u8>, why: Option<Opaque>) -> Self {
         match why {
@@ -44,7 +45,7 @@ impl AnswerContent {
         }
     }
 
-    /// The JSON, and why it is opaque if it is.
+    /// The JSON, and why it is opaque, if it is.
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, Option<Opaque>) {
         match self {
@@ -56,17 +57,17 @@ impl AnswerContent {
 
 /// The end of one call. Every failure of a tool is one of these.
 ///
-/// With `Content` it is what an executor says; with bytes, what may be released of that.
+/// `R` is the executor's answer (`AnswerContent`), or the bytes that may be released of it.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome<R = Vec<u8>> {
     /// The tool answered.
     Completed {
-        /// UTF-8 JSON: exactly the bytes that will be released, or what they will be made of.
+        /// UTF-8 JSON: exactly the bytes to release, or the content they are made from.
         result: R,
         /// The tool's own status (`200`, `ok`).
         status: String,
     },
-    /// It is known that the call failed.
+    /// The call is known to have failed.
     Failed {
         /// What failed: `tool_error`, `timeout`, `too_large`, `connect`, `not_started`, …
         class: FailureClass,
@@ -75,7 +76,7 @@ pub enum Outcome<R = Vec<u8>> {
         /// For the caller: no internals.
         message: String,
     },
-    /// It is not known whether the call took effect.
+    /// Whether the call took effect is unknown.
     Unknown {
         /// `panic`, `connection_lost`, `deadline`, `crash`, …
         cause: String,
@@ -87,11 +88,11 @@ pub enum Outcome<R = Vec<u8>> {
     },
 }
 
-/// How a call ended, as its executor says it: nothing is taken out of it yet, and nobody else is shown it.
+/// An outcome directly from the executor: not masked yet, and only the gate may see it.
 pub type Unmasked = Outcome<AnswerContent>;
 
 impl Outcome {
-    /// The outcome as if its executor said it again: what was released once is text, and is looked through again.
+    /// Converts the outcome back for another scan: released content is text.
     #[must_use]
     pub fn again(self) -> Unmasked {
         match self {
@@ -123,7 +124,7 @@ closed! {
     pub enum FailureClass {
         /// The tool answered with an error.
         ToolError = "tool_error",
-        /// The deadline passed and it is known that nothing happened, or the tool is idempotent.
+        /// The deadline passed and nothing is known to have happened, or the tool is idempotent.
         Timeout = "timeout",
         /// The result is larger than allowed.
         TooLarge = "too_large",
@@ -133,21 +134,21 @@ closed! {
         NotStarted = "not_started",
         /// The answer broke the protocol or the binding's rules (a redirect, a bad encoding).
         Protocol = "protocol",
-        /// What was judged is no longer what is there.
+        /// The target changed after the decision.
         Changed = "changed",
-        /// The tool answered, and what it said must be masked and cannot be: none of it is released.
+        /// The answer must be masked and cannot be, so none of it is released.
         Opaque = "firewall.opaque",
     }
 }
 
-/// An outcome with what it took.
+/// An outcome with its duration and attempts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ended {
     /// How it ended.
     pub outcome: Outcome,
     /// From permit to end.
     pub took: Duration,
-    /// Times the tool was tried: 1, or 0 when nothing started.
+    /// Attempts to run the tool: 1, or 0 when nothing started.
     pub attempts: u32,
 }
 
@@ -173,32 +174,32 @@ closed! {
     }
 }
 
-/// What an executor saw while a call ran, beside how the call ended: `data.observed` of its last entry.
+/// What an executor observed while a call ran: `data.observed` of its last entry.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Observed {
     /// The sandbox level that really ran.
     pub sandbox: Option<Sandbox>,
-    /// What control groups held for all its processes together; absent where there were none.
+    /// The control group limits on all its processes together; absent without control groups.
     pub cgroup: Option<Cgroup>,
     /// Relations that a statement touched, as the database or its parser names them.
     pub tables_queried: Vec<String>,
-    /// What a model used, as its provider counts.
+    /// The tokens that a model used, as its provider counts them.
     pub usage: Option<Usage>,
-    /// What came of the obligation to mask, if there was one.
+    /// The result of masking, if it was required.
     pub redaction: Option<Redaction>,
 }
 
-/// What came of the obligation to mask what a tool said.
+/// The result of masking a tool's answer.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Redaction {
     /// Places that were masked.
     pub masked: u64,
-    /// Why not all of it was looked through; absent only if all of it was.
+    /// Why the scan did not cover all of it; absent only if it did.
     pub unscanned: Option<Opaque>,
 }
 
 impl Observed {
-    /// Whether there is nothing to say.
+    /// Whether nothing was observed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -207,7 +208,7 @@ impl Observed {
 
 /// Tokens of one model call.
 ///
-/// As its provider counts them, or, if it never said, the most that they can have been.
+/// As its provider counts them. If the provider gave no count, the most they can have been.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Usage {
     /// Which of the binding's upstreams answered.
@@ -218,6 +219,6 @@ pub struct Usage {
     pub output_tokens: u64,
     /// What they cost, where the binding has prices; millionths of a US dollar.
     pub cost_micro_usd: Option<u64>,
-    /// The provider did not say.
+    /// The provider gave no count.
     pub estimated: bool,
 }

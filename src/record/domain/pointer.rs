@@ -1,4 +1,4 @@
-//! Places in JSON (RFC 6901), and the places at which two values differ.
+//! JSON pointers (RFC 6901), and the places at which two values differ.
 
 use std::collections::BTreeSet;
 
@@ -10,19 +10,19 @@ pub fn step(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// The names that a pointer steps through, as they stand in the value.
+/// The unescaped names of a pointer's steps.
 pub fn steps(pointer: &str) -> impl Iterator<Item = String> {
     pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"))
 }
 
-/// One value that is another, is gone, or is new.
+/// One value that changed, is gone, or is new.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Difference {
     /// Where, `/hosts/0`; empty for the whole value.
     pub at: String,
-    /// What was there; none if there was nothing.
+    /// The old value; `None` if there was none.
     pub old: Option<Json>,
-    /// What is there; none if there is nothing.
+    /// The new value; `None` if there is none.
     pub new: Option<Json>,
 }
 

@@ -1,29 +1,30 @@
-//! The strict pass itself: see `json` for what it keeps out and why.
+//! The strict pass itself: see `json` for what it refuses and why.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::json::{Error, INT_MAX, Json, Limits};
 
-/// Whether a text is the canonical form of what it says (RFC 8785).
+/// Whether a text is the canonical form of its value (RFC 8785).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Spelling {
     /// It is.
     Canonical,
-    /// Only writing the value again tells: it has floats, or names that UTF-16 may sort in another way.
+    /// Only writing the value again can decide: it has floats, or names that UTF-16 may sort
+    /// differently.
     Unsure,
     /// It is not.
     Other,
 }
 
-/// Where a member of the document stands in its text: the name with its quotes, and the value.
+/// The place of a member in the text: the name with its quotes, and the value.
 pub(super) type Span = (Range<usize>, Range<usize>);
 
-/// What one text says.
+/// The result of reading one text.
 pub(super) struct Read {
     /// The document.
     pub value: Json,
-    /// How it is spelled.
+    /// Its spelling.
     pub spelling: Spelling,
     /// Its members in the order of the text, if it is an object.
     pub members: Vec<Span>,
@@ -41,7 +42,7 @@ pub(super) struct JsonReader<'a> {
 }
 
 impl<'a> JsonReader<'a> {
-    /// Reads the one document this text is, and how it is spelled.
+    /// Reads the one document of this text, with its spelling.
     pub(super) fn read(text: &'a str, limits: &'a Limits) -> Result<Read, Error> {
         let (source, text) = (text, text.as_bytes());
         let (spelling, members) = (Spelling::Canonical, Vec::new());
@@ -181,7 +182,7 @@ impl<'a> JsonReader<'a> {
         }
     }
 
-    /// Reads a member name and refuses one that some parser would merge with an earlier one.
+    /// Reads a member name; refuses one that another parser would merge with an earlier one.
     fn name(
         &mut self,
         members: &BTreeMap<String, Json>,
@@ -271,7 +272,7 @@ impl<'a> JsonReader<'a> {
     fn unicode(&mut self) -> Result<char, Error> {
         let start = self.at;
         let first = self.hex4()?;
-        // In canonical form only what has no shorter escape is written so, in lower case.
+        // Canonical form uses this escape only if there is no shorter one, and in lower case.
         let digits = self.text.get(start..self.at).unwrap_or_default();
         let short = matches!(first, 8 | 9 | 10 | 12 | 13);
         if first > 0x1F || short || digits.iter().any(u8::is_ascii_uppercase) {
@@ -391,7 +392,7 @@ fn clip(literal: &str) -> &str {
     literal.get(..32).unwrap_or(literal)
 }
 
-/// Simple case folding: what readers that ignore case compare names by.
+/// Simple case folding, by which case-insensitive readers compare names.
 fn fold(name: &str) -> String {
     if name.is_ascii() {
         return name.to_ascii_lowercase();

@@ -1,26 +1,26 @@
-//! Text as readers behind us would decode it, and where each character of that came from.
+//! Text as later readers would decode it, and the source position of each character.
 //!
-//! A secret, or personal data, that was written percent-encoded, in HTML entities or broken over lines is still the secret
-//! to whoever decodes it. So what is searched is not only the text but what it becomes.
+//! A secret, or personal data, that is percent-encoded, written in HTML entities or broken over
+//! lines is still readable after decoding. So the search covers the text and its decoded forms.
 
 use std::ops::Range;
 
 /// How often a decoded text is decoded again.
 pub const LAYERS: usize = 3;
-/// Bytes of a line that some program broke where it is full.
+/// Length from which a line counts as broken by a program.
 const WRAPPED_MIN: usize = 56;
-/// Letters that stand apart before they are taken for one word.
+/// How many spaced letters in a row count as one word.
 const APART_MIN: usize = 6;
 
-/// What stands here for anything that is not ASCII: no secret has it.
+/// Replaces every character that is not ASCII: no secret has one.
 const OTHER: char = '\x7f';
 
-/// ASCII text and, for each of its bytes, where in the source it stands.
+/// ASCII text, and for each of its bytes the position in the source.
 ///
-/// Nine bytes for each of the text: a result may have megabytes, and many calls are on the road.
+/// Nine bytes per byte of text: a result may have megabytes, and many calls run at once.
 #[derive(Debug)]
 pub struct Reading {
-    /// The text that is read.
+    /// The text.
     pub text: String,
     from: Vec<Range<u32>>,
 }
@@ -39,7 +39,7 @@ impl Reading {
         reading
     }
 
-    /// No text yet, with room for so many bytes.
+    /// An empty text with this capacity.
     #[must_use]
     pub fn empty(room: usize) -> Self {
         Self { text: String::with_capacity(room), from: Vec::with_capacity(room) }
@@ -53,11 +53,11 @@ impl Reading {
         self.from.push(place(from.start)..place(from.end));
     }
 
-    /// Where this stretch of the reading stands in the source.
+    /// The place of this stretch in the source.
     pub fn source(&self, found: &Range<usize>) -> Option<Range<usize>> {
         let (first, last) =
             (self.from.get(found.start)?, self.from.get(found.end.checked_sub(1)?)?);
-        // Of a reading that runs backwards the last of it comes first.
+        // In a reversed reading the last character comes first.
         let (start, end) = (first.start.min(last.start), first.end.max(last.end));
         Some(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
     }
@@ -68,13 +68,13 @@ impl Reading {
         Self { text: self.text.get(range).unwrap_or_default().to_owned(), from }
     }
 
-    /// From its end to its beginning.
+    /// The text in reverse order.
     pub fn reversed(&self) -> Self {
         let text = self.text.chars().rev().collect();
         Self { text, from: self.from.iter().rev().cloned().collect() }
     }
 
-    /// Letters by thirteen places.
+    /// Letters shifted by thirteen places (ROT13).
     pub fn turned(&self) -> Self {
         let turned = |byte: u8, first: u8| {
             let place = byte.saturating_sub(first).saturating_add(13).checked_rem(26);
@@ -90,7 +90,7 @@ impl Reading {
         })
     }
 
-    /// Without the bytes that nobody sees: UTF-16 that was taken for UTF-8 has one beside each letter.
+    /// Without invisible bytes: UTF-16 that was taken for UTF-8 has one beside each letter.
     pub fn plain(&self) -> Option<Self> {
         let hidden = |b: u8| b < b' ' && !b"\t\n\r".contains(&b);
         self.text.bytes().any(hidden).then(|| {
@@ -98,8 +98,8 @@ impl Reading {
         })
     }
 
-    /// With the line breaks taken out of what programs break over lines of one length: base64 in a mail or a
-    /// key file.
+    /// Without the line breaks of programs that break lines at a fixed length: base64 in a mail or
+    /// a key file.
     pub fn unwrapped(&self) -> Option<Self> {
         let long = |line: &str| {
             let line = line.trim_matches(['\r', '\n', ' ', '\t']);
@@ -124,13 +124,13 @@ impl Reading {
         })
     }
 
-    /// With letters that stand apart from each other put together again: `a n n`.
+    /// Joins letters that are spaced apart: `a n n`.
     pub fn together(&self) -> Option<Self> {
         let apart =
             |text: &str| text.split_ascii_whitespace().filter(|word| word.len() == 1).count();
         (apart(&self.text) >= APART_MIN).then(|| {
             self.walked(|rest| match rest {
-                // A letter alone, and what is between it and the next one that is alone.
+                // A single letter, and the gap before the next single letter.
                 [space, letter, ..] if *space <= b' ' && *letter > b' ' => {
                     let alone = rest.get(2).is_none_or(|next| *next <= b' ');
                     (Some(if alone { char::from(*letter) } else { ' ' }), if alone { 2 } else { 1 })
@@ -141,7 +141,7 @@ impl Reading {
         })
     }
 
-    /// Numbers in a list as the bytes they are: `97, 110, 110`.
+    /// Converts a list of numbers to the bytes they represent: `97, 110, 110`.
     pub fn numbers(&self) -> Self {
         let bytes = self.text.as_bytes();
         let mut out = Self::empty(bytes.len() / 2);
@@ -164,8 +164,8 @@ impl Reading {
         out
     }
 
-    /// The reading with each step that `step` takes: what it stands for (nothing: it is left out) and
-    /// how many bytes it took.
+    /// The reading with each step that `step` takes: the character it represents (`None` drops it),
+    /// and the number of bytes it took.
     fn walked(&self, step: impl Fn(&[u8]) -> (Option<char>, usize)) -> Self {
         let mut out = Self::empty(self.text.len());
         let bytes = self.text.as_bytes();
@@ -191,12 +191,12 @@ impl Reading {
         (next.text.len() != self.text.len()).then_some(next)
     }
 
-    /// Without what breaks a line or spaces letters.
+    /// Without line breaks and spacing between letters.
     pub fn squeezed(&self) -> Self {
         self.walked(|rest| (first(rest).filter(|c| *c > ' '), 1))
     }
 
-    /// Without the soft line breaks and with the escapes of quoted-printable undone.
+    /// Without soft line breaks, and with quoted-printable escapes decoded.
     pub fn printable(&self) -> Self {
         self.walked(|rest| match rest {
             [b'=', b'\r', b'\n', ..] => (None, 3),
@@ -209,7 +209,7 @@ impl Reading {
         })
     }
 
-    /// Shows what else it may be read as. Each only where that could show something else.
+    /// Passes on the alternative readings, each only where it could show something new.
     fn beside(&self, look: &mut impl FnMut(&Self)) {
         let any = |is: fn(u8) -> bool| self.text.bytes().any(is);
         let apart = |b: u8| b <= b' ' || b":-,;".contains(&b) || (b'A'..=b'F').contains(&b);
@@ -224,7 +224,7 @@ impl Reading {
         }
     }
 
-    /// Hexadecimal digits alone, lowercase, without what people write between bytes.
+    /// Hexadecimal digits only, lowercase, without common separators.
     pub fn digits(&self) -> Self {
         self.walked(|rest| match rest {
             [b'0', b'x' | b'X', ..] => (None, 2),
@@ -234,8 +234,9 @@ impl Reading {
     }
 }
 
-/// Shows the readings of a text beside itself: what it decodes to, layer by layer, and each of those as if it were
-/// quoted-printable, digits or broken over lines. One after the other: each has the size of the text.
+/// Passes on the readings of a text except itself: its decoded forms, layer by layer, and each of
+/// those read as quoted-printable, as digits or as broken lines. One at a time, because each has
+/// the size of the text.
 pub fn readings(source: &str, mut look: impl FnMut(&Reading)) {
     let plain = Reading::of(source);
     plain.beside(&mut look);
@@ -253,11 +254,11 @@ pub fn readings(source: &str, mut look: impl FnMut(&Reading)) {
     }
 }
 
-/// What a person sees in a character that only looks like ASCII; nothing where they see nothing.
+/// The ASCII character that a person sees in a lookalike; `None` for an invisible one.
 fn folded(c: char) -> Option<char> {
     let ascii = |base: u32| u32::from(c).checked_sub(base).and_then(char::from_u32);
     match c {
-        // Soft hyphen, joiners and marks without a width, and what selects a variant.
+        // Soft hyphen, joiners, marks without a width, and variation selectors.
         '\u{ad}'
         | '\u{34f}'
         | '\u{180e}'
@@ -279,7 +280,7 @@ fn folded(c: char) -> Option<char> {
             let place = u32::from(c).checked_sub(0x1_d7ce).and_then(|place| place.checked_rem(10));
             place.and_then(|digit| char::from_digit(digit, 10))
         }
-        // Tags: ASCII that nobody sees and models read.
+        // Tags: ASCII that is invisible to people and readable to models.
         '\u{e0020}'..='\u{e007e}' => ascii(0xe_0000),
         _plain => Some(c),
     }
@@ -303,17 +304,18 @@ fn number(digits: &[u8], radix: u32) -> Option<char> {
     Some(u8::try_from(value).ok().filter(u8::is_ascii).map_or(OTHER, char::from))
 }
 
-/// What an escape at the front stands for, and its length: `%41`, `\u0041`, `\x41`, `\/`, `&#65;`, `&#x41;`, `&amp;`.
+/// The character of an escape at the front, and its length: `%41`, `\u0041`, `\x41`, `\/`, `&#65;`,
+/// `&#x41;`, `&amp;`.
 fn escape(bytes: &[u8]) -> Option<(char, usize)> {
     match bytes {
         [b'%', high, low, ..] => Some((byte(&[*high, *low])?, 3)),
         [b'\\', b'u', rest @ ..] => Some((number(rest.get(..4)?, 16)?, 6)),
         [b'\\', b'x', high, low, ..] => Some((byte(&[*high, *low])?, 4)),
         [b'\\', c @ (b'/' | b'"' | b'\'' | b'\\'), ..] => Some((char::from(*c), 2)),
-        // What breaks a line or spaces letters: which of them it is does not matter.
+        // Line breaks and spacing between letters: which of them it is does not matter.
         [b'\\', b'b' | b'f' | b'n' | b'r' | b't', ..] => Some((' ', 2)),
         [b'&', rest @ ..] => {
-            // Entities are short; what is longer is none.
+            // Entities are short; a longer text is not one.
             let end = rest.iter().take(10).position(|b| *b == b';')?;
             let c = match rest.get(..end)? {
                 [b'#', b'x' | b'X', digits @ ..] => number(digits, 16)?,

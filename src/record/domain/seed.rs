@@ -1,12 +1,12 @@
-//! The seed of a deterministic run: what everything that is minted for the run derives from.
+//! The seed of a deterministic run, from which every minted value of the run derives.
 
 use std::fmt;
 
 use super::closed::textual;
 use super::digest::Digest;
 
-/// 64 bits that are drawn once for a run and shown to its agent. No secret: nobody is to guess anything
-/// from it, and everybody is to derive the same from it.
+/// 64 bits that are drawn once for a run and shown to its agent. Not a secret: no security depends
+/// on it, and everyone with the seed derives the same values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seed(u64);
 
@@ -25,7 +25,8 @@ impl Seed {
         fits.then(|| u64::from_str_radix(text, 16).ok().map(Self)).flatten()
     }
 
-    /// 16 bytes that this seed gives for this purpose and these parts, and no other seed does.
+    /// 16 bytes derived from this seed for this purpose and these parts; other seeds give other
+    /// bytes.
     #[must_use]
     pub fn derive(&self, purpose: &str, parts: &[&[u8]]) -> [u8; 16] {
         let of_parts: Vec<u8> =
@@ -63,7 +64,7 @@ mod tests {
         let given = seed.derive("call", &[b"a", b"b"]);
         assert_eq!(seed.derive("call", &[b"a", b"b"]), given);
         assert_ne!(seed.derive("run", &[b"a", b"b"]), given);
-        // Where one part ends and the next begins counts.
+        // The boundaries between parts count.
         assert_ne!(seed.derive("call", &[b"ab", b""]), given);
         assert_ne!(Seed::from_random([9; 8]).derive("call", &[b"a", b"b"]), given);
     }

@@ -1,4 +1,4 @@
-//! Wall-clock instants as the ledger writes them: UTC, milliseconds.
+//! Wall-clock instants in the form of the ledger: UTC, milliseconds.
 
 use std::fmt;
 
@@ -45,7 +45,7 @@ impl Timestamp {
         Self::parse(text).or_else(|| Self::parse(&format!("{}.000Z", text.strip_suffix('Z')?)))
     }
 
-    /// By the calendar library: any instant it knows, and whatever is none.
+    /// Parses with the calendar library, which also decides what is invalid.
     fn parse_any(text: &str) -> Option<Self> {
         let instant: jiff::Timestamp = text.parse().ok()?;
         let read = Self(instant.as_millisecond());
@@ -73,7 +73,7 @@ impl fmt::Display for Timestamp {
 
 const DAYS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
-/// Reads what stands in nearly every entry: an instant of the years 1970 to 9998. `None` says nothing.
+/// Fast path for nearly every entry: an instant of the years 1970 to 9998. `None` decides nothing.
 fn plain(text: &str) -> Option<Timestamp> {
     let bytes: &[u8; 24] = text.as_bytes().try_into().ok()?;
     let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'.'), (23, b'Z')];

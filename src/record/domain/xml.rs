@@ -1,8 +1,9 @@
 //! Text inside XML.
 
-/// Text as XML 1.0 carries it, in elements and in attributes; what XML cannot hold at all is replaced.
+/// Escapes text for XML 1.0, in elements and in attributes; characters that XML cannot hold are
+/// replaced.
 ///
-/// Line breaks and tabs stay as they are: readers make spaces of them in attributes.
+/// Line breaks and tabs stay: readers turn them into spaces in attributes.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -1,8 +1,8 @@
 //! The one strict YAML reader: manifests, configuration and tests go through it.
 //!
 //! No duplicate keys, no anchors or aliases, no tags, no directives, no merge keys, no unknown
-//! fields, one document; every error names file, line and column (and the key, where there is one).
-//! What two readers could take for two different things is refused before anything is typed.
+//! fields, one document; every error names file, line and column (and the key, if any). Input that
+//! two readers could interpret differently is refused before anything is typed.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,11 +16,11 @@ mod scan;
 use crate::domain::pointer;
 use scan::{Places, scan};
 
-/// Bytes of one document.
+/// The most bytes of one document.
 pub const BYTES_MAX: usize = 1 << 20;
-/// Nested mappings and sequences.
+/// The deepest nesting of mappings and sequences.
 pub const DEPTH_MAX: usize = 32;
-/// Keys, scalars and collections of one document.
+/// The most keys, scalars and collections of one document.
 pub const NODES_MAX: usize = 50_000;
 
 /// One thing wrong with a file, and where.
@@ -28,7 +28,7 @@ pub const NODES_MAX: usize = 50_000;
 pub struct Error {
     /// The file, as the caller named it.
     pub file: String,
-    /// Line, from 1; 0 when the problem has no place in the text.
+    /// Line, from 1; 0 if the problem has no place in the text.
     pub line: u64,
     /// Column in characters, from 1; 0 as above.
     pub column: u64,
@@ -59,8 +59,8 @@ impl fmt::Display for Error {
 pub fn from_str<T: DeserializeOwned>(text: &str, name: &str) -> Result<T, Error> {
     let places = scan(text, name)?;
     let refused = |e| typed(&e, &places, name);
-    // The first reading knows places. It also takes `"true"` for true and `5` for text; the second
-    // starts from what each scalar is by itself and does not.
+    // The first reading knows places, but also accepts `"true"` for true and `5` for text. The
+    // second reads each scalar by its own type and does not.
     let _: T = serde_saphyr::from_str_with_options(text, options()).map_err(refused)?;
     let value: Value = serde_saphyr::from_str_with_options(text, options()).map_err(refused)?;
     serde_json::from_value(value).map_err(|e| whole(name, 0, &e.to_string()))
@@ -96,13 +96,13 @@ impl Document {
         Ok(Self { value, file: name.to_owned(), places })
     }
 
-    /// Where its fields stand, for whoever finds something wrong when the document is gone.
+    /// The places of its fields, for errors found after the document is dropped.
     #[must_use]
     pub fn written(&self) -> Written {
         Written { file: self.file.clone(), places: Arc::new(self.places.clone()) }
     }
 
-    /// An error at the field of this JSON pointer, or at the nearest field above that is written.
+    /// An error at the field of this JSON pointer, or at the nearest written field above it.
     #[must_use]
     pub fn error(&self, pointer: &str, message: impl Into<String>) -> Error {
         let (line, column) =
@@ -111,10 +111,10 @@ impl Document {
         Error { file: self.file.clone(), line, column, key, message: message.into() }
     }
 
-    /// Everything that breaks this JSON Schema, in the order of the file. One error per field.
+    /// Everything that violates this JSON Schema, in the order of the file. One error per field.
     ///
     /// # Errors
-    /// The schema itself is no schema.
+    /// The schema itself is invalid.
     pub fn violations(
         &self,
         schema: &Value,
@@ -131,7 +131,7 @@ impl Document {
     }
 }
 
-/// Where the fields of a document stand. By default: of one that no file holds.
+/// The places of a document's fields. By default those of a document without a file.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
     file: String,
@@ -139,8 +139,8 @@ pub struct Written {
 }
 
 impl Written {
-    /// An error at the field of this dotted key (`tools[0].http.url`), or at the nearest one above it that is
-    /// written.
+    /// An error at the field of this dotted key (`tools[0].http.url`), or at the nearest written
+    /// one above it.
     #[must_use]
     pub fn error(&self, key: &str, message: impl Into<String>) -> Error {
         let (line, column) = self.places.named(key).map_or((0, 0), |at| (at.line, at.column));
@@ -149,7 +149,7 @@ impl Written {
     }
 }
 
-/// What a schema violation says, and about which field.
+/// The message of a schema violation, and its field.
 fn said(
     error: &jsonschema::ValidationError<'_>,
     at: &str,
@@ -166,7 +166,7 @@ fn said(
             let name = property.as_str().unwrap_or_default();
             vec![(at.to_owned(), format!("missing field `{name}`"))]
         }
-        // The schema's own words for its patterns and alternatives are kinder than the pattern.
+        // The schema's own descriptions of patterns and alternatives are clearer than the pattern.
         _ => {
             let keyword = error.schema_path().to_string();
             let parent = keyword.rsplit_once('/').map_or("", |(parent, _)| parent);
@@ -217,11 +217,11 @@ fn whole(name: &str, line: usize, message: &str) -> Error {
     Error { file, line, column: line.min(1), key: String::new(), message }
 }
 
-/// An error of the typing library, with its place and the field that stands there.
+/// An error of the typing library, with its place and the field there.
 fn typed(error: &serde_saphyr::Error, places: &Places, name: &str) -> Error {
     let at = error.location().map_or((0, 0), |l| (l.line(), l.column()));
     let text = error.without_snippet().to_string();
-    // The library ends its text with the place, which this error says by itself.
+    // The library appends the place, which this error has already.
     let message = [" at line ", "line "]
         .iter()
         .find_map(|mark| text.rsplit_once(mark).filter(|(_, rest)| rest.contains("column")))

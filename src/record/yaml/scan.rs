@@ -1,4 +1,4 @@
-//! What the typing library lets pass: refused event by event, and the place of every field noted.
+//! Refuses, event by event, what the typing library accepts, and notes the place of every field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub(super) struct Place {
     shown: String,
 }
 
-/// Where each field stands, by JSON pointer.
+/// The place of each field, by JSON pointer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places(BTreeMap<String, Place>);
 
@@ -29,7 +29,7 @@ impl Places {
         }
     }
 
-    /// The field of this dotted name, or the nearest one above it that is written.
+    /// The field of this dotted name, or the nearest written one above it.
     pub(super) fn named(&self, name: &str) -> Option<&Place> {
         let mut name = name;
         loop {
@@ -66,7 +66,7 @@ struct Scan<'a> {
     documents: usize,
 }
 
-/// Walks the events of the parser: refuses what the typing library lets pass, notes the places.
+/// Walks the parser's events: refuses what the typing library accepts, and notes the places.
 pub(super) fn scan(text: &str, name: &str) -> Result<Places, Error> {
     if text.len() > BYTES_MAX {
         return Err(whole(name, 1, &format!("{} bytes, at most {BYTES_MAX} are read", text.len())));

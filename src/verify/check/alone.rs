@@ -1,5 +1,5 @@
-//! Part of E2: proofs that stand on their own (c2sp.org/tlog-proof), for those who check with other
-//! people's tools. Each is of one entry here, under the checkpoint that is here.
+//! Part of E2: stand-alone proofs (c2sp.org/tlog-proof), for verifiers that use third-party tools.
+//! Each is of one entry of the bundle, under the bundle's checkpoint.
 
 use crate::bundle::{ALONE, Files, NOTE, alone_file};
 use crate::crypto::note;
@@ -38,7 +38,7 @@ pub(super) enum EntryFlaw {
     Form,
 }
 
-/// How many there are, if each entry that has to have one has it, and no other does.
+/// The number of proofs, if exactly the entries that need one have one.
 pub(super) fn check(files: &Files, strand: &ChainSlice) -> Result<usize, Error> {
     let wanted = strand.alone();
     let names: Vec<String> = wanted.iter().map(|seq| alone_file(&strand.folder, *seq)).collect();
@@ -69,6 +69,6 @@ fn one(text: &[u8], (seq, line): (Seq, &EntryLine), note: &[u8]) -> Result<(), E
     if proof.index != seq || !proof.includes(&line.leaf) {
         return Err(EntryFlaw::Entry(seq));
     }
-    // One proof is one text.
+    // A proof has exactly one text form.
     if proof.to_text() == text { Ok(()) } else { Err(EntryFlaw::Form) }
 }

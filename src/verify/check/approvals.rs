@@ -1,5 +1,5 @@
-//! P4: every word is its approver's own signature over this very hold, by somebody the verifier trusts, and
-//! nothing was released that the policy was not told of.
+//! P4: every approval and refusal is its approver's own signature over this very hold, the verifier
+//! trusts the approver, and the policy saw the approvals of every released call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,9 +34,9 @@ struct CountedWord {
     granted: usize,
     refused: usize,
     released: usize,
-    /// Words whose hold lies before the span.
+    /// Approvals and refusals whose hold lies before the span.
     cut: usize,
-    /// Releases whose policy input is not opened.
+    /// Releases whose policy input is not disclosed.
     untold: usize,
     /// Calls that ran under break-glass.
     broken: usize,
@@ -101,7 +101,7 @@ fn judged(case: &Case<'_>) -> Result<(CountedWord, Orders), SignatureFlaw> {
     Ok((seen, orders))
 }
 
-/// What is in `approvals/` follows from the entries, or is a list that one of them names.
+/// Every file in `approvals/` follows from the entries, or is a list that one of them names.
 fn stray(case: &Case<'_>) -> Result<(), SignatureFlaw> {
     let Some(payloads) = &case.payloads else { return Ok(()) };
     let words = words(&case.strands, payloads);
@@ -130,7 +130,7 @@ fn stray(case: &Case<'_>) -> Result<(), SignatureFlaw> {
     stray.map_or(Ok(()), |name| Err(SignatureFlaw::StrayFile(name.clone())))
 }
 
-/// One call that is held, and whose words about it have been read.
+/// One held call, and the approvals read so far.
 struct OpenCall<'a> {
     held: &'a EntryLine,
     given: Vec<Approval>,
@@ -149,7 +149,8 @@ fn run(
         let seq = line.entry.seq;
         let at = |flaw: SignatureFlaw| flaw.at(seq);
         if line.unknown.is_some() {
-            // What it made of the hold, nobody can tell here.
+            // An entry of an unknown kind may have changed the hold, so the hold cannot be checked
+            // further.
             if open.remove(call).is_some() {
                 seen.missing = Some(Missing::Kind(line.kind().to_owned()).at(seq));
             }
@@ -181,7 +182,7 @@ fn run(
             }
             let known = open.get(call);
             let released = known.is_some() && line.is(Kind::CallAuthorized);
-            // Of what began before the span, or cannot be told, no more is said.
+            // A call that began before the span, or that cannot be checked, ends here.
             let untold = match known {
                 Some(_) => seen.missing.is_some(),
                 None => material.cut.begin || unread.contains(call),
@@ -196,7 +197,7 @@ fn run(
 }
 
 impl CountedWord {
-    /// Takes in what is known about who wrote the arguments of a call.
+    /// Counts the approver who wrote the arguments of a call.
     fn proposed(&mut self, checked: Result<Option<Approval>, Bad>) -> Result<(), SignatureFlaw> {
         match checked {
             Ok(None) => {}
@@ -222,7 +223,7 @@ impl CountedWord {
     }
 }
 
-/// Holds one word against its hold and against those who may speak.
+/// Checks one approval or refusal against its hold and the list of approvers.
 fn word(
     case: &Case<'_>,
     material: &BundleMaterial<'_>,
@@ -260,14 +261,16 @@ fn word(
     }
 }
 
-/// When the word was taken. Its entry may stand a moment after the end of the hold: see [`LATE_MILLIS`].
+/// When the approver answered. The entry may stand a moment after the end of the hold: see
+/// [`LATE_MILLIS`].
 pub(super) fn at(line: &EntryLine, expires: Timestamp) -> Timestamp {
     let (ts, end) = (line.entry.ts.millis(), expires.millis());
     let late = ts >= end && ts < end.saturating_add(LATE_MILLIS);
     Timestamp::from_millis(if late { end.saturating_sub(1) } else { ts })
 }
 
-/// The hold as the entries tell it. Who started the run is not told by entries in the words of the list.
+/// The hold as the entries record it. They do not identify the caller of the run in the terms of
+/// the list.
 fn hold(
     material: &BundleMaterial<'_>,
     open: &OpenCall<'_>,
@@ -277,7 +280,7 @@ fn hold(
     held(material, open.held, manifest).map(|hold| Hold { given, ..hold })
 }
 
-/// A hold before anybody said anything about it.
+/// A hold before its first approval or refusal.
 pub(super) fn held(
     material: &BundleMaterial<'_>,
     line: &EntryLine,
@@ -297,14 +300,14 @@ pub(super) fn held(
     })
 }
 
-/// The list that the word was held against, if the verifier trusts it.
+/// The list against which the answer was checked, if the verifier trusts it.
 pub(super) fn trusted(case: &Case<'_>, line: &EntryLine) -> Result<Approvers, Bad> {
     let digest = list_of(line).ok_or(Missing::NoList)?;
     let trust = case.trust;
     known(case, (Purpose::Approval, &digest), (&trust.approvers, &trust.approver_keys))
 }
 
-/// The list of this digest for this purpose, if it or a key that signed it is trusted.
+/// The list of this digest for this purpose, if the verifier trusts it or a key that signed it.
 pub(super) fn known(
     case: &Case<'_>,
     (purpose, digest): (Purpose, &Digest),
@@ -325,15 +328,15 @@ pub(super) fn known(
     Ok(Approvers::parse_for(purpose, text)?)
 }
 
-/// Who had approved the call, as the policy saw.
+/// The approvals that the policy saw.
 #[derive(Deserialize)]
 struct ApprovalsInput {
     #[serde(default)]
     approvals: Vec<Approval>,
 }
 
-/// Holds what the policy saw against who approved; whether its input is opened. `released`: what runs
-/// after a hold runs because the policy saw an approval.
+/// Checks the approvals that the policy saw against the recorded ones; returns whether its input is
+/// disclosed. `released`: a call that runs after a hold needs an approval in the input.
 fn told(
     material: &BundleMaterial<'_>,
     line: &EntryLine,
@@ -344,7 +347,7 @@ fn told(
     let payload = input.and_then(|input| material.payloads.0.get(&input.c.0));
     let Some(Payload::Opened { body, .. }) = payload else { return Ok(false) };
     let list = Json::parse(body, &Limits::FILE)?.read::<ApprovalsInput>();
-    // Approvals of another form are none that were given.
+    // Approvals in another form were never given.
     let list = list.map_err(|_| SignatureFlaw::Ungiven)?.approvals;
     if !list.iter().all(|approval| given.contains(approval)) {
         return Err(SignatureFlaw::Ungiven);

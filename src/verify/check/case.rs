@@ -1,4 +1,4 @@
-//! What is being judged: the bundle, the trust roots, and what reading the bundle has shown so far.
+//! The input of the checks: the bundle, the trust roots, and what reading the bundle has shown.
 
 use crate::bundle::Files;
 use crate::domain::json::Json;
@@ -7,7 +7,7 @@ use crate::projection::BundleMaterial;
 use crate::scope::{ChainSlice, Scope};
 use crate::trust::Trust;
 
-/// Everything a check may look at. Checks read it; only the reading at the start fills it.
+/// Everything a check may use. Checks only read it; the reading phase fills it.
 #[derive(Debug)]
 pub struct Case<'a> {
     /// The bundle's files.
@@ -18,12 +18,12 @@ pub struct Case<'a> {
     pub scope: Scope,
     /// Its chains: one, or those of a population.
     pub strands: Vec<ChainSlice>,
-    /// The tenant's fleet log, as far as the bundle has it. Nothing of it has been checked but the form of
-    /// its entries: `F1` does that.
+    /// The tenant's fleet log, as far as the bundle has it. Only the form of its entries is
+    /// checked; `F1` checks the rest.
     pub fleet: Option<ChainSlice>,
     /// What opens the commitments, if it could be read.
     pub payloads: Option<Payloads>,
-    /// What the statement says about the files; `Null` if it could not be read.
+    /// The statement's predicate about the files; `Null` if it could not be read.
     pub predicate: Json,
 }
 

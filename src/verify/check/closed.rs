@@ -1,5 +1,6 @@
-//! B2, once the entries are read: every file is one that a bundle of these entries has, in the one form in which
-//! the exporter writes it. Whoever holds the evidence key can sign any list; what is on it is not theirs to choose.
+//! B2, once the entries are read: every file belongs to a bundle of these entries, in the one form
+//! that the exporter writes. An owner of the evidence key can sign any list of files, but must not
+//! choose what is on it.
 
 use super::anchors;
 use super::case::Case;
@@ -11,10 +12,10 @@ use crate::crypto::dsse;
 use crate::domain::digest::Digest;
 use crate::scope::ChainSlice;
 
-/// Where a consistency proof stands beside a head of the fleet log.
+/// Suffix of a consistency proof beside a head of the fleet log.
 const BESIDE: &str = ".consistency.json";
 
-/// What a bundle of its entries would not have.
+/// What a bundle of these entries must not have.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("a bundle of these entries has no file `{0}`")]
@@ -29,7 +30,7 @@ enum Error {
     Envelope { envelope: String, name: String, digest: String },
 }
 
-/// B2; says nothing where it holds, for `files::check` did.
+/// B2; reports nothing if it holds, because `files::check` did.
 pub fn check(case: &Case<'_>, report: &mut Report) {
     let held = matches!(report.outcome("B2"), Some(Outcome::Valid(_)));
     if let Err(why) = strays(case).and_then(|()| forms(case)).and_then(|()| envelopes(case))
@@ -49,7 +50,7 @@ fn strays(case: &Case<'_>) -> Result<(), Error> {
     }
 }
 
-/// Proofs are read for what they prove; here, that they say nothing else.
+/// Other checks verify proofs; this one rejects content beside the proof.
 fn forms(case: &Case<'_>) -> Result<(), Error> {
     if case.fleet.is_some() {
         anchors::whole(case.files).map_err(Error::Fleet)?;
@@ -67,7 +68,7 @@ fn forms(case: &Case<'_>) -> Result<(), Error> {
 }
 
 fn included(case: &Case<'_>, strand: &ChainSlice) -> Result<(), Error> {
-    // That of the fleet log is F1's, which the trust file may not ask for.
+    // F1 checks the fleet log's proof, which the trust file may not ask for.
     let Some(checkpoint) = strand.checkpoint.as_ref().filter(|_| strand.folder != FLEET) else {
         return Ok(());
     };
@@ -81,8 +82,8 @@ fn same(case: &Case<'_>, name: &str, made: &[u8]) -> Result<(), Error> {
     if case.files.get(name) == Some(made) { Ok(()) } else { Err(Error::Form(name.to_owned())) }
 }
 
-/// What stands beside a manifest or a list of approvers is an envelope of that file, whether or not the trust file
-/// names anybody who signs such files.
+/// The file beside a manifest or a list of approvers is an envelope of that very file, even if the
+/// trust file names no key for it.
 fn envelopes(case: &Case<'_>) -> Result<(), Error> {
     let pairs =
         manifests(&case.strands).into_iter().chain(approvers(&case.strands, case.fleet.as_ref()));

@@ -1,4 +1,4 @@
-//! P3, A1, B4 and V1: what the runs were under, and the files made from the entries.
+//! P3, A1, B4 and V1: the policies and manifests of the runs, and the files made from the entries.
 
 use crate::domain::id::{RunId, Seq};
 use crate::domain::tier::Binding;
@@ -27,7 +27,7 @@ use crate::{contents, controls, guide, page};
 /// DSSE payload type of a manifest.
 const MANIFEST_TYPE: &str = "application/vnd.wicketgate.manifest.v1+yaml";
 
-/// What the runs were under, and should not have been.
+/// Why a policy or manifest must not have governed the runs.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
@@ -77,7 +77,7 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
     let (mut amended, mut untold) = (0_usize, None);
     for strand in &case.strands {
         let mut here = BTreeSet::new();
-        // Only what introduces the runs is here, not the whole chain.
+        // The bundle has only the entries that introduce the runs, not the whole chain.
         let mut amendments = Amendments::default();
         amendments.cut();
         for line in &strand.lines {
@@ -138,8 +138,8 @@ fn policies(case: &Case<'_>) -> Result<Outcome, Error> {
     Ok(Outcome::Valid(seen))
 }
 
-/// Every run that is opened here was bound to its manifest before, and each manifest's bytes and
-/// signers are looked at once.
+/// Every run opened here was bound to its manifest before, and each manifest's bytes and signers
+/// are checked once.
 fn manifests(case: &Case<'_>) -> Result<Outcome, Error> {
     let mut told: BTreeMap<Digest, Outcome> = BTreeMap::new();
     for strand in &case.strands {
@@ -192,7 +192,7 @@ fn manifest(case: &Case<'_>, digest: &Digest) -> Result<Outcome, Error> {
     Ok(Outcome::Valid(format!("signed by {}", signed.signers.join(", "))))
 }
 
-/// B4 and V1: everything that follows from the entries is made again and compared.
+/// B4 and V1: makes everything that follows from the entries again and compares.
 pub fn derived(case: &Case<'_>, report: &mut Report) {
     let materials = case.materials();
     let Some(payloads) = &case.payloads else { return };
@@ -218,7 +218,7 @@ pub fn derived(case: &Case<'_>, report: &mut Report) {
         );
         return report.unverifiable("V1", why);
     }
-    // WHY the last two: they come with this program, not from the bundle, whatever the bundle has under their name.
+    // WHY the last two: they come from this program, whatever the bundle has under their names.
     let made = [
         (CONTROLS, controls::controls(case.files)),
         (PAGE, page::page(case.files, &exporter)),
@@ -235,7 +235,7 @@ pub fn derived(case: &Case<'_>, report: &mut Report) {
     }
 }
 
-/// B4: what the statement says is what the files say; of its query only who asked is taken on trust.
+/// B4: the statement matches the files; only the requester in its query is taken on trust.
 fn stated(
     case: &Case<'_>,
     materials: &[BundleMaterial<'_>],
@@ -251,7 +251,7 @@ fn stated(
         (Query::Range { log, span }, Some(strand)) => {
             log == strand.origin() && Some(*span) == strand.span
         }
-        // R2 holds the chains against the query.
+        // R2 checks the chains against the query.
         (Query::Population(_), _) => true,
         (Query::Range { .. }, None) => false,
     };
@@ -267,7 +267,7 @@ fn stated(
     }
 }
 
-/// What stays unproven although every check holds.
+/// Lists what stays unproven although every check holds.
 pub fn unproven(case: &Case<'_>, report: &mut Report) {
     let trust = case.trust;
     let mut say = |text: &str| report.not_proven.push(text.to_owned());
@@ -324,7 +324,7 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
     report.unenforced = case.materials().iter().map(BundleMaterial::unenforced_count).sum();
 }
 
-/// Of a run that goes on from another one: that run, the recording and the step.
+/// For a run that continues from another one: that run, the recording and the step.
 fn forked(line: &EntryLine) -> Option<(RunId, TaggedDigest, u64)> {
     let replay = line.get::<RunOpened>()?.replay.as_ref()?;
     Some((replay.run?, replay.recording?, replay.at?.get()))

@@ -1,4 +1,4 @@
-//! What P5 finds wrong with a decision, and why it cannot make one again.
+//! Contradictions that P5 finds in a decision, and reasons why it cannot make one again.
 
 use super::same;
 use crate::domain::digest::Digest;

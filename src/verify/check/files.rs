@@ -12,7 +12,7 @@ use crate::entries::Damage;
 use crate::statement::{PAYLOAD_TYPE, PREDICATE, STATEMENT, StatementForm, SubjectForm};
 use crate::trust::Trust;
 
-/// Checks envelope, names and digests; the predicate, if the statement can be read at all.
+/// Checks envelope, names and digests; returns the predicate if the statement is readable.
 pub fn check(files: &Files, trust: &Trust, report: &mut Report) -> Option<Json> {
     report.put("B1", signed(files, trust));
     let (subjects, predicate) = match statement(files) {

@@ -1,5 +1,5 @@
-//! What P4 finds wrong, and what it lacks: one place for the messages of approvals, proposals, break-glass orders
-//! and orders that loosen.
+//! The findings of P4 and what it may lack: one place for the messages about approvals, proposals,
+//! break-glass orders and loosening orders.
 
 use super::lists;
 use crate::approval::{ApprovalRefusal, MalformedStatement, approvers};
@@ -9,7 +9,7 @@ use crate::domain::id::Seq;
 use crate::domain::json;
 use crate::record::chain::SignerList;
 
-/// Why a signature does not prove what an entry says of it.
+/// Why a signature does not prove what an entry records about it.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SignatureFlaw {
     #[error("seq {0}: {1}")]
@@ -26,7 +26,7 @@ pub(super) enum SignatureFlaw {
     Statement(#[from] MalformedStatement),
     #[error("the policy's input: {0}")]
     Input(#[from] json::Error),
-    /// A file of `approvals/` with other bytes than were signed.
+    /// A file of `approvals/` that differs from the signed bytes.
     #[error("`{0}` is not what was signed")]
     File(String),
     #[error("`{0}` belongs to no approval")]
@@ -47,7 +47,7 @@ pub(super) enum SignatureFlaw {
     Armor,
     #[error("`{0}`, and `{1}` was signed")]
     Verdict(String, &'static str),
-    /// What the entry says (first) differs from what was signed (second).
+    /// A member of the entry (first) differs from the signed one (second).
     #[error("{0} are not those of the {1}")]
     Differ(&'static str, &'static str),
     #[error("the policy saw an approval that was not given")]
@@ -97,13 +97,13 @@ pub(super) enum SignatureFlaw {
 }
 
 impl SignatureFlaw {
-    /// This, at the entry of this number.
+    /// This flaw, at the entry of this number.
     pub(super) fn at(self, seq: Seq) -> Self {
         Self::Seq(seq, Box::new(self))
     }
 }
 
-/// What a bundle or the trust file lacks, so that a signature cannot be judged.
+/// What the bundle or the trust file lacks to check a signature.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Missing {
     #[error("seq {0}: {1}")]
@@ -135,7 +135,7 @@ impl Missing {
     }
 }
 
-/// Why a signature does not count, or cannot be judged.
+/// Why a signature does not count, or cannot be checked.
 #[derive(Debug)]
 pub(super) enum Bad {
     Invalid(SignatureFlaw),

@@ -1,5 +1,5 @@
-//! P4, for calls that ran under break-glass: enough trusted people signed that this agent might use this tool
-//! without an approver just then.
+//! P4, for calls under break-glass: enough trusted people signed that this agent may use this tool
+//! without an approver at that time.
 
 use super::approvals::known;
 use super::case::Case;
@@ -16,7 +16,8 @@ use crate::payloads::Payload;
 use crate::policy::input;
 use crate::projection::BundleMaterial;
 
-/// Holds the order that one authorisation names against the call, its time and those who may sign.
+/// Checks the order that one authorisation names against the call, its time and the trusted
+/// signers.
 pub(super) fn check(
     case: &Case<'_>,
     material: &BundleMaterial<'_>,
@@ -47,14 +48,14 @@ pub(super) fn check(
     if covered { Ok(()) } else { Err(SignatureFlaw::GlassTools.into()) }
 }
 
-/// Entries do not name their tenant in the words of the statement: the signers' own is taken.
+/// Entries do not name their tenant as the statement does, so the signed name is used.
 fn tenant(signed: &SignedBreakGlass) -> Option<String> {
     let read =
         crate::approval::break_glass::BreakGlassStatement::parse(signed.statement.as_bytes());
     read.ok().map(|statement| statement.tenant)
 }
 
-/// When the call was judged. Its entry may stand a moment after the end: see [`LATE_MILLIS`].
+/// When the call was decided. Its entry may stand a moment after the end: see [`LATE_MILLIS`].
 fn at(line: &EntryLine, until: Timestamp) -> Timestamp {
     let (ts, end) = (line.entry.ts.millis(), until.millis());
     let late = ts >= end && ts < end.saturating_add(LATE_MILLIS);

@@ -1,4 +1,5 @@
-//! The input of a decision as it is held against the entry: exactly the members that this version writes.
+//! The input of a decision, for comparison with its entry: exactly the members that this version
+//! writes.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -31,7 +32,7 @@ pub(super) struct Input {
     pub tool: Tool,
 }
 
-/// Who asked.
+/// The caller.
 #[derive(Debug, Deserialize)]
 pub(super) struct Agent {
     pub id: String,
@@ -41,7 +42,7 @@ pub(super) struct Agent {
     pub owner: Json,
     pub labels: Json,
     pub delegation: Json,
-    /// Absent in an earlier version, which asked for `observed`.
+    /// Absent in an earlier version, which required `observed`.
     pub tier3: Option<String>,
 }
 
@@ -81,7 +82,7 @@ pub(super) struct Tool {
     pub definition: String,
 }
 
-/// When the policy was asked, spelt once.
+/// When the policy was evaluated, in one spelling.
 #[derive(Debug, Deserialize)]
 pub(super) struct Time {
     pub rfc3339: Timestamp,
@@ -100,7 +101,7 @@ impl Input {
         })
     }
 
-    /// When the policy was asked.
+    /// When the policy was evaluated.
     pub fn asked_at(&self) -> Result<Timestamp, Error> {
         self.time.read().map(|Time { rfc3339 }| rfc3339).map_err(|_| Error::NoTime)
     }

@@ -1,4 +1,5 @@
-//! P4, of the lists of people: each was in force on its chain when somebody's word counted by it, and none came back.
+//! P4, for lists of people: each was active on its chain when an approval counted by it, and no
+//! replaced list came back.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use crate::entries::approved::LATE_MILLIS;
 use crate::record::Kind;
 use crate::record::chain::{SignerList, SignersBound};
 
-/// How a list does not fit those that its chain says were in force.
+/// How a list contradicts the lists that its chain activated.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error("seq {0}: {1}")]
@@ -26,9 +27,9 @@ pub(super) enum Error {
     Ended(Digest, Timestamp),
 }
 
-/// One list that was in force.
+/// One activated list.
 struct Bound {
-    /// Nobody's word counts by it from then on, for either reason.
+    /// The end of its validity: it expired or was replaced, whichever came first.
     until: Option<Timestamp>,
 }
 
@@ -62,7 +63,7 @@ impl Lists {
     fn has(&self, digest: &Digest, at: Option<Timestamp>) -> Result<(), Error> {
         let bound = self.bound.get(digest).ok_or(Error::Unbound(*digest))?;
         match (bound.until, at) {
-            // The word was heard a moment before its entry was made.
+            // The gate checks an approval a moment before it writes the entry.
             (Some(end), Some(at)) if at.millis() >= end.millis().saturating_add(LATE_MILLIS) => {
                 Err(Error::Ended(*digest, end))
             }
@@ -71,7 +72,7 @@ impl Lists {
     }
 }
 
-/// Holds every list that an entry names against those that its chain says were in force.
+/// Checks every list that an entry names against the lists that its chain activated.
 pub(super) fn check(case: &Case<'_>) -> Result<(), Error> {
     for strand in &case.strands {
         let (mut approvers, mut breakers) = (Lists::default(), Lists::default());
@@ -86,7 +87,7 @@ pub(super) fn check(case: &Case<'_>) -> Result<(), Error> {
                 continue;
             }
             if let Some(digest) = list_of(line) {
-                // What was proposed stays proposed, whoever is taken off the list later.
+                // A proposal stays valid even if its author leaves the list later.
                 let heard = is_word(line).then_some(line.entry.ts);
                 approvers.has(&digest, heard).map_err(at)?;
             }

@@ -1,4 +1,4 @@
-//! H1, E1–H2, R1 and S1, S2, C1: the entries, the tree they are in, and the keys that vouch for it.
+//! H1, E1–H2, R1 and S1, S2, C1: the entries, the tree they are in, and the keys that sign it.
 
 use super::alone;
 use super::case::Case;
@@ -70,7 +70,7 @@ fn strand(files: &Files, folder: String) -> Result<ChainSlice, Damage> {
     Ok(ChainSlice { folder, lines, epochs: Epochs::default(), checkpoint: None, span: None })
 }
 
-/// E1, S1, S2, C1, H1, E2, H2 and R1; fills in what holds of each chain.
+/// E1, S1, S2, C1, H1, E2, H2 and R1; stores the result for each chain in the case.
 pub fn check(case: &mut Case<'_>, report: &mut Report) {
     let (files, trust) = (case.files, case.trust);
     let mut told = ChainChecks::default();
@@ -119,8 +119,8 @@ pub fn check(case: &mut Case<'_>, report: &mut Report) {
     report.log = logs.next().map(str::to_owned).filter(|log| !log.is_empty());
 }
 
-/// E2 and R1: each entry is in the tree, by its own path or as part of a span proven whole. Whether both
-/// hold.
+/// E2 and R1: each entry is in the tree, by its own path or as part of a span proven complete.
+/// Returns whether both hold.
 fn proven(
     files: &Files,
     strand: &mut ChainSlice,
@@ -163,7 +163,8 @@ fn understood(lines: &[EntryLine]) -> Outcome {
     }
 }
 
-/// The genesis first, every writer's certificate, and no entry of a writer nobody introduced.
+/// The genesis comes first, every writer has a certificate, and no entry comes from an uncertified
+/// writer.
 fn keys(lines: &[EntryLine], epochs: &mut Epochs) -> Result<(), Damage> {
     let first = lines.first().ok_or_else(|| Damage::new("S1", "no entries"))?;
     epochs.genesis(first)?;
@@ -245,7 +246,8 @@ fn time(lines: &[EntryLine], trust: &Trust) -> Result<String, Damage> {
     }
 }
 
-/// An older epoch's key may not vouch for entries of a newer one, nor a log nobody asked for.
+/// An older epoch's key must not sign for entries of a newer one, and the log must be an accepted
+/// one.
 fn current(
     checkpoint: Checkpoint,
     signer: u64,
@@ -271,7 +273,7 @@ fn inclusion(files: &Files, strand: &ChainSlice, checkpoint: &Checkpoint) -> Out
         Ok(None) => return Outcome::Invalid(format!("no `{name}`")),
         Err(why) => return Outcome::invalid(why),
     };
-    // What a span proves whole (R1) needs no path of its own.
+    // An entry in a complete span (R1) needs no path of its own.
     let by_path = |line: &&EntryLine| strand.span.is_none_or(|span| !span.has(line.entry.seq));
     let count = strand.lines.iter().filter(by_path).count();
     if proofs.len() != count {
@@ -316,7 +318,7 @@ pub(super) fn proofs(
     Ok(Some(proofs))
 }
 
-/// H2, if a head of this log is pinned. Entries that are all here from the first on and are `proven` show
+/// H2, if a head of this log is pinned. `proven` entries that are complete from the first one show
 /// by themselves which older heads the log had.
 fn pinned(
     files: &Files,

@@ -1,7 +1,7 @@
-//! Reads a bundle back, offline, and says check by check what holds (ledger.md §2.15).
+//! Checks a bundle offline and reports, check by check, what holds (ledger.md §2.15).
 //!
-//! Sync functions over bytes: no database, no network, no clock. The ids are those of the design; a
-//! check that cannot be made says what is missing and never counts as made.
+//! Sync functions over bytes: no database, no network, no clock. The ids are those of the design. A
+//! check that lacks material names it and never counts as done.
 //!
 //! [`Case`] is filled while reading: files, then entries and keys, then payloads. After that every
 //! file here is one function `check(case, report)` that reads the case and adds its outcomes: a new
@@ -44,7 +44,7 @@ pub use case::Case;
 pub use range::VERSION as RANGE_VERSION;
 pub use report::{Check, Outcome, Report, TITLES};
 
-/// What is being done to a bundle, for somebody who waits for it.
+/// The current step of a verification, for progress reports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Step {
     /// B1–B3.
@@ -66,10 +66,10 @@ pub enum Step {
 }
 
 impl Step {
-    /// How many there are.
+    /// The number of steps.
     pub const COUNT: usize = 8;
 
-    /// Its place, counted from 1, and what is done in it.
+    /// Its number, counted from 1, and its description.
     #[must_use]
     pub const fn told(self) -> (usize, &'static str) {
         match self {
@@ -85,16 +85,16 @@ impl Step {
     }
 }
 
-/// Somebody who waits for a verification.
+/// Receives the progress of a verification.
 pub trait Watch {
-    /// The bundle was read, and is about to be checked.
+    /// The bundle was read; the checks begin.
     fn loaded(&self, _files: &Files) {}
 
-    /// This is done next.
+    /// This step begins.
     fn at(&self, _step: Step) {}
 }
 
-/// Nobody waits.
+/// Ignores the progress.
 impl Watch for () {}
 
 /// Verifies the bundle that is this directory or this zip file against these trust roots.
@@ -103,7 +103,7 @@ pub fn verify(dir: &Path, trust: &Trust) -> Report {
     verify_watched(dir, trust, &())
 }
 
-/// The same, while somebody watches.
+/// As [`verify`], with progress reports.
 #[must_use]
 pub fn verify_watched(dir: &Path, trust: &Trust, watch: &dyn Watch) -> Report {
     match Files::load(dir) {

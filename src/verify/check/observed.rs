@@ -1,4 +1,4 @@
-//! P6: whatever was decided and not enforced was the word of layers in observe mode, and of nobody else.
+//! P6: every decision that was not enforced came from layers in observe mode only.
 
 use crate::record::Role;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::policy::bundle::meta_of_archive;
 use crate::policy::fault;
 use crate::projection::{BundleMaterial, unenforced};
 
-/// Between the moment the policy saw and the entry's own time.
+/// Allowed difference between the time the policy saw and the entry's time.
 const SKEW_MILLIS: i64 = 5 * 60 * 1000;
 
 /// Why a decision that was not enforced should have been.
@@ -51,15 +51,15 @@ enum Error {
     Time { told: Timestamp, recorded: Timestamp },
 }
 
-/// What was found out about one decision.
+/// The finding about one decision.
 enum Observation {
-    /// Until when each of these layers observes.
+    /// The end of each layer's observation.
     Observed(BTreeMap<&'static str, Timestamp>),
     /// The policy's bytes are not in the bundle.
     Missing(Digest),
 }
 
-/// P6: holds every decision that was not enforced against the policy it names.
+/// P6: checks every decision that was not enforced against the policy it names.
 pub fn check(case: &Case<'_>, report: &mut Report) {
     report.put("P6", enforced(case.files, &case.materials()));
 }
@@ -130,13 +130,13 @@ fn one(
     Ok(Observation::Observed(observing))
 }
 
-/// When the policy was asked, at the earliest, and which layers it was told observe.
+/// The earliest time of the decision, and the observing layers that the policy saw.
 struct JudgedAt {
     earliest: Timestamp,
     layers: Option<Vec<String>>,
 }
 
-/// What the policy saw time and layers.
+/// The part of the policy's input with time and layers.
 #[derive(Deserialize)]
 struct ObservedInput {
     time: Time,
@@ -144,7 +144,7 @@ struct ObservedInput {
     observe: Vec<String>,
 }
 
-/// From the recorded input where it is opened, else from the entry's own time.
+/// From the recorded input if it is disclosed, else from the entry's own time.
 fn judged_at(material: &BundleMaterial<'_>, line: &EntryLine) -> Result<JudgedAt, Error> {
     let ts = line.entry.ts;
     let input = line.entry.draft.committed(Role::PolicyInput);

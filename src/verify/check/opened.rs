@@ -1,4 +1,4 @@
-//! P1: every payload is what the entries commit to, or is said not to be here.
+//! P1: every payload matches the commitments of the entries, or is reported as absent.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ enum OpeningFlaw {
     OtherErasure(String, Seq),
 }
 
-/// P1 before it is looked into: whether the payloads can be read at all.
+/// The first part of P1: whether the payloads can be read at all.
 pub fn read(files: &Files, report: &mut Report) -> Option<Payloads> {
     Payloads::read(files).map_err(|damage| report.invalid(damage)).ok()
 }
@@ -54,7 +54,7 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
     report.put("P1", opened(case, payloads).unwrap_or_else(Outcome::invalid));
 }
 
-/// The lines whose commitments the bundle speaks of, with their log: those of the runs that were asked for.
+/// The lines whose commitments the bundle covers, with their log: those of the selected runs.
 fn committing<'a>(case: &'a Case<'_>) -> impl Iterator<Item = (&'a str, &'a EntryLine)> {
     let of = |strand: &'a ChainSlice| strand.asked().map(move |line| (strand.origin(), line));
     let asked = case.strands.iter().flat_map(of);
@@ -104,7 +104,7 @@ fn opened(case: &Case<'_>, payloads: &Payloads) -> Result<Outcome, Error> {
     Ok(Outcome::Valid(said))
 }
 
-/// Holds one payload against what an entry of this log commits to.
+/// Checks one payload against the commitment of an entry of this log.
 fn one(
     case: &Case<'_>,
     (log, incognito): (&str, bool),
@@ -131,8 +131,8 @@ fn one(
     }
 }
 
-/// An erased payload is one that the fleet log of the bundle says was erased; whether that log is to
-/// be believed is F1's to say.
+/// An erased payload is one whose erasure the bundle's fleet log records; F1 decides whether to
+/// believe that log.
 fn erased(
     case: &Case<'_>,
     log: &str,

@@ -1,4 +1,5 @@
-//! P4, of what operators signed: stops that were taken back, payloads that were erased, legal holds that ended.
+//! P4, for operators' signatures: stops that ended, payloads that were erased, legal holds that
+//! ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,20 +22,20 @@ use crate::record::control::{Action, ControlApplied};
 use crate::record::payload::{HoldLifted, HoldPlaced, PayloadErased, Terms};
 use crate::record::{BY_CLOCK, Int, Kind, Role};
 
-/// What of it was found.
+/// The findings.
 #[derive(Default)]
 pub(super) struct Orders {
-    /// Stops that were taken back.
+    /// Stops that an operator ended.
     reinstated: usize,
-    /// Entries that say what was erased by order.
+    /// Entries that record erasures by order.
     erased: usize,
     /// Holds that ended.
     released: usize,
-    /// Entries that say what was older than it is kept.
+    /// Entries that record erasures by age.
     expired: usize,
-    /// Seconds of the shortest term by which something was.
+    /// The shortest retention term applied, in seconds.
     shortest: Option<u64>,
-    /// Why some of it cannot be told.
+    /// What is missing to check some of it.
     pub missing: Option<Missing>,
 }
 
@@ -57,7 +58,7 @@ impl std::fmt::Display for Orders {
     }
 }
 
-/// Holds every entry that loosens against the order it names.
+/// Checks every loosening entry against the order it names.
 pub(super) fn check(case: &Case<'_>) -> Result<Orders, SignatureFlaw> {
     let mut orders = Orders::default();
     for strand in &case.strands {
@@ -66,7 +67,7 @@ pub(super) fn check(case: &Case<'_>) -> Result<Orders, SignatureFlaw> {
         }
     }
     let Some(fleet) = &case.fleet else { return Ok(orders) };
-    // F1 holds that against the head of the log.
+    // F1 checks this against the head of the log.
     let genesis = fleet.lines.first().and_then(|line| line.get::<ChainGenesis>());
     let log = genesis.map_or("", |genesis| &genesis.origin);
     let runs = carried(case);
@@ -91,12 +92,12 @@ pub(super) fn check(case: &Case<'_>) -> Result<Orders, SignatureFlaw> {
     Ok(orders)
 }
 
-/// What one entry did.
+/// The action of one entry.
 enum OrderAction {
     Nothing,
     Reinstated,
     Erased,
-    /// By these seconds at least.
+    /// Expired after at least these seconds.
     Expired(u64),
     Released,
 }
@@ -134,7 +135,7 @@ fn invalid<T>(flaw: SignatureFlaw) -> Result<T, Bad> {
     Err(Bad::Invalid(flaw))
 }
 
-/// The order of an entry, if its signature holds and the entry says of it what it says.
+/// The order of an entry, if its signature is valid and the entry describes it correctly.
 fn ordered(
     case: &Case<'_>,
     (line, log): (&EntryLine, &str),
@@ -148,7 +149,7 @@ fn ordered(
     let trust = case.trust;
     let list = known(case, (Purpose::Order, &digest), (&trust.approvers, &trust.approver_keys))?;
     let tenant = log.split('/').nth(1).unwrap_or_default();
-    // An entry is made a moment after its order was judged.
+    // The gate writes the entry a moment after it checked the order.
     let ts = line.entry.ts;
     let before = Timestamp::from_millis(ts.millis().saturating_sub(LATE_MILLIS));
     let found = worth(&list, (tenant, &[word]), &signed, ts)
@@ -168,7 +169,7 @@ fn ordered(
     Ok(found)
 }
 
-/// Whether a stop that a gate took back was taken back by an operator.
+/// Whether an operator ended a stop that a gate ended.
 fn reinstated(case: &Case<'_>, (line, log): (&EntryLine, &str)) -> Result<OrderAction, Bad> {
     let applied = line.get::<ControlApplied>();
     let Some(applied) = applied.filter(|applied| applied.action == Action::Reinstate) else {
@@ -191,7 +192,7 @@ fn reinstated(case: &Case<'_>, (line, log): (&EntryLine, &str)) -> Result<OrderA
     }
 }
 
-/// The runs, roles and times of what the entries here commit to.
+/// The runs, roles and times of the commitments in these entries.
 type CommittedRuns = BTreeMap<Digest, Vec<(RunId, Role, Timestamp)>>;
 
 fn carried(case: &Case<'_>) -> CommittedRuns {
@@ -206,7 +207,7 @@ fn carried(case: &Case<'_>) -> CommittedRuns {
     carried
 }
 
-/// Whether what was erased is what somebody ordered to be erased, or was old enough.
+/// Whether the erased payloads were named in an operator's order, or were old enough.
 fn erased(
     case: &Case<'_>,
     place: (&EntryLine, &str),
@@ -236,7 +237,7 @@ fn erased(
     }
 }
 
-/// Whether an order is about this payload, as far as the entries here tell.
+/// Whether an order covers this payload, as far as these entries show.
 fn meant(said: &OrderStatement, c: &Digest, carried: &CommittedRuns) -> bool {
     if said.target == "payloads" {
         return said.payloads.contains(c);
@@ -254,7 +255,7 @@ fn due(terms: &Terms, role: Role, ts: Timestamp, at: Timestamp) -> bool {
     at.millis().saturating_add(SKEW_MILLIS) >= due.millis()
 }
 
-/// Whether a hold ended by order, and was there when that was signed.
+/// Whether a hold ended by order, and existed when the order was signed.
 fn released(
     case: &Case<'_>,
     place: (&EntryLine, &str),

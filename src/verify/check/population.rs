@@ -1,4 +1,4 @@
-//! R2 and C2: the population is what the query asks for, and nobody was silent in it.
+//! R2 and C2: the population matches the query, and no writer in it was silent for too long.
 
 use super::case::Case;
 use super::report::{Outcome, Report};
@@ -13,7 +13,7 @@ use crate::record::Kind;
 use crate::scope::{ChainSlice, Scope};
 use crate::statement::{Exporter, asked, query};
 
-/// How a population is not what its query asks for.
+/// How a population differs from its query.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("the query of `{POPULATION}` is malformed")]
@@ -40,7 +40,7 @@ enum Error {
     Enrolled(String),
 }
 
-/// R2 and C2; of a bundle of one run there is nothing to say.
+/// R2 and C2; a bundle of one run has neither.
 pub fn check(case: &Case<'_>, report: &mut Report) {
     let filter = match case.scope {
         Scope::Run => return,
@@ -71,7 +71,7 @@ fn filter(case: &Case<'_>) -> Result<Filter, Error> {
     }
 }
 
-/// R2: the chains asked for, each in the time asked for, and everything told of them.
+/// R2: the requested chains, each in the requested time, and every count recomputed.
 fn answered(case: &Case<'_>, filter: &Filter, report: &mut Report) -> Result<Outcome, Error> {
     let origins: Vec<&str> = case.strands.iter().map(ChainSlice::origin).collect();
     if let Some(pair) = origins.windows(2).find(|pair| pair.first() >= pair.last()) {
@@ -97,7 +97,7 @@ fn answered(case: &Case<'_>, filter: &Filter, report: &mut Report) -> Result<Out
     Ok(Outcome::Valid(format!("{} chains, {entries} entries, recomputed", origins.len())))
 }
 
-/// The ends of the span lie where the time that was asked for begins and ends.
+/// The span begins and ends where the requested time does.
 fn in_time(strand: &ChainSlice, filter: &Filter) -> Result<(), Error> {
     let span = strand.span.ok_or_else(|| Error::NoRange(strand.folder.clone()))?;
     let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
@@ -113,7 +113,7 @@ fn in_time(strand: &ChainSlice, filter: &Filter) -> Result<(), Error> {
     }
     let ends = match filter.until {
         None => span.to == size,
-        // With nothing in between, `until` may lie before `since`, and the end is where the begin is.
+        // For an empty span, `until` may precede `since`, and the end equals the beginning.
         Some(until) if span.from < span.to || filter.since.is_none_or(|since| since <= until) => {
             span.to == size || at(span.to).is_some_and(|ts| ts >= until)
         }
@@ -148,7 +148,7 @@ fn enumerated(
     if let Some(absent) = enrolled.iter().find(|log| !origins.contains(log)) {
         return Err(Error::Enrolled((*absent).to_owned()));
     }
-    // An exporter may leave entries of the fleet log out, unless the log is a trusted one and all here.
+    // An exporter may leave out entries of the fleet log, unless the log is trusted and complete.
     if !trusted || !fleet.is_some_and(whole) {
         say("that these are all chains of the tenant: that the fleet log here is the trusted one, and \
              all of it, is not shown (F1, a range from its first entry)"
@@ -172,7 +172,7 @@ fn chains_of(fleet: &ChainSlice) -> Vec<&str> {
     enrolled.filter_map(|line: &EntryLine| line.log()).collect()
 }
 
-/// C2: no pause longer than declared but those that the log explains.
+/// C2: no pause is longer than declared, except those that the log explains.
 fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
     let told: Vec<(&ChainSlice, Pulse)> =
         case.strands.iter().map(|strand| (strand, pulse(strand, until))).collect();
@@ -207,7 +207,7 @@ fn steady(case: &Case<'_>, until: Option<Timestamp>, report: &mut Report) {
     report.put("C2", outcome);
 }
 
-/// A chain that goes on to its head and had been quiet when the bundle was made.
+/// Reports a chain that reaches its head and was quiet when the bundle was made.
 fn quiet_since(case: &Case<'_>, told: &[(&ChainSlice, Pulse)], report: &mut Report) {
     let at = Exporter::said(&case.predicate).at;
     let Some(at) = Timestamp::parse(&at) else { return };

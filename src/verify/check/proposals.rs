@@ -1,5 +1,5 @@
-//! P4, of calls whose arguments an approver wrote: it is the approver's own signature over these arguments, for a
-//! call that was held then.
+//! P4, for calls whose arguments an approver wrote: the approver signed these arguments, for a call
+//! that was held then.
 
 use super::approvals::{at, held, trusted};
 use super::case::Case;
@@ -22,7 +22,8 @@ fn opened<'a>(material: &'a BundleMaterial<'_>, line: &EntryLine) -> Option<(&'a
     }
 }
 
-/// Holds the first decision about a call against the proposal of its arguments; who made that, if an approver did.
+/// Checks the first decision about a call against the proposal of its arguments; returns the
+/// approver who made it, if any.
 pub(super) fn check(
     case: &Case<'_>,
     material: &BundleMaterial<'_>,
@@ -68,7 +69,7 @@ pub(super) fn check(
     }
 }
 
-/// Who had proposed the arguments that are changed may change them again.
+/// The author of the arguments may change them again.
 fn hold_of(hold: &crate::approval::Hold) -> crate::approval::Hold {
     crate::approval::Hold { barred: Vec::new(), ..hold.clone() }
 }

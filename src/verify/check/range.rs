@@ -1,4 +1,4 @@
-//! R1: the entries of a span are all there are in it.
+//! R1: the entries of a span are complete.
 
 use super::log::ProofError;
 use super::report::Outcome;
@@ -19,10 +19,10 @@ pub const VERSION: &str = "wicketgate/range/1";
 /// Hashes on one side of a proof in a tree of at most 2^64 leaves.
 const SIDE_MAX: usize = 128;
 
-/// A range proof as a bundle has it.
+/// A range proof from a bundle.
 #[derive(Debug)]
 pub struct Proof {
-    /// What it is about.
+    /// The span it covers.
     pub span: Span,
     /// Entries in the tree.
     pub size: Seq,
@@ -56,8 +56,8 @@ fn parse(name: &str, text: &[u8]) -> Result<Proof, ProofError> {
     })
 }
 
-/// The root of the log when it had this many entries, if these lines have all of them from the first on.
-/// That they are in the log is for others to say.
+/// The root of the log when it had this many entries, if these lines are complete from the first
+/// one. Other checks prove that they are in the log.
 pub(super) fn beginning(lines: &[EntryLine], size: Seq) -> Option<Digest> {
     let there = lines.iter().zip(0..size).take_while(|(line, seq)| line.entry.seq == *seq);
     let leaves: Vec<Digest> = there.map(|(line, _)| line.leaf).collect();
@@ -74,7 +74,7 @@ pub fn check(proof: &Proof, strand: &ChainSlice, checkpoint: &Checkpoint) -> Out
     }
     let asked: Vec<_> = strand.lines.iter().filter(|l| proof.span.has(l.entry.seq)).collect();
     let missing = (from..to).zip(asked.iter().map(|line| Some(line.entry.seq)).chain(
-        // One more than there are, so that an entry left out at the end is named too.
+        // One place more than there are entries, so that a missing last entry is named too.
         std::iter::once(None),
     ));
     if let Some((seq, _)) = missing.into_iter().find(|(seq, there)| Some(*seq) != *there) {

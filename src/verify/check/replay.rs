@@ -1,8 +1,8 @@
-//! P5: every decision a policy made is made again, offline, from the recorded input and policy bytes.
+//! P5: makes every decision of a policy again, offline, from the recorded input and policy bytes.
 //!
-//! The engine is the gate's own (`policy::ask`). Before it is asked, the input is held against the
-//! entry: an input that speaks of another call, agent, run, tool, time or of other observing layers
-//! is a forgery. What the entry cannot tell is taken as recorded: the counters of the run, the facts
+//! The engine is the gate's own (`policy::ask`). Before the evaluation, the input is compared with
+//! the entry: an input about another call, agent, run, tool, time or other observing layers is a
+//! forgery. What the entry does not show is taken as recorded: the counters of the run, the facts
 //! the sidecar attests, whether the tool only reads.
 
 use std::collections::BTreeMap;
@@ -37,25 +37,25 @@ use crate::record::run::RunOpened;
 use crate::record::{Kind, Role};
 use crate::yaml;
 
-/// How the item begins that stays unproven unless this check holds.
+/// Prefix of the item that stays unproven unless this check holds.
 pub const NOT_MADE: &str = "that the policy engine would decide the same again";
-/// One evaluation here. The gate's own deadline is shorter and on another machine: a decision that was
-/// refused for being late is not made again, and a sound one is not to fail on a slow laptop.
+/// Deadline of one evaluation. The gate's own is shorter and applies to another machine: a decision
+/// refused for being late is not made again, and a sound one must not fail on a slow laptop.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Between the moment the policy saw and the entry's own time.
+/// Allowed difference between the time the policy saw and the entry's time.
 const SKEW_MILLIS: i64 = 5 * 60 * 1000;
 
-/// What became of one decision.
+/// The result for one decision.
 enum ReplayedDecision {
-    /// The same again.
+    /// The same decision.
     Same,
-    /// No policy was asked: something before it refused.
+    /// No policy was evaluated: an earlier step refused the call.
     NotAsked,
-    /// It cannot be made again, and why.
+    /// It cannot be made again, for this reason.
     Cannot(Undecidable),
 }
 
-/// Makes every decision again. Nothing is evaluated for a bundle that has already failed, whoever made it.
+/// Makes every decision again. For a bundle that has already failed, nothing is evaluated.
 pub fn check(case: &Case<'_>, report: &mut Report) {
     let outcome = match report.failed().first() {
         Some(failed) => Outcome::Unverifiable(format!("not made again, because {failed} fails")),
@@ -96,7 +96,7 @@ fn made_again(files: &Files, materials: &[BundleMaterial<'_>]) -> Outcome {
 
 struct Replay<'a> {
     files: &'a Files,
-    /// Policies that were met; `None`: the bytes are not here.
+    /// Policies seen so far; `None`: the bundle lacks the bytes.
     engines: BTreeMap<Digest, Option<RegoEngine>>,
 }
 
@@ -169,7 +169,7 @@ impl Replay<'_> {
     }
 }
 
-/// A decision without an input was no policy's: it refuses, for reasons no policy gives.
+/// A decision without an input came from no policy: it refuses, for reasons that no policy gives.
 fn not_asked(line: &EntryLine) -> Result<(), Error> {
     let denied = line.get::<CallDenied>();
     let denied = denied.ok_or_else(|| Error::Unasked(line.kind().to_owned()))?;
@@ -195,7 +195,7 @@ fn detail_of_error(line: &EntryLine) -> Option<&str> {
     (reason.code == Code::PolicyError.as_str()).then_some(&*reason.detail)
 }
 
-/// One recorded input, and the entry it has to be about.
+/// One recorded input, and the entry it must match.
 struct RecordedInput<'a> {
     material: &'a BundleMaterial<'a>,
     opened: &'a RunOpened,
@@ -206,7 +206,7 @@ struct RecordedInput<'a> {
 }
 
 impl RecordedInput<'_> {
-    /// Whether the input speaks of this very call, by this agent, in this run, at this time.
+    /// Whether the input is about this very call, by this agent, in this run, at this time.
     fn fits(&self, engine: &RegoEngine) -> Result<(), Error> {
         let draft = &self.line.entry.draft;
         let opened = self.opened;
@@ -250,13 +250,13 @@ impl RecordedInput<'_> {
         self.observing(engine, at)
     }
 
-    /// The runs above, as the run's opening tells them.
+    /// The ancestors of the run, as its opening records them.
     fn delegation(&self, opened: &RunOpened) -> Result<(), Error> {
         let recorded = Json::of(&opened.delegation.as_deref().unwrap_or_default());
         if self.input.agent.delegation == recorded { Ok(()) } else { Err(Error::Delegation) }
     }
 
-    /// The labels the run was opened with, which are claims.
+    /// The labels of the run's opening, which are claims.
     fn labels(&self, opened: &RunOpened) -> Result<(), Error> {
         let labels = opened.labels.iter().map(|label| (&*label.k, Json::from(&*label.v)));
         let labels = Json::object(labels);
@@ -264,7 +264,7 @@ impl RecordedInput<'_> {
         if told.iter().all(|told| **told == labels) { Ok(()) } else { Err(Error::Labels) }
     }
 
-    /// Owner, labels and binding, where the manifest is here. That it is the manifest is A1.
+    /// Owner, labels and binding, if the bundle has the manifest. A1 checks the manifest itself.
     fn manifest(&self) -> Result<(), Error> {
         let digest = Some(self.opened.manifest.0);
         let names = digest.map(|digest| [AGENT.to_owned(), agent_files(&digest).0]);
@@ -282,9 +282,9 @@ impl RecordedInput<'_> {
         self.accepted(value.pointer("/spec").unwrap_or(&serde_json::Value::Null))
     }
 
-    /// The run is bound as well as the manifest asks for, and the policy saw how well a T3 call has to
-    /// be: as the manifest says, or stricter below another run. A version that did not tell it asked for
-    /// `observed`.
+    /// The run is bound at least as strongly as the manifest requires, and the policy saw the
+    /// requirement for T3 calls: the manifest's, or a stricter one below another run. Inputs of a
+    /// version without this member required `observed`.
     fn accepted(&self, spec: &serde_json::Value) -> Result<(), Error> {
         let said = |name: &str| spec.pointer(name).and_then(serde_json::Value::as_str);
         let list = |name: &str| spec.pointer(name).and_then(serde_json::Value::as_array);
@@ -296,7 +296,7 @@ impl RecordedInput<'_> {
             },
             Binding::parse,
         );
-        // The gate's own test is of no agent's run.
+        // The gate's own test calls belong to no agent.
         let own = self.opened.auth.method == "internal";
         if !own && least.is_none_or(|least| self.opened.binding < least) {
             return Err(Error::Binding);
@@ -310,7 +310,7 @@ impl RecordedInput<'_> {
         Err(Error::Tier3)
     }
 
-    /// The approvals of the call that are recorded before it was judged.
+    /// The approvals of the call recorded before its decision.
     fn granted(&self) -> impl Iterator<Item = Approval> {
         let (call, seq) = (&self.line.entry.draft.call, self.line.entry.seq);
         let before =
@@ -319,18 +319,19 @@ impl RecordedInput<'_> {
         granted.filter_map(|line| word::granted(&line.entry))
     }
 
-    /// Those who had approved the call when it was judged, and the layers that count them for themselves.
+    /// The approvals of the call when it was decided, and the layers that count them for
+    /// themselves.
     fn approvals(&self, engine: &RegoEngine) -> Result<(), Error> {
         let granted: Vec<Json> =
             self.granted().map(|approval| input::approval_json(&approval)).collect();
-        // What was said before the span is not read.
+        // Answers before the span were not read.
         if !self.material.cut.begin && self.input.approvals != Json::Array(granted) {
             return Err(Error::Approvals);
         }
         if self.input.quorum != input::quorum_json(engine.by_hand()) {
             return Err(Error::Quorum);
         }
-        // Whether that order holds is P4.
+        // P4 checks that order.
         let broken = broken(self.line);
         if self.input.break_glass == input::break_glass_json(broken.as_ref()) {
             Ok(())
@@ -339,13 +340,13 @@ impl RecordedInput<'_> {
         }
     }
 
-    /// The counters stand in the input twice.
+    /// The counters, which the input has twice, agree.
     fn counters(&self) -> Result<(), Error> {
         let same = self.input.run.counters == self.input.history;
         if same { Ok(()) } else { Err(Error::Counters) }
     }
 
-    /// When the policy was asked: close to the entry's own time, and spelt out right.
+    /// When the policy was evaluated: close to the entry's own time, and spelt correctly.
     fn time(&self) -> Result<Timestamp, Error> {
         let close = |at: Timestamp, of: Timestamp| {
             at.millis().abs_diff(of.millis()) <= SKEW_MILLIS.unsigned_abs()
@@ -373,8 +374,8 @@ impl RecordedInput<'_> {
         if told.eq(layers.iter().map(|(layer, _)| *layer)) { Ok(()) } else { Err(Error::Observing) }
     }
 
-    /// Whether the arguments are disclosed; if so they are those the policy saw, and what the
-    /// firewall saw in them it sees again.
+    /// Whether the arguments are disclosed; if so, they are those that the policy saw, and the
+    /// firewall's findings are reproduced.
     fn arguments(&self) -> Result<bool, Error> {
         let args = self.line.entry.draft.committed(Role::Args);
         let args = args.ok_or(Error::NoArguments)?;
@@ -382,7 +383,7 @@ impl RecordedInput<'_> {
         else {
             return Ok(false);
         };
-        // Keyed with the salt of the arguments, of which an effect is made.
+        // Keyed with the salt of the arguments, from which the effect is made.
         let effect = derived(salt, &[b"effect:", &canonical::bytes(&self.input.effect)]);
         let recorded = self.line.decision().and_then(|decision| decision.effect);
         if recorded != Some(Digest::from_bytes(effect)) {
@@ -391,7 +392,7 @@ impl RecordedInput<'_> {
         if canonical::bytes(&self.input.args) != *body {
             return Err(Error::Arguments);
         }
-        // What counts as a finding may change from version to version.
+        // The rules for findings may change between versions.
         let mut started = self.material.lines.iter().filter(|line| line.is(Kind::WriterStarted));
         let writer = started.rfind(|line| line.entry.epoch == self.line.entry.epoch);
         if writer

@@ -1,4 +1,4 @@
-//! What a verification found: three-valued per check, a level, and what stays unproven.
+//! The result of a verification: three values per check, a level, and what stays unproven.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use crate::entries::Damage;
 /// How one check ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It holds; what was seen.
+    /// It holds; what was checked.
     Valid(String),
-    /// It does not hold; why.
+    /// It does not hold; the reason.
     Invalid(String),
-    /// It cannot be told; what is missing.
+    /// It cannot be decided; what is missing.
     Unverifiable(String),
 }
 
@@ -33,7 +33,7 @@ impl Outcome {
         }
     }
 
-    /// What was seen, why not, or what is missing.
+    /// What was checked, the reason, or what is missing.
     #[must_use]
     pub fn detail(&self) -> &str {
         match self {
@@ -108,9 +108,9 @@ pub struct Report {
     pub checks: Vec<Check>,
     /// What stays unproven even where every check holds.
     pub not_proven: Vec<String>,
-    /// Calls that ran against the policy's word: observe mode.
+    /// Calls that ran against the policy's verdict: observe mode.
     pub unenforced: usize,
-    /// Whether somebody else vouches for the time of entries.
+    /// Whether an external party vouches for the time of entries.
     pub timed: bool,
 }
 
@@ -119,7 +119,7 @@ impl Report {
         self.checks.push(Check { id, outcome });
     }
 
-    /// Replaces what was said of a check that was made before.
+    /// Replaces the outcome of an earlier check.
     pub(super) fn set(&mut self, id: &'static str, outcome: Outcome) {
         if let Some(check) = self.checks.iter_mut().find(|check| check.id == id) {
             check.outcome = outcome;
@@ -155,9 +155,10 @@ impl Report {
         ids.iter().all(|id| matches!(self.outcome(id), Some(Outcome::Valid(_))))
     }
 
-    /// 0: files and signature; 1: in the log; 2: the log extends a pinned head; 3: enough witnesses saw the
-    /// fleet log that has its head; 4: a time stamping authority vouches for that. Each needs 0 and 1 and
-    /// not the others. `None`: not even 0, or something is invalid.
+    /// 0: files and signature; 1: in the log; 2: the log extends a pinned head; 3: enough witnesses
+    /// saw the fleet log that has its head; 4: a time stamping authority vouches for that. Each
+    /// level above 1 needs 0 and 1, and none of the others. `None`: not even 0, or something is
+    /// invalid.
     #[must_use]
     pub fn level(&self) -> Option<u8> {
         if !self.failed().is_empty() || !self.hold(&["B1", "B2", "B3"]) {
@@ -171,7 +172,7 @@ impl Report {
         Some(higher.map_or(1, |(level, _)| *level))
     }
 
-    /// 0 everything holds, 1 something is invalid, 2 something cannot be told.
+    /// 0: everything holds, 1: something is invalid, 2: something cannot be decided.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         if !self.failed().is_empty() {
@@ -256,17 +257,17 @@ impl Report {
     }
 }
 
-/// The same checks made for several chains, on their way to one outcome each.
+/// The same checks of several chains, before they are merged into one outcome each.
 #[derive(Debug, Default)]
 pub(super) struct ChainChecks {
     chains: Vec<String>,
     told: Vec<(&'static str, usize, Outcome)>,
-    /// Whether some chain has no pinned head.
+    /// Whether a chain has no pinned head.
     pub(super) unpinned: bool,
 }
 
 impl ChainChecks {
-    /// The chain that is spoken of from now on.
+    /// Sets the chain of the following outcomes.
     pub(super) fn chain(&mut self, folder: &str) {
         self.chains.push(folder.to_owned());
     }
@@ -276,7 +277,7 @@ impl ChainChecks {
         self.told.push((id, self.chains.len().saturating_sub(1), outcome));
     }
 
-    /// One outcome for each check: what is invalid first, then what cannot be told.
+    /// One outcome per check: invalid ones first, then undecided ones.
     pub(super) fn fold(self, report: &mut Report) {
         let Self { chains, told, .. } = self;
         let mut ids: Vec<&'static str> = Vec::new();
@@ -311,7 +312,7 @@ impl ChainChecks {
     }
 }
 
-/// A bundle may not steer the terminal of whoever reads about it.
+/// Text from a bundle must not control the reader's terminal.
 fn printable(text: &str) -> String {
     let hidden = |c: char| {
         (c.is_control() && c != '\n')

@@ -1,4 +1,4 @@
-//! S3, S4, S5 and P2: every run that was asked for, entry by entry.
+//! S3, S4, S5 and P2: every selected run, entry by entry.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::scope::{CONTEXT, ChainSlice, Scope};
 
 const IDS: [&str; 4] = ["S3", "S4", "S5", "P2"];
 
-/// How the runs of a bundle stand.
+/// The state of a bundle's runs.
 #[derive(Default)]
 struct Count {
     runs: usize,
@@ -24,7 +24,7 @@ struct Count {
     open_calls: usize,
 }
 
-/// S3, S4, S5 and P2; whether the runs could be read to their ends.
+/// S3, S4, S5 and P2; returns whether the runs could be read to their ends.
 pub fn check(case: &Case<'_>, report: &mut Report) -> bool {
     match walk(case, report) {
         Err(damage) => {
@@ -58,7 +58,7 @@ fn of_run(count: &Count, report: &mut Report) {
     }
 }
 
-/// A span ends where it was asked to end: what lies beyond is told, and is no fault of the bundle.
+/// A span may cut runs at its ends: the report counts them, and they are not a fault of the bundle.
 fn of_span(count: &Count, report: &mut Report) {
     let Count { runs, entries, sealed, open, cut, open_calls } = count;
     report.valid("S3", format!("{runs} runs with {entries} entries"));
@@ -99,7 +99,7 @@ fn walk(case: &Case<'_>, report: &mut Report) -> Result<Count, Damage> {
     Ok(count)
 }
 
-/// No run outlives the one that delegated to it, where both are here.
+/// No run outlives the run that delegated to it, where the bundle has both.
 fn lineage(strand: &ChainSlice) -> Result<(), Damage> {
     let (mut lineage, mut sealed) = (Lineage::default(), BTreeSet::new());
     for line in &strand.lines {
@@ -141,7 +141,7 @@ fn one(
     Ok(())
 }
 
-/// A bundle of one run is about one run, and the one that was asked for.
+/// A bundle of one run is about one run, and the requested one.
 fn only(case: &Case<'_>, count: &Count) -> Result<(), Damage> {
     let bad = |why: String| Err(Damage::new("S3", why));
     let ids: Vec<&RunId> =
@@ -156,7 +156,7 @@ fn only(case: &Case<'_>, count: &Count) -> Result<(), Damage> {
     }
 }
 
-/// Outside of what was asked for stand only entries that introduce it.
+/// Entries outside the selection must introduce entries in it.
 fn stray(strand: &ChainSlice, scope: Scope) -> Result<(), Damage> {
     let lines = strand.lines.iter().filter(|line| match scope {
         Scope::Run => line.entry.run.is_none(),

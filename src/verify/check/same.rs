@@ -1,4 +1,4 @@
-//! One decision on the ledger against the one that the policy gives again.
+//! Compares a recorded decision with the one that the policy makes again.
 
 use crate::domain::decision::{Course, Verdict};
 use crate::entries::EntryLine;
@@ -7,7 +7,7 @@ use crate::policy::{self, Answer, PolicyEngine as _};
 use crate::record::Kind;
 use crate::record::decided;
 
-/// How the recorded decision differs from the one that the policy gives.
+/// How the two decisions differ.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error("recorded is `{0}`, the policy says `{1}`")]
@@ -46,7 +46,7 @@ pub(super) fn same(
     if !line.is(kind) {
         return Err(Error::Kind(line.kind().to_owned(), kind));
     }
-    // Entries of earlier builds name no rule of an allow: they say less, and nothing that is not so.
+    // Entries of earlier builds name no rule for an allow, and are correct as far as they go.
     let unnamed = answer.verdict == Verdict::Allow && draft.rule.is_none();
     let rule = match answer.verdict {
         Verdict::Allow => policy::allowed_by(engine, input).as_deref().map(decided::ground),

@@ -1,4 +1,5 @@
-//! P3 and A1, of time: no policy decided, and no run was opened, outside of what their signers gave them.
+//! P3 and A1, for time: no policy decided, and no run was opened, outside the validity that its
+//! signers set.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::record::Kind;
 use crate::record::run::RunOpened;
 use crate::yaml::Document;
 
-/// An entry outside of what the signers of its policy or manifest gave it.
+/// An entry outside the validity of its policy or manifest.
 #[derive(Debug, thiserror::Error)]
 #[error("seq {seq}: {what} holds from {} until {}", shown(.window.from), shown(.window.until))]
 pub(super) struct Outside {
@@ -28,7 +29,7 @@ fn shown(end: Option<Timestamp>) -> String {
     end.map_or_else(|| "always".into(), |at| at.to_string())
 }
 
-/// From when on something holds, and until when: either may be open.
+/// The start and end of a validity; either may be open.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     from: Option<Timestamp>,
@@ -36,7 +37,8 @@ struct Window {
 }
 
 impl Window {
-    /// Whether an entry of this time stands in it. It may stand a moment after the end: what it tells was found before.
+    /// Whether an entry at this time is inside. It may stand a moment after the end, because the
+    /// gate decides first and writes then.
     fn has(self, at: Timestamp) -> bool {
         let late = |until: Timestamp| at.millis() < until.millis().saturating_add(LATE_MILLIS);
         self.from.is_none_or(|from| from <= at) && self.until.is_none_or(late)
@@ -50,8 +52,8 @@ impl Window {
     }
 }
 
-/// Holds every activation, and every call that ran or waited, against the window of its policy. A policy whose window
-/// cannot be read is one that nobody can evaluate: P5 says so.
+/// Checks every activation, and every call that ran or waited, against the validity of its policy.
+/// P5 reports a policy whose validity is unreadable, because it cannot be evaluated.
 pub(super) fn policies(case: &Case<'_>) -> Result<(), Outside> {
     let files = case.files.0.iter().filter(|(name, _)| name.starts_with("policy/"));
     let windows: BTreeMap<Digest, Window> = files
@@ -71,7 +73,8 @@ pub(super) fn policies(case: &Case<'_>) -> Result<(), Outside> {
     Ok(())
 }
 
-/// Holds the opening of every run against the window of its manifest; of how many manifests that cannot be told.
+/// Checks the opening of every run against the validity of its manifest; returns how many manifests
+/// the bundle lacks.
 pub(super) fn manifests(case: &Case<'_>) -> Result<usize, Outside> {
     let mut windows: BTreeMap<Digest, Option<Window>> = BTreeMap::new();
     for line in case.strands.iter().flat_map(|strand| &strand.lines) {
@@ -85,7 +88,7 @@ pub(super) fn manifests(case: &Case<'_>) -> Result<usize, Outside> {
     Ok(windows.values().filter(|window| window.is_none()).count())
 }
 
-/// `spec.validity` of the manifest of this digest, if it is here.
+/// `spec.validity` of the manifest of this digest, if the bundle has it.
 fn of_manifest(case: &Case<'_>, digest: &Digest) -> Option<Window> {
     let names = [AGENT.to_owned(), agent_files(digest).0];
     let mut files = names.iter().filter_map(|name| case.files.get(name));

@@ -1,8 +1,9 @@
-//! Which material supports which requirement: the whole mapping, in our words.
+//! Which material supports which requirement: the whole mapping, in our own phrasing.
 //!
-//! Short names of requirements are those of the frameworks: the AICPA trust services criteria (2017), ISO/IEC
-//! 42001:2023 annex A, Regulation (EU) 2024/1689, NIST AI 100-1, and the OWASP Top 10 for agentic applications
-//! (2026). ASI05 and ASI06 have no row: nothing that this version records speaks of them.
+//! Short names of requirements are those of the frameworks: the AICPA trust services criteria
+//! (2017), ISO/IEC 42001:2023 annex A, Regulation (EU) 2024/1689, NIST AI 100-1, and the OWASP Top
+//! 10 for agentic applications (2026). ASI05 and ASI06 have no row, because this version records
+//! nothing about them.
 
 use super::Need;
 

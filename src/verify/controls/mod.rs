@@ -1,8 +1,8 @@
 //! `controls.json`: what in this bundle supports which requirement of which framework.
 //!
-//! A pure function of the other files, so that a verifier makes it again. A row is there only if the
-//! bundle holds its material, and names the files and the checks that back it. It says *supports*: nothing
-//! here certifies anything, and no row says that a requirement is met.
+//! A pure function of the other files, so that a verifier makes it again. A row exists only if the
+//! bundle holds its material, and names the files and the checks behind it. It says *supports*: the
+//! mapping certifies nothing, and no row claims that a requirement is met.
 
 mod catalogue;
 
@@ -16,19 +16,19 @@ use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::record::run::RunOpened;
 
-/// What the mapping is, and is not.
+/// What the mapping means.
 pub const MEANING: &str = "Each row names material in this bundle that supports a requirement, and the \
 check that backs the material. Whether a requirement is met is for the reader to judge: it depends on \
 people, processes and systems that no bundle shows.";
 
-/// One requirement and what there is for it here.
+/// One requirement and its material in the bundle.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
     /// `SOC 2`, `EU AI Act`…
     pub framework: &'static str,
     /// `CC6.1`, `Art. 12(1)`…
     pub requirement: &'static str,
-    /// What the requirement is about, in our words.
+    /// What the requirement is about, in our own phrasing.
     pub about: &'static str,
     /// What the material shows.
     pub supports: &'static str,
@@ -40,7 +40,7 @@ pub struct Row {
     pub count: usize,
 }
 
-/// What a row needs, and what it is then made of.
+/// The material of a row.
 struct RowMaterial {
     files: Vec<String>,
     count: usize,
@@ -55,29 +55,29 @@ enum Need {
     DecidedByPolicy,
     /// Calls that were refused.
     Refused,
-    /// Calls that had to wait for a person.
+    /// Calls that waited for an approver.
     Held,
-    /// Calls that failed, ended unknown, or were refused for a limit.
+    /// Calls that failed, ended unknown, or were refused by a limit.
     Trouble,
-    /// Obligations to redact what goes out.
+    /// Obligations to redact results.
     Redaction,
     /// The signed manifest.
     Manifest,
-    /// Runs that say who asked and how they were known.
+    /// Runs that record their caller and its authentication.
     Callers,
-    /// Policies put in force, manifests bound, tools changed.
+    /// Activated policies, bound manifests, changed tools.
     Changes,
     /// Calls with their inputs and outputs.
     Calls,
     /// Definitions of tools, pinned by digest.
     Definitions,
-    /// Runs that name the run which began them.
+    /// Runs that name their parent run.
     Parents,
-    /// Runs that are sealed and count themselves, or a complete span.
+    /// Sealed runs with their counts, or a complete span.
     Complete,
     /// The beginning of a log and its head.
     Kept,
-    /// Signs of life between the entries.
+    /// Heartbeats between the entries.
     Heartbeats,
     /// Erasures and holds.
     Retention,
@@ -237,7 +237,7 @@ fn entries<'a>(found: impl Iterator<Item = &'a Noted>) -> RowMaterial {
     RowMaterial { files: files.into_iter().collect(), count }
 }
 
-/// What went wrong, and what a limit stopped.
+/// Failures, and calls that a limit stopped.
 fn trouble(survey: &Survey<'_>) -> RowMaterial {
     let limit = |noted: &&Noted| {
         let decision = noted.entry.draft.body.decision();

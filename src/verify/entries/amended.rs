@@ -1,7 +1,9 @@
-//! P3, as far as entries alone tell: where amendments are required, a bundle replaces another only if it was
-//! proposed on top of that one and approved by others than its author, each with a signature that holds.
+//! P3, as far as entries alone show: where amendments are required, a bundle replaces another only
+//! if it was proposed as its successor and approved by people other than its author, each with a
+//! valid signature.
 //!
-//! Whose key it was, the signed list says that the approval names: that is for whoever has the list.
+//! The signed list that the approval names identifies the keys; a verifier with that list checks
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +15,7 @@ use crate::domain::digest::Digest;
 use crate::record::approval::{AmendmentApproved, AmendmentProposed, AmendmentRefused};
 use crate::record::chain::{Basis, PolicyActivated};
 
-/// One proposal as the entries tell it.
+/// One proposal as the entries record it.
 #[derive(Clone, Debug)]
 struct Proposed {
     pending: Pending,
@@ -21,16 +23,16 @@ struct Proposed {
     refused: bool,
 }
 
-/// What is in force on a chain, and what may replace it.
+/// The active bundle of a chain, and its possible successors.
 #[derive(Clone, Debug, Default)]
 pub struct Amendments {
     in_force: Option<Digest>,
     proposed: BTreeMap<Digest, Proposed>,
-    /// Entries before were not read: a proposal may be among them.
+    /// Earlier entries were not read, and may contain a proposal.
     cut: bool,
     /// The last bundle whose proposal or approvals were not read.
     untold: Option<Digest>,
-    /// Bundles that replaced another with everything they need.
+    /// Bundles that replaced another with everything required.
     amended: usize,
 }
 
@@ -39,18 +41,18 @@ fn bad(why: impl ToString) -> Damage {
 }
 
 impl Amendments {
-    /// From here on, not every entry is read.
+    /// From here on, some entries are skipped.
     pub const fn cut(&mut self) {
         self.cut = true;
     }
 
-    /// A bundle that was put in force as an amendment, whose proposal or approvals were not read.
+    /// A bundle activated as an amendment whose proposal or approvals were not read.
     #[must_use]
     pub const fn untold(&self) -> Option<&Digest> {
         self.untold.as_ref()
     }
 
-    /// Amendments that were put in force, proposed and approved in what was read.
+    /// Activated amendments with a proposal and approvals among the entries read.
     #[must_use]
     pub const fn amended(&self) -> usize {
         self.amended
@@ -85,7 +87,7 @@ impl Amendments {
         let (bundle, author) = (said.bundle.0, said.subject.to_string());
         let nonce = nonce.to_string();
         let pending = Pending { bundle, base: base.0, author, expires, nonce, given: Vec::new() };
-        // Recorded twice when a gate ended in between: what was said about it still holds.
+        // Recorded twice if a gate ended in between; earlier approvals stay valid.
         let same = self.proposed.get(&bundle).is_some_and(|before| before.pending == pending);
         if !same {
             let proposed = Proposed { pending, approved: BTreeSet::new(), refused: false };
@@ -161,7 +163,7 @@ impl Amendments {
         Ok(())
     }
 
-    /// What is missing is damage, unless it may be among what was not read.
+    /// A missing proposal or approval is damage, unless it may be among entries not read.
     fn lacking(&mut self, policy: Digest, why: String) -> Result<(), Damage> {
         if !self.cut {
             return Err(bad(why));

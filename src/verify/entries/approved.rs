@@ -1,5 +1,5 @@
-//! P4, as far as entries alone tell: what runs after a hold is what was held, approved in time, by different
-//! people. Whether their signatures hold is told by evidence, which has the payloads.
+//! P4, as far as entries alone show: a call that runs after a hold is the held one, approved in
+//! time, by different people. The evidence verifier, which has the payloads, checks the signatures.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +10,17 @@ use crate::record::approval::{ApprovalGranted, ApprovalRefused};
 use crate::record::call::{CallAuthorized, CallHeld};
 use crate::record::{HexDigest, Nonce};
 
-/// How long after a hold's end an entry may still stand that was decided before it: an entry waits for
-/// its commit.
+/// How long after a hold's end its entries may still appear: the gate decides before the end, and
+/// the entry waits for its commit.
 pub const LATE_MILLIS: i64 = 5_000;
 
 /// How an entry of a call does not fit its hold.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// It names who wrote its arguments, and nothing was held.
+    /// It names the author of its arguments, but no call was held.
     #[error("an approver wrote its arguments, and it was not held")]
     ArgumentsUnheld,
-    /// It names approvals, and nothing was held.
+    /// It names approvals, but no call was held.
     #[error("it names approvals, and was not held")]
     ApprovalsUnheld,
     /// An approval with another `expires`.
@@ -38,13 +38,13 @@ pub enum Error {
     /// This member differs from the hold.
     #[error("`{0}` is not what was held")]
     Changed(&'static str),
-    /// No second person approved what an approver wrote.
+    /// No second person approved arguments that an approver wrote.
     #[error("an approver wrote its arguments, and no other approver approved it")]
     Alone,
     /// The layers differ from those of the hold.
     #[error("`layers` are not those it was held under")]
     Layers,
-    /// It runs without an approval that was read.
+    /// It runs without an approval among the entries read.
     #[error("it runs, and `approvals` does not name what was granted")]
     Ungranted,
     /// An entry of this kind after the end of the hold.
@@ -55,7 +55,7 @@ pub enum Error {
     GlassEnded(Timestamp),
 }
 
-/// What was held, and who has approved it.
+/// The held call and its approvals.
 #[derive(Clone, Debug)]
 pub struct Hold {
     held: CallHeld,
@@ -86,7 +86,7 @@ impl Hold {
         }
     }
 
-    /// Takes an approver's answer. That nothing but a denial follows a refusal is the automaton's business.
+    /// Takes an approver's answer. The call automaton checks that only a denial follows a refusal.
     fn answered(&mut self, line: &EntryLine) -> Result<(), Error> {
         if let Some(said) = line.get::<ApprovalRefused>() {
             return self.about(line, (said.call_digest, said.nonce));
@@ -127,7 +127,7 @@ impl Hold {
         if let Some((name, _)) = same.into_iter().find(|(_, same)| !same) {
             return Err(Error::Changed(name));
         }
-        // No order stands in for the second person, and no policy that is merely observed.
+        // Neither a break-glass order nor an observed policy replaces the second person.
         if held.asked_by.is_some() && self.given.is_empty() && !cut {
             return Err(Error::Alone);
         }
@@ -137,7 +137,7 @@ impl Hold {
         let list = call.approvals.as_deref().unwrap_or_default();
         let of_hold = |nonce: &Nonce| held.nonce == Some(*nonce);
         let named = !list.is_empty() && list.len() <= self.given.len() && list.iter().all(of_hold);
-        // Whether the order that it names stands in for approvers is told by evidence, which has it.
+        // The evidence verifier checks whether the named order replaces approvers.
         if !named && !cut && call.break_glass.is_none() {
             return Err(Error::Ungranted);
         }
@@ -160,7 +160,7 @@ pub fn breaks_glass(line: &EntryLine) -> bool {
     line.get::<CallAuthorized>().is_some_and(|call| call.break_glass.is_some())
 }
 
-/// No call begins under an order that has ended.
+/// A call must not begin under an order that has ended.
 fn in_glass_time(line: &EntryLine, call: &CallAuthorized) -> Result<(), Error> {
     let Some(until) = call.break_glass.as_ref().map(|order| order.until) else { return Ok(()) };
     if line.entry.ts.millis() < until.millis().saturating_add(LATE_MILLIS) {

@@ -15,7 +15,7 @@ use crate::domain::id::{ChainId, Epoch, RunId, Seq};
 use crate::domain::time::Timestamp;
 use crate::record::Kind;
 
-/// A chain as far as it has been read.
+/// A chain, as far as it was read.
 #[derive(Debug)]
 pub struct Chain {
     id: ChainId,
@@ -27,12 +27,12 @@ pub struct Chain {
     lineage: Lineage,
     unknown: BTreeMap<String, u64>,
     amendments: Amendments,
-    /// First entry that is there: what was before was pruned.
+    /// First stored entry; earlier ones were pruned.
     from: Seq,
 }
 
 impl Chain {
-    /// Nothing read yet. Writer certificates may also be signed by one of `trusted`.
+    /// Starts with no entry read. One of `trusted` may also sign writer certificates.
     #[must_use]
     pub fn new(id: ChainId, trusted: &[PublicKey]) -> Self {
         Self {
@@ -56,15 +56,15 @@ impl Chain {
         self
     }
 
-    /// Goes on after a pruning: the next entry is the first that is there.
+    /// Continues after a pruning: the next entry is the first stored one.
     pub fn begin_after(&mut self, before: Frontier) {
         self.from = before.size();
         self.frontier = before;
         self.amendments.cut();
     }
 
-    /// Takes an entry that pruning left below the first that is there. That it stood at this place of
-    /// the tree is the caller's to check.
+    /// Takes an entry that pruning kept below the first stored one. The caller checks its place in
+    /// the tree.
     ///
     /// # Errors
     /// The first damage in it.
@@ -121,7 +121,7 @@ impl Chain {
         (self.sealed.len(), self.open.len())
     }
 
-    /// Calls without a last word, in open runs.
+    /// Calls without a final entry, in open runs.
     #[must_use]
     pub fn open_calls(&self) -> usize {
         self.open.values().map(Run::open_calls).sum()
@@ -203,7 +203,8 @@ impl Chain {
             return Err(Damage::new("S4", format!("`{}` after run {id} was sealed", line.kind())));
         }
         self.lineage.accept(line, &|run| self.sealed.contains(run), self.from == 0)?;
-        // Of a run that began before the first entry that is there, the rest is held to the rules.
+        // The rules for later entries still apply to a run that began before the first stored
+        // entry.
         let cut = self.from > 0 && link.seq > 0;
         let begin = || if cut { Run::cut(link) } else { Run::default() };
         let run = self.open.entry(id).or_insert_with(begin);
@@ -250,7 +251,7 @@ impl Chain {
     }
 }
 
-/// What the store indexes by has to be what the bytes say.
+/// The store's index columns must match the bytes.
 fn columns(row: &EntryRow, line: &EntryLine) -> Result<(), Damage> {
     let entry = &line.entry;
     if row.leaf != line.leaf {

@@ -1,4 +1,5 @@
-//! Who may sign: the enrolment key of the genesis, and the writer key it certified for each epoch.
+//! The signing keys: the enrolment key of the genesis, and the writer key it certified for each
+//! epoch.
 
 use std::collections::BTreeMap;
 
@@ -33,18 +34,18 @@ pub struct Epochs {
     revoked: Vec<RevokedEnrolment>,
 }
 
-/// An enrolment key that certifies nothing any more, or nothing from a position of a log on. The
-/// boundary is a position, never a time: whoever has the key can write any time.
+/// An enrolment key that was revoked, completely or from a position of a log on. The boundary is a
+/// position, never a time, because an owner of the key can write any time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RevokedEnrolment {
     /// Its id: SHA-256 of the raw key, in hex.
     pub key: String,
-    /// The log, and the entries of it that are still good; nothing at all is, if that is not said.
+    /// The log, and its entries that stay valid; `None`: no entry does.
     pub good: Option<(String, Seq)>,
 }
 
 impl Epochs {
-    /// No keys yet. Certificates may be signed by the genesis key or one of `trusted`.
+    /// Starts without keys. The genesis key or one of `trusted` may sign certificates.
     #[must_use]
     pub fn new(trusted: &[PublicKey]) -> Self {
         Self { trusted: trusted.to_vec(), ..Self::default() }
@@ -57,8 +58,7 @@ impl Epochs {
         self
     }
 
-    /// Whether an entry at this place is from before the revocation of the key that certified its
-    /// epoch, if there was one.
+    /// Checks that an entry precedes the revocation, if any, of the key that certified its epoch.
     ///
     /// # Errors
     /// `S1`.
@@ -75,7 +75,7 @@ impl Epochs {
         }
     }
 
-    /// Entries of this log that an epoch's certificate is still good for; `None` without a limit.
+    /// Entries of this log for which an epoch's certificate stays valid; `None` without a limit.
     fn good(&self, epoch: Epoch) -> Option<Seq> {
         let id = self.certified.get(&epoch)?;
         let about = self.revoked.iter().filter(|revoked| revoked.key == *id);
@@ -99,7 +99,7 @@ impl Epochs {
         self.genesis.as_ref().map(|(_, key)| key)
     }
 
-    /// Whether this epoch's writer was introduced with a certificate that holds.
+    /// Whether this epoch's writer was introduced with a valid certificate.
     #[must_use]
     pub fn knows(&self, epoch: Epoch) -> bool {
         self.writers.contains_key(&epoch)
@@ -127,7 +127,7 @@ impl Epochs {
         Ok(())
     }
 
-    /// Takes a `writer.started`: its certificate has to hold for this epoch and key.
+    /// Takes a `writer.started`: its certificate must be valid for this epoch and key.
     ///
     /// # Errors
     /// `S1`.
@@ -176,7 +176,7 @@ impl Epochs {
         let mut signer = None;
         for (epoch, (key, started)) in &self.writers {
             let hash = note::key_hash(origin, key);
-            // A key may be that of several epochs: the newest that had started is meant.
+            // A key may serve several epochs: the newest one that had started counts.
             if signer.is_some() && claimed.size <= *started {
                 continue;
             }
@@ -197,7 +197,7 @@ impl Epochs {
     }
 }
 
-/// How a certificate is not of the writer that brings it.
+/// How a certificate does not match its writer.
 #[derive(Debug, thiserror::Error)]
 enum Mismatch {
     #[error("certificate: {0}")]
@@ -214,7 +214,7 @@ enum Mismatch {
     Expired(Timestamp),
 }
 
-/// What a certificate says; of image, pod and slot nothing is checked here.
+/// The content of a certificate; image, pod and slot are not checked here.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CertificateForm {
@@ -229,7 +229,7 @@ struct CertificateForm {
     _slot: String,
 }
 
-/// Whether the certificate's body speaks of this writer.
+/// Checks that the certificate's body is about this writer.
 fn certified(body: &[u8], line: &EntryLine, writer: &PublicKey) -> Result<(), Mismatch> {
     let json = Json::parse(body, &Limits::ENTRY)?;
     if canonical::bytes(&json) != body {

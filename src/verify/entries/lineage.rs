@@ -1,5 +1,5 @@
-//! Runs that delegate to others: a child is opened and sealed while its parent is open, and says who is
-//! above it as the parent's own entry does.
+//! Delegation between runs: a child is opened and sealed while its parent is open, and records the
+//! same ancestors as the parent's own entry.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::record::run::{Delegator, RunOpened};
 #[derive(Clone, Debug)]
 struct OpenRun {
     parent: Option<RunId>,
-    /// What `delegation` of a child says.
+    /// The `delegation` of its children.
     delegation: Vec<Delegator>,
     /// Open runs below it.
     children: usize,
@@ -25,11 +25,11 @@ pub struct Lineage {
 }
 
 impl Lineage {
-    /// Takes the next entry of a run, in the order of the chain. `sealed`: whether a run was sealed before
-    /// this entry; `whole`: whether every run that was opened before it has been read.
+    /// Takes the next entry of a run, in the order of the chain. `sealed`: whether a run was sealed
+    /// before this entry; `whole`: whether every run opened before it has been read.
     ///
     /// # Errors
-    /// `S3` who is above the run, `S4` runs that outlive the one that delegated to them.
+    /// `S3`: wrong ancestors. `S4`: a run outlives its parent.
     pub fn accept(
         &mut self,
         line: &EntryLine,

@@ -1,7 +1,7 @@
 //! Every rule of the format, over entries as they are stored.
 //!
-//! Sync functions over bytes: the gate reads its ledger with them, and the verifier a bundle. What is wrong is a
-//! [`Damage`] of one entry.
+//! Sync functions over bytes: the gate checks its ledger with them, and the verifier a bundle. A
+//! finding is a [`Damage`] of one entry.
 
 pub mod amended;
 pub mod approved;

@@ -1,10 +1,10 @@
-//! One stored line, read by the rules: strict, canonical, inside the profile and its kind's schema.
+//! Reads one stored line by the rules: strict, canonical, within the profile and its kind's schema.
 
 use crate::domain::digest::Digest;
 use crate::record::call::Decision;
 use crate::record::{Content, Entry, Error, Kind, schema};
 
-/// What is wrong, and which check of ledger.md §2.15 says so.
+/// What is wrong, and the check of ledger.md §2.15 that found it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{check}: {why}")]
 pub struct Damage {
@@ -27,12 +27,13 @@ impl Damage {
 pub struct EntryLine {
     /// The exact bytes.
     pub bytes: Vec<u8>,
-    /// What they say. Of a kind this build does not know, `draft.kind()` means nothing: see `unknown`.
+    /// The parsed entry. For a kind this build does not know, `draft.kind()` is meaningless: see
+    /// `unknown`.
     pub entry: Entry,
     /// Leaf hash of the bytes.
     pub leaf: Digest,
-    /// The kind, if this build does not know it: structure, links and proofs can be checked, its meaning
-    /// cannot.
+    /// The kind, if this build does not know it. Structure, links and proofs are checked, its
+    /// content is not.
     pub unknown: Option<String>,
 }
 
@@ -40,7 +41,7 @@ impl EntryLine {
     /// Reads exact bytes.
     ///
     /// # Errors
-    /// `E1`, and why the bytes are no entry.
+    /// `E1`, and why the bytes are not an entry.
     pub fn read(bytes: &[u8]) -> Result<Self, Damage> {
         let read = match Entry::parse(bytes) {
             Ok(entry) => schema::header(&entry).map(|()| (entry, None)),
@@ -51,7 +52,7 @@ impl EntryLine {
         Ok(Self { bytes: bytes.to_vec(), entry, leaf: Entry::leaf(bytes), unknown })
     }
 
-    /// The kind's word, known or not.
+    /// The name of the kind, known or not.
     #[must_use]
     pub fn kind(&self) -> &str {
         self.unknown.as_deref().unwrap_or_else(|| self.entry.draft.kind().as_str())
@@ -63,19 +64,19 @@ impl EntryLine {
         self.unknown.is_none() && self.entry.draft.kind() == kind
     }
 
-    /// What it says, if it is of this kind.
+    /// The content, if it is of this kind.
     #[must_use]
     pub fn get<T: Content>(&self) -> Option<&T> {
         self.entry.draft.get().filter(|_| self.unknown.is_none())
     }
 
-    /// What was decided about a call, if it is a decision.
+    /// The decision about a call, if it is one.
     #[must_use]
     pub fn decision(&self) -> Option<Decision<'_>> {
         self.entry.draft.body.decision()
     }
 
-    /// The name of the log that it is about, if it is of a fleet's log.
+    /// The log that it is about, if it is an entry of a fleet log.
     #[must_use]
     pub fn log(&self) -> Option<&str> {
         self.entry.draft.body.log()

@@ -1,4 +1,4 @@
-//! A log as a store keeps it: one row for each entry, and its head.
+//! A log in a store: one row per entry, and its head.
 
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, Seq};

@@ -1,4 +1,4 @@
-//! One run: its own numbering and links, its end, and the life of each of its calls.
+//! One run: its own numbering and links, its end, and the state of each of its calls.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::record::{Kind, Role, RunLink};
 /// `run.opened.mode` of a run whose calls are decided and recorded, and never run.
 const SIMULATE: &str = "simulate";
 
-/// What an entry says of its run or call that contradicts itself.
+/// How an entry contradicts its run or call.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("the opening does not say what a run of the mode `{0}` comes from")]
@@ -32,7 +32,7 @@ enum CallProgress {
     Held,
     /// Held, and an approval has been read.
     Approved,
-    /// Held, and somebody refused it.
+    /// Held, and an approver refused it.
     Refused,
     Authorized,
     Over,
@@ -42,13 +42,13 @@ enum CallProgress {
 struct RunCall {
     stage: CallProgress,
     tool: Option<ToolName>,
-    /// An entry of a kind this build does not know speaks of it: perhaps its approval.
+    /// It has an entry of an unknown kind, which may be its approval.
     unread: bool,
-    /// What was held, and who has approved it.
+    /// The held call and its approvals.
     hold: Option<Hold>,
 }
 
-/// One run as far as it has been read.
+/// One run, as far as it was read.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     next: u64,
@@ -56,14 +56,14 @@ pub struct Run {
     sealed: bool,
     /// Its calls are decided and recorded; none of them runs.
     simulated: bool,
-    /// Its first entries were not read: a call may have begun before.
+    /// Its first entries were not read, so a call may have begun before.
     cut: bool,
     calls: BTreeMap<CallId, RunCall>,
 }
 
 impl Run {
-    /// A run of which the entries before this place are not read: numbers and links go on from here, and
-    /// a call that is not known may have begun before.
+    /// A run whose entries before this place are not read: numbers and links continue from here,
+    /// and an unknown call may have begun before.
     #[must_use]
     pub fn cut(at: &RunLink) -> Self {
         Self { next: at.seq, prev: at.prev, cut: true, ..Self::default() }
@@ -81,7 +81,7 @@ impl Run {
         self.next
     }
 
-    /// Calls without a last word.
+    /// Calls without a final entry.
     #[must_use]
     pub fn open_calls(&self) -> usize {
         self.calls.values().filter(|call| call.stage != CallProgress::Over).count()
@@ -90,8 +90,8 @@ impl Run {
     /// Takes the run's next entry.
     ///
     /// # Errors
-    /// `S3` numbering and links, `S4` the seal, `S5` the life of a call, `P2` its digest, `P4` that what runs
-    /// is what was held and approved.
+    /// `S3`: numbering and links. `S4`: the seal. `S5`: the call automaton. `P2`: a call digest.
+    /// `P4`: a call that runs is not the held and approved one.
     pub fn accept(&mut self, run: &RunId, line: &EntryLine) -> Result<(), Damage> {
         let Some(link) = line.entry.run.as_ref().filter(|link| link.run == *run) else {
             return Err(Damage::new("S3", "the entry is not of this run"));
@@ -165,7 +165,7 @@ impl Run {
         let tool = draft.tool.clone().or_else(|| before.and_then(|c| c.tool.clone()));
         let unread = before.is_some_and(|c| c.unread);
         let mut hold = self.calls.remove(&id).and_then(|c| c.hold);
-        // What an entry that cannot be read made of the call, nobody can compare.
+        // An entry of an unknown kind may have changed the hold, so a comparison is impossible.
         if !unread {
             Hold::accept(&mut hold, line, begun)
                 .map_err(|why| Damage::new("P4", format!("call `{id}`: {why}")))?;
@@ -175,7 +175,8 @@ impl Run {
     }
 }
 
-/// A run says of what it is a replay, or from where in another run it goes on: all of it or nothing.
+/// A run names the replayed run, or the point in another run from which it continues: all members
+/// or none.
 fn origin(run: &RunId, replay: &Replay) -> Result<(), Error> {
     let mode = replay.mode;
     let said = (replay.recording.is_some(), replay.run.is_some(), replay.at.is_some());
@@ -210,7 +211,8 @@ fn next_stage(before: Option<&RunCall>, kind: Kind) -> Option<CallProgress> {
         (None, Kind::CallAuthorized) => Some(CallProgress::Authorized),
         (None, Kind::CallHeld) => Some(CallProgress::Held),
         (None, Kind::CallDenied) => Some(CallProgress::Over),
-        // A hold ends in an authorisation only through an approval, or a kind of a later build.
+        // A hold ends in an authorisation only after an approval, or an entry of a later build's
+        // kind.
         (Some(CallProgress::Held), Kind::CallAuthorized) => {
             before.is_some_and(|c| c.unread).then_some(CallProgress::Authorized)
         }
@@ -233,14 +235,14 @@ fn next_stage(before: Option<&RunCall>, kind: Kind) -> Option<CallProgress> {
     }
 }
 
-/// A held call that a break-glass order lets run, without an approval or with too few of them.
+/// A held call that a break-glass order allows, without an approval or with too few.
 fn under_glass(before: Option<&RunCall>, line: &EntryLine) -> Option<CallProgress> {
     let held = before
         .is_some_and(|call| matches!(call.stage, CallProgress::Held | CallProgress::Approved));
     (held && breaks_glass(line)).then_some(CallProgress::Authorized)
 }
 
-/// Where a call stands after its first entry that was read, if it began before.
+/// The state of a call after its first entry that was read, if it began before.
 const fn stage_of(kind: Kind) -> Option<CallProgress> {
     if matches!(kind, Kind::CallAuthorized) {
         Some(CallProgress::Authorized)
@@ -257,15 +259,15 @@ const fn stage_of(kind: Kind) -> Option<CallProgress> {
     }
 }
 
-/// An authorisation says allow, or, not enforced, something else; a denial says deny, a hold
-/// require_approval. What is irreversible is never merely observed.
+/// An enforced authorisation has the verdict allow, a denial deny, and a hold require_approval. An
+/// authorisation that is not enforced has another verdict, and never for a T3 tool.
 fn verdict_fits(line: &EntryLine) -> Result<(), Error> {
     let draft = &line.entry.draft;
     let decision = line.decision();
     let enforced = decision.is_none_or(|decision| decision.enforced);
     let fits = match (draft.kind(), draft.verdict) {
         (Kind::CallAuthorized, Some(Verdict::Allow)) => enforced,
-        // Break-glass is no observing: what runs under it the policy allows, told of it.
+        // Break-glass is not observation: the policy knows the order and allows the call.
         (Kind::CallAuthorized, _) if breaks_glass(line) => false,
         (Kind::CallAuthorized, Some(Verdict::Deny | Verdict::RequireApproval)) => {
             !enforced && decision.and_then(|d| d.tier).is_some_and(|tier| tier != Tier::T3)
@@ -283,10 +285,10 @@ fn verdict_fits(line: &EntryLine) -> Result<(), Error> {
     Err(Error::Verdict { kind: line.kind().to_owned(), verdict, how })
 }
 
-/// The call digest, if the entry has one, is the one of its own commitment.
+/// The call digest, if present, matches the commitment of the same entry.
 fn digest_fits(run: &RunId, id: &CallId, line: &EntryLine) -> Result<(), Damage> {
     let draft = &line.entry.draft;
-    // An approver's answer names the digest of the hold and has no arguments of its own: P4 compares the two.
+    // An approver's answer names the digest of the hold and has no arguments: P4 compares the two.
     let said = line.decision().and_then(|decision| decision.call_digest);
     let Some(said) = said else { return Ok(()) };
     let args = draft.committed(Role::Args).map(|c| c.c.0);

@@ -1,4 +1,4 @@
-//! What approvers said of a held call, as entries record it.
+//! Approvals and refusals of a held call, as entries record them.
 
 use crate::approval::Approval;
 use crate::approval::proposal::Proposer;

@@ -1,4 +1,4 @@
-//! The proof behind the story: time, keys and logs, erasures, exports, controls, files, words.
+//! The proof behind the story: time, keys and logs, erasures, exports, controls, files, glossary.
 
 use maud::{Markup, html};
 
@@ -11,10 +11,10 @@ use crate::record::chain::{AnchorObserved, ChainGenesis, WriterStarted};
 use crate::survey::{Noted, Signed, Survey};
 use crate::views::{ChainView, PopulationView};
 
-/// Rows of a table of the books; the rest is in the file that is named.
+/// The most rows of a table; the named file has the rest.
 const ROWS_MAX: usize = 200;
 
-/// What was asked, and what each log has of it.
+/// The query, and what each log contributes to it.
 pub(super) fn population(survey: &Survey<'_>) -> Markup {
     let PopulationView { query, totals, chains } = &survey.population;
     html! {
@@ -46,7 +46,7 @@ fn chain_row(chain: &ChainView) -> Markup {
     }
 }
 
-/// The writer's time, and what others say about it.
+/// The writer's time, and the times that others vouch for.
 pub(super) fn time(survey: &Survey<'_>) -> Markup {
     let observed: Vec<&Noted> = survey
         .of_kinds(&["anchor.observed"])
@@ -98,7 +98,7 @@ fn cosigned_at(signature: &[u8]) -> Option<String> {
     jiff::Timestamp::from_second(seconds).ok().map(|at| at.to_string())
 }
 
-/// Whose keys signed what, and the heads.
+/// Which keys signed what, and the heads.
 pub(super) fn log(survey: &Survey<'_>) -> Markup {
     let genesis = survey.of_kinds(&["chain.genesis"]).chain(survey.fleet_of(&["chain.genesis"]));
     let writers = survey.of_kinds(&["writer.started"]).chain(survey.fleet_of(&["writer.started"]));
@@ -160,7 +160,7 @@ fn key_row(what: &str, noted: &Noted) -> Markup {
     } }
 }
 
-/// Entries as they are, one a row.
+/// Raw entries, one a row.
 fn entries<'a>(found: impl Iterator<Item = &'a Noted>) -> Markup {
     let found: Vec<&Noted> = found.collect();
     html! {
@@ -179,7 +179,7 @@ fn entries<'a>(found: impl Iterator<Item = &'a Noted>) -> Markup {
     }
 }
 
-/// How much of what was recorded is shown.
+/// How much of the payloads is disclosed.
 pub(super) fn payloads(survey: &Survey<'_>) -> Markup {
     let kinds = ["payload.erased", "hold.placed", "hold.lifted"];
     html! {
@@ -227,7 +227,7 @@ pub(super) fn controls(survey: &Survey<'_>) -> Markup {
     }
 }
 
-/// What is in the bundle, file by file.
+/// The content of the bundle, file by file.
 pub(super) fn files(survey: &Survey<'_>) -> Markup {
     let made = [bundle::PAGE, bundle::MANIFEST, bundle::ENVELOPE];
     let named: Vec<(&str, usize)> = survey
@@ -284,7 +284,7 @@ fn purpose(name: &str) -> &'static str {
     }
 }
 
-/// The words a reader may not know.
+/// Explains terms that a reader may not know.
 pub(super) fn glossary() -> Markup {
     let words = [
         ("Entry", "one line of the log: an event, with the hash of the line before it"),

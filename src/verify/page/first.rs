@@ -1,4 +1,4 @@
-//! The first screen: what the files prove, what they do not, and on whose word.
+//! The first screen: what the files prove, what they do not, and who vouches for them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::statement::Exporter;
 use crate::survey::{RunSummary, Survey};
 use crate::views::RunView;
 
-/// What no bundle of this version proves, whatever its checks say.
+/// What no bundle of this version proves, even if every check holds.
 pub const NOT_PROVEN: [&str; 7] = [
     "that nothing happened outside the gate: a ledger knows only the calls that went through it",
     "that history was not rewritten by a holder of every key, unless a third party noted a head before",
@@ -43,14 +43,14 @@ pub(super) fn lead(survey: &Survey<'_>) -> Markup {
     }
 }
 
-/// What became of the calls of a run: each call is counted once, by its last decision.
+/// The calls of a run by outcome: each call is counted once, by its last decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Sums {
     allowed: usize,
     refused: usize,
-    /// Held for a person, and nothing was decided after that.
+    /// Held, without a later decision.
     waiting: usize,
-    /// No decision about them is here.
+    /// Calls whose decisions the bundle lacks.
     undecided: usize,
 }
 
@@ -181,7 +181,7 @@ fn proven(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
     all
 }
 
-/// What it lets one prove beyond the entries themselves: completeness, and who else saw the log.
+/// What it proves beyond the entries themselves: completeness, and which parties saw the log.
 fn reach(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
     let mut all = Vec::new();
     all.extend(match survey.scope {
@@ -213,7 +213,7 @@ fn reach(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
     all
 }
 
-/// What this bundle leaves open that another could show.
+/// What this bundle leaves open and another could show.
 fn own_limits(survey: &Survey<'_>) -> Vec<String> {
     let mut all = Vec::new();
     let mut say = |there: bool, what: &str| all.extend(there.then(|| what.to_owned()));

@@ -1,8 +1,8 @@
-//! `report.html`: the bundle for people who have never seen the product.
+//! `report.html`: the bundle for people who do not know the product.
 //!
-//! Static: no script, nothing from elsewhere, one style sheet whose hash the page's own policy names. A pure
-//! function of the other files, so that a verifier makes it again byte for byte. Whatever comes from outside is
-//! text and only text, and characters that hide or reorder others are spelled out.
+//! Static: no script, no external resource, one style sheet whose hash the page's own policy names.
+//! A pure function of the other files, so that a verifier makes it again byte for byte. External
+//! content is escaped as text, and characters that hide or reorder others are spelled out.
 
 mod books;
 mod first;
@@ -24,7 +24,7 @@ pub use first::NOT_PROVEN;
 /// The whole style of the page.
 const STYLE: &str = include_str!("style.css");
 
-/// The page about these files. `report.html`, the manifest and its envelope are not looked at.
+/// The page about these files. It ignores `report.html`, the manifest and its envelope.
 #[must_use]
 pub fn page(files: &Files, exporter: &Exporter) -> Vec<u8> {
     let survey = Survey::of(files);
@@ -76,7 +76,7 @@ pub fn page(files: &Files, exporter: &Exporter) -> Vec<u8> {
     words::visible(&page.into_string()).into_bytes()
 }
 
-/// Nothing is loaded from anywhere; the one style sheet is the one with this hash.
+/// The page loads nothing; only the style sheet with this hash applies.
 fn policy() -> String {
     let hash = STANDARD.encode(Digest::of(&[STYLE.as_bytes()]).as_bytes());
     format!("default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'")

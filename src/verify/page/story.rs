@@ -1,4 +1,5 @@
-//! The runs: who, under what, every decision with its reasons, every call with inputs and outputs.
+//! The runs: agents and manifests, every decision with its reasons, every call with inputs and
+//! outputs.
 
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -12,12 +13,13 @@ use crate::views::{
     AboveView, AuthView, CallView, DecisionView, EventView, PlaceView, ReplayView, StepView,
 };
 
-/// Calls that are shown with their content; the rest are in `tool_trace.json`.
+/// The most calls shown with their content; `tool_trace.json` has the rest.
 const CALLS_MAX: usize = 500;
-/// Decisions that are shown; the rest are in `decision.json`.
+/// The most decisions shown; `decision.json` has the rest.
 const DECISIONS_MAX: usize = 2000;
 
-/// For somebody who has never heard of any of this: what stands where, and what was recorded.
+/// An introduction for readers who are new to the product: the parts of the page, and what was
+/// recorded.
 pub(super) fn about(survey: &Survey<'_>) -> Markup {
     html! {
         p {
@@ -30,7 +32,7 @@ pub(super) fn about(survey: &Survey<'_>) -> Markup {
     }
 }
 
-/// How the caller proved who it is: method, uid, SPIFFE id and certificate, as far as there are any.
+/// How the caller authenticated: method, uid, SPIFFE id and certificate, as far as present.
 fn through(auth: &AuthView) -> String {
     let AuthView { method, uid, spiffe, certificate } = auth.clone();
     let uid = uid.map(|uid| format!("uid {uid}"));
@@ -77,12 +79,12 @@ fn run(story: &RunSummary) -> Markup {
     }
 }
 
-/// One of the runs above, the first one first.
+/// One ancestor of a run.
 fn above(one: &AboveView) -> String {
     format!("{} {} in run {}", one.id, one.version, one.run)
 }
 
-/// The recorded run that a run goes on from; empty for any other.
+/// The recorded run from which a run continues; empty for any other.
 fn forked(replay: &ReplayView) -> String {
     match replay.at {
         Some(at) => format!(
@@ -251,7 +253,7 @@ pub(super) fn approvals(survey: &Survey<'_>) -> Markup {
     }
 }
 
-/// How the policy in force came to be: who proposed it, who approved it.
+/// The origin of the active policy: its proposal and its approvals.
 fn amendments(survey: &Survey<'_>) -> Markup {
     let kinds = ["amendment.proposed", "amendment.approved", "amendment.refused"];
     let told: Vec<&Noted> = survey.of_kinds(&kinds).collect();
@@ -276,7 +278,7 @@ fn amendments(survey: &Survey<'_>) -> Markup {
     }
 }
 
-/// What entries of the kinds that people sign say of the signer.
+/// What entries of signed kinds record about the signer.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Signature {

@@ -1,4 +1,4 @@
-//! Plain words for what entries say, and characters that may not pass for others.
+//! Plain terms for entries, and spelled-out characters that could deceive a reader.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::views::PayloadView;
 
-/// Characters of one payload on the page; all of it is in `payloads/`.
+/// The most characters of one payload on the page; `payloads/` has all of it.
 const SHOWN_MAX: usize = 4000;
 
-/// What a decision said.
+/// A verdict in plain terms.
 pub(super) fn verdict(word: &str) -> &str {
     match word {
         "allow" => "ALLOWED",
@@ -27,7 +27,7 @@ pub(super) fn moment(ts: &str) -> Markup {
     html! { span .n { (date) } @if !time.is_empty() { " " span .n { (time) } } }
 }
 
-/// What became of a call, as its last entry says.
+/// The outcome of a call, by its last entry.
 pub(super) fn outcome(kind: &str) -> &str {
     match kind {
         "call.authorized" => "allowed and begun; no end is recorded",
@@ -43,7 +43,7 @@ pub(super) fn outcome(kind: &str) -> &str {
     }
 }
 
-/// An event of a call, in words.
+/// An event of a call in plain terms.
 pub(super) fn event(kind: &str) -> &str {
     match kind {
         "call.authorized" => "allowed; ran only after this entry was on disk",
@@ -60,7 +60,7 @@ pub(super) fn count(n: usize, one: &str, many: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
 }
 
-/// A payload as the projections show it: state, size, content, and where all of it is.
+/// A payload in the form of the projections: state, size, content, and the file with all of it.
 pub(super) fn payload(name: &str, shown: Option<&PayloadView>) -> Markup {
     let Some(shown) = shown else { return html! {} };
     let PayloadView { state, commitment, bytes, .. } = shown;
@@ -80,7 +80,7 @@ pub(super) fn payload(name: &str, shown: Option<&PayloadView>) -> Markup {
     }
 }
 
-/// What is shown of a payload, and how many characters are not.
+/// The shown part of a payload, and the number of characters left out.
 fn content(shown: &PayloadView) -> Option<(String, usize)> {
     let plain = || shown.text.clone().or_else(|| shown.base64.clone());
     let rest = || (!shown.rest.is_empty()).then(|| pretty(&Json::Object(shown.rest.clone())));
@@ -128,7 +128,7 @@ fn write(out: &mut String, value: &Json, depth: usize) {
     }
 }
 
-/// Spells out characters that are not seen, or that change how others are seen.
+/// Spells out characters that are invisible, or that change how others appear.
 pub(super) fn visible(page: &str) -> String {
     let mut out = String::with_capacity(page.len());
     for c in page.chars() {

@@ -1,4 +1,4 @@
-//! What became of a call under a decision, and how two of them differ.
+//! The outcome of a decision, and how two outcomes differ.
 
 use crate::domain::code::Code;
 use crate::domain::decision::{Course, Verdict};
@@ -8,23 +8,23 @@ use crate::record::call::{Obligation, Reason};
 use crate::record::decided;
 use crate::record::{Entry, Kind};
 
-/// What was, or would be, decided about one input.
+/// The recorded or hypothetical decision about one input.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// What follows.
+    /// What happens to the call.
     pub course: Course,
-    /// The verdict; differs from the course while layers only observe.
+    /// The verdict; differs from the course where layers only observe.
     pub verdict: Verdict,
-    /// As entries show them.
+    /// As entries record them.
     pub reasons: Vec<Reason>,
-    /// As entries show them.
+    /// As entries record them.
     pub obligations: Vec<Obligation>,
-    /// What went wrong in the engine, with file and line; such an outcome is a denial.
+    /// An error in the engine, with file and line; such an outcome is a denial.
     pub fault: Option<String>,
 }
 
 impl Outcome {
-    /// What the gate wrote down.
+    /// The decision that the gate recorded.
     #[must_use]
     pub fn recorded(entry: &Entry) -> Option<Self> {
         let draft = &entry.draft;
@@ -44,7 +44,8 @@ impl Outcome {
         Some(Self { course, verdict: draft.verdict?, reasons, obligations, fault })
     }
 
-    /// What the engine says now. `fault`: it had no answer, and this is the denial that follows.
+    /// The engine's current decision. `fault`: the engine failed, and `answer` is the resulting
+    /// denial.
     #[must_use]
     pub fn now(answer: &Answer, fault: Option<String>) -> Self {
         let course = match (answer.verdict, answer.enforced) {
@@ -61,7 +62,7 @@ impl Outcome {
         }
     }
 
-    /// The rule that decided, with file and line where they are known, and what kind of decision it was.
+    /// The rule that decided, with file and line if known, and the kind of decision.
     #[must_use]
     pub fn label(&self) -> String {
         if let Some(fault) = &self.fault {
@@ -76,13 +77,13 @@ impl Outcome {
         let rule = first.map_or("", |reason| &reason.rule);
         match rule.split_once(' ') {
             None if rule.is_empty() => "allow".to_owned(),
-            // What has no line has a code that says which of its words it was.
+            // A rule without a line has a code that identifies its message.
             None => format!("{rule} {}{open}", first.map_or("", |reason| &reason.detail)),
             Some(_) => format!("{rule}{open}"),
         }
     }
 
-    /// The reasons without the lines they stand in: a rule that only moved says the same.
+    /// The reasons without their lines: a rule that only moved is unchanged.
     fn words(&self) -> Vec<[&str; 4]> {
         let mut words = Vec::with_capacity(self.reasons.len());
         for reason in &self.reasons {
@@ -112,24 +113,24 @@ impl Outcome {
     }
 }
 
-/// How a decision changes. In the order in which a report shows them: what opens first.
+/// How a decision changes, in the order of a report: changes that permit more come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DecisionChange {
-    /// What was refused would run.
+    /// A refused call would run.
     DenyToAllow,
-    /// What waited for a person would run.
+    /// A held call would run.
     HoldToAllow,
-    /// What ran would be refused.
+    /// A call that ran would be refused.
     AllowToDeny,
-    /// What waited for a person would be refused.
+    /// A held call would be refused.
     HoldToDeny,
-    /// What ran would wait for a person.
+    /// A call that ran would be held.
     AllowToHold,
-    /// What was refused would wait for a person.
+    /// A refused call would be held.
     DenyToHold,
-    /// The same happens, with other obligations.
+    /// The same course, with other obligations.
     Obligations,
-    /// The same happens, for other reasons.
+    /// The same course, for other reasons.
     Reasons,
 }
 
@@ -161,13 +162,13 @@ impl DecisionChange {
         }
     }
 
-    /// Whether something else happens than did: everything but other words for the same.
+    /// Whether the decision itself changes: everything except other reasons for the same one.
     #[must_use]
     pub fn flips(self) -> bool {
         self != Self::Reasons
     }
 
-    /// How `new` differs from `old`; `None` if it does not.
+    /// How `new` differs from `old`; `None` if it is the same.
     #[must_use]
     pub fn between(old: &Outcome, new: &Outcome) -> Option<Self> {
         match (old.course, new.course) {

@@ -1,4 +1,4 @@
-//! What a bundle says of a recorded input, asked as the gate asks.
+//! Evaluates a bundle on a recorded input, the way the gate does.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::policy::input::Document;
 use crate::policy::rego::RegoEngine;
 use crate::policy::{self, PolicyEngine as _, input};
 
-/// One evaluation here. Longer than the gate's own: a machine that does nothing but evaluate is slow, and a
-/// decision may not flip for that.
+/// Deadline of one evaluation. Longer than the gate's own: a machine that only evaluates is slow,
+/// and that must not flip a decision.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// A bundle that is asked about the past.
+/// A bundle to evaluate on recorded inputs.
 #[derive(Debug)]
 pub struct Candidate {
     engine: RegoEngine,
@@ -27,29 +27,29 @@ pub struct Candidate {
     pub name: String,
     /// `version` of its `bundle.json`.
     pub version: String,
-    /// What it would tell of layers that count approvers (`input.quorum`).
+    /// What it would pass to layers that count approvers (`input.quorum`).
     quorum: Json,
 }
 
-/// A recorded input that is one this build understands.
+/// A recorded input that this build can parse.
 #[derive(Debug)]
 pub(super) struct Input {
-    /// Its bytes, canonical.
+    /// Its canonical bytes.
     pub body: Vec<u8>,
-    /// The same, read.
+    /// The same, parsed.
     pub json: Json,
-    /// Whose call it was.
+    /// The agent that made the call.
     pub agent: String,
-    /// When the policy was asked.
+    /// When the policy was evaluated.
     at: Timestamp,
-    /// `None`: no tier that is known, which is the worst one.
+    /// `None`: an unknown tier, which counts as the worst one.
     tier: Option<Tier>,
-    /// Whether it was asked under a break-glass order.
+    /// Whether it was evaluated under a break-glass order.
     glass_is_broken: bool,
 }
 
 impl Input {
-    /// Takes up what was read.
+    /// Takes a parsed input.
     pub(super) fn of(body: Vec<u8>, json: Json) -> Option<Self> {
         let document: Document = json.read().ok()?;
         let at = document.time.rfc3339?;
@@ -88,10 +88,10 @@ impl Candidate {
         ])
     }
 
-    /// What it says.
+    /// The decision of this bundle.
     ///
-    /// With glass broken the gate asks twice, and the second answer counts only if it turns a wait into an
-    /// allow; so does this.
+    /// Under break-glass the gate evaluates twice, and the second answer counts only if it turns a
+    /// hold into an allow. This does the same.
     pub(super) fn decide(&self, input: &Input) -> Outcome {
         if !input.glass_is_broken {
             return self.ask(input, None);
@@ -126,7 +126,7 @@ impl Candidate {
     }
 }
 
-/// The canonical bytes of the document with these members in the place of its own.
+/// The canonical bytes of the document with these members replaced.
 fn retold(json: &Json, other: &[(&str, &Json)]) -> Vec<u8> {
     let mut json = json.clone();
     if let Json::Object(members) = &mut json {

@@ -1,4 +1,4 @@
-//! One decision of the books, judged again.
+//! Evaluates one recorded decision again.
 
 use std::sync::Arc;
 
@@ -18,47 +18,47 @@ use crate::ledger::vault::{self, Vault};
 use crate::policy::input::VERSION;
 use crate::record::{Entry, Role};
 
-/// One deciding entry, with what is kept of the input it was made about.
+/// One deciding entry, with its input as far as it is kept.
 #[derive(Debug)]
 pub(super) struct DecisionEntry {
     /// The log it is in.
     pub log: Arc<str>,
     /// The entry.
     pub entry: Entry,
-    /// The agent of its run, if the run's opening was seen.
+    /// The agent of its run, if the run's opening was read.
     pub agent: Option<Arc<str>>,
-    /// Whose it has to be, where only the input can tell.
+    /// The agent that the query asks for, where only the input shows whose call it was.
     pub only: Option<Arc<str>>,
-    /// Whether nothing of its run is kept.
+    /// Whether the gate keeps nothing of its run.
     pub incognito: bool,
     /// The input, if it is kept.
     pub input: Option<PayloadRow>,
 }
 
-/// Why a decision cannot be judged.
+/// Why a decision cannot be evaluated.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum NotJudged {
-    /// No bundle was in force, so that no input was made.
+    /// No bundle was active, so the gate made no input.
     NoPolicy,
-    /// Policy wanted it held, and it was refused because nothing more can wait.
+    /// The policy required a hold, and the gate refused because its queue was full.
     NoPlace,
-    /// Nothing of its run is kept.
+    /// The gate keeps nothing of its run.
     Incognito,
     /// Inputs over 1 MiB are not kept.
     TooLarge,
-    /// The input was erased, or has expired.
+    /// The input was erased or has expired.
     Gone,
-    /// The input lies encrypted, and its key was not given.
+    /// The input is encrypted, and its key was not given.
     Sealed,
-    /// What is kept is not what the entry commits to.
+    /// The stored bytes do not match the entry's commitment.
     OtherBytes,
     /// The input is of another version.
     Version(String),
-    /// The input is not one this build understands.
+    /// This build cannot parse the input.
     Malformed,
     /// The entry cannot be read.
     Unread,
-    /// Whose agent it was cannot be told: the opening of its run is gone.
+    /// The agent is unknown: the opening of its run was pruned.
     Agent,
 }
 
@@ -90,33 +90,33 @@ impl NotJudged {
     }
 }
 
-/// What became of it.
+/// The result for one decision.
 #[derive(Debug)]
 pub(super) enum JudgedOutcome {
-    /// Judged, and the same.
+    /// Evaluated, and unchanged.
     Same,
-    /// Judged, and not the same.
+    /// Evaluated, and changed.
     Changed(Box<(DecisionChange, Outcome, Outcome)>),
-    /// No policy was asked: something before it refused.
+    /// No policy was evaluated: an earlier step refused the call.
     NotAsked,
-    /// It is another agent's than was asked for.
+    /// It belongs to another agent than the query asks for.
     Foreign,
-    /// It cannot be judged.
+    /// It cannot be evaluated.
     Left(NotJudged),
 }
 
-/// One judged decision, as it is counted.
+/// One evaluated decision, ready to count.
 #[derive(Debug)]
 pub(super) struct JudgedDecision {
     pub log: Arc<str>,
     pub entry: EntryReference,
     pub agent: Option<Arc<str>>,
     pub result: JudgedOutcome,
-    /// What went wrong in the engine now.
+    /// The error in the engine in this evaluation.
     pub fault: Option<String>,
 }
 
-/// What examples name of an entry.
+/// How examples name an entry.
 #[derive(Debug)]
 pub(super) struct EntryReference {
     pub seq: u64,
@@ -141,7 +141,7 @@ impl EntryReference {
     }
 }
 
-/// Judges one.
+/// Evaluates one decision.
 pub(super) fn judge(bench: &Comparison<'_>, mut item: DecisionEntry) -> JudgedDecision {
     let (mut fault, place) = (None, EntryReference::of(&item.entry));
     let result = match read(bench.vault, &mut item) {
@@ -166,13 +166,13 @@ pub(super) fn judge(bench: &Comparison<'_>, mut item: DecisionEntry) -> JudgedDe
     JudgedDecision { log, entry: place, agent, result, fault }
 }
 
-/// What tells whether this build knows the other members.
+/// Shows whether this build knows the other members.
 #[derive(Deserialize)]
 struct InputVersion {
     v: String,
 }
 
-/// The input, or what is to be said where there is none.
+/// The input, or the result if there is none.
 fn read(vault: Option<&Vault>, item: &mut DecisionEntry) -> Result<Input, JudgedOutcome> {
     let left = |why| Err(JudgedOutcome::Left(why));
     let draft = &item.entry.draft;
@@ -183,7 +183,7 @@ fn read(vault: Option<&Vault>, item: &mut DecisionEntry) -> Result<Input, Judged
         if of(&["limit.pending"]) {
             return left(NotJudged::NoPlace);
         }
-        // Whoever refused it stands before any policy, and would refuse it again.
+        // The refusal came from a step before any policy, which would refuse the call again.
         let asked = draft.verdict != Some(Verdict::Deny) || of(&["no_policy", "policy_ended"]);
         return if asked { left(NotJudged::NoPolicy) } else { Err(JudgedOutcome::NotAsked) };
     };
@@ -235,7 +235,7 @@ mod tests {
 
     const INPUT: &str = r#"{"agent":{"id":"a"},"args":{},"time":{"rfc3339":"2026-11-20T10:00:00.000Z"},"tool":{"name":"t","tier":"T0"},"v":"wicketgate/input/1"}"#;
 
-    /// A denial of this reason about this input; `kept`: what is stored of it.
+    /// A denial of this reason about this input; `kept`: the stored bytes.
     fn item(detail: &str, input: Option<&str>, kept: Option<&str>) -> DecisionEntry {
         let (code, detail) = ("policy.denied".into(), detail.into());
         let denied = CallDenied {

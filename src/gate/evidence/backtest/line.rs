@@ -1,4 +1,4 @@
-//! What the threads find, put back into the order of the books.
+//! Puts the results of the threads back into the order of the ledger.
 
 use std::collections::BTreeMap;
 use std::io::{Error, Write};
@@ -8,10 +8,10 @@ use parking_lot::{Condvar, Mutex};
 use super::judged::JudgedDecision;
 use super::tally::BacktestTally;
 
-/// Batches that may be finished before the one whose turn it is, for each thread.
+/// Per thread: how many finished batches may wait for an earlier one.
 const AHEAD: u64 = 8;
 
-/// Where every batch is handed in.
+/// The place where the threads deliver their batches.
 pub(super) struct Collected<'a> {
     state: Mutex<LineState<'a>>,
     moved: Condvar,
@@ -39,10 +39,10 @@ impl<'a> Collected<'a> {
         Self { state: Mutex::new(state), moved: Condvar::new(), ahead }
     }
 
-    /// Hands in one batch; waits while too many wait for an earlier one.
+    /// Delivers one batch; waits while too many batches wait for an earlier one.
     pub(super) fn deliver(&self, number: u64, judged: Vec<JudgedDecision>) {
         let mut state = self.state.lock();
-        // Batches are taken in order, so whoever has the next one never waits here.
+        // Threads take batches in order, so the thread with the next batch never waits here.
         while number > state.next.saturating_add(self.ahead) {
             self.moved.wait(&mut state);
         }
@@ -57,7 +57,7 @@ impl<'a> Collected<'a> {
         self.moved.notify_all();
     }
 
-    /// The counts, once all is handed in.
+    /// The counts, once all batches are delivered.
     ///
     /// # Errors
     /// The list could not be written.

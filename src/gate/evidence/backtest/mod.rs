@@ -1,13 +1,13 @@
-//! What a policy bundle would have decided about what is on the books: which decisions flip, by which rule.
+//! Evaluates a policy bundle on recorded decisions: which of them flip, and by which rule.
 //!
-//! One thread reads the ledger and never writes to it; the others evaluate; what they find is counted in the order of
-//! the books, whoever was first, so that the same range gives the same digest on any machine. Memory does not grow
-//! with the range: inputs in flight are bounded, and of what was found only counts and a few examples are
-//! kept.
+//! One thread reads the ledger and never writes to it; the others evaluate. The results are counted
+//! in the order of the ledger, whichever thread finishes first, so the same range gives the same
+//! digest on any machine. Memory does not grow with the range: inputs in flight are bounded, and
+//! only counts and a few examples are kept.
 //!
-//! What the bundle itself told its policy (`input.observe`, `input.quorum`) is told as the *new* bundle would
-//! tell it; everything else is the recorded input, byte for byte. A decision that cannot be judged is
-//! counted under the reason why, and never passed over.
+//! The members of an input that come from the bundle itself (`input.observe`, `input.quorum`) are
+//! those of the *new* bundle; everything else is the recorded input, byte for byte. A decision that
+//! cannot be evaluated is counted under its reason and never skipped.
 
 pub mod change;
 mod decide;
@@ -35,7 +35,7 @@ pub enum Error {
     /// The ledger cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What is read is not the chain that the head is of.
+    /// The entries do not belong to the chain of the head.
     #[error(
         "the ledger is damaged at seq {seq} of `{log}`: {what}: see `wicketgate ledger verify`"
     )]
@@ -47,7 +47,7 @@ pub enum Error {
         /// What is wrong there.
         what: &'static str,
     },
-    /// The run that was asked for is in no chain.
+    /// No chain has the requested run.
     #[error("no run `{0}` in this ledger")]
     NoRun(String),
     /// The list of flips cannot be written.
@@ -55,35 +55,35 @@ pub enum Error {
     List(std::io::Error),
 }
 
-/// How a long backtest tells how far it is. Called from the reading thread.
+/// Reports the progress of a long backtest. Called from the reading thread.
 pub trait BacktestProgress {
     /// `read` of `all` entries were read, `inputs` of them are decisions with an input.
     fn at(&self, read: u64, all: u64, inputs: u64);
 }
 
-/// Whose word a new bundle is held against.
+/// What a new bundle is compared with.
 #[derive(Debug)]
 pub enum Baseline<'a> {
-    /// What was decided then.
+    /// The recorded decisions.
     Recorded,
-    /// What this bundle says of the same inputs.
+    /// The decisions of this bundle on the same inputs.
     Bundle(&'a Candidate),
 }
 
-/// What is compared, and on how many threads.
+/// What to compare, and on how many threads.
 #[expect(missing_debug_implementations, reason = "it holds keys")]
 pub struct Comparison<'a> {
     /// The bundle in question.
     pub new: &'a Candidate,
-    /// What it is held against.
+    /// What it is compared with.
     pub old: Baseline<'a>,
-    /// What opens inputs that lie encrypted.
+    /// Opens encrypted inputs.
     pub vault: Option<&'a Vault>,
-    /// Threads that evaluate, at least one.
+    /// The number of evaluating threads, at least one.
     pub jobs: usize,
 }
 
-/// Where a log stood when it was read.
+/// The head of a log when it was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Log {
     /// Its name.
@@ -96,18 +96,19 @@ pub struct Log {
     pub head: crate::domain::digest::Digest,
 }
 
-/// What was found.
+/// The result of a backtest.
 #[derive(Debug)]
 pub struct BacktestResult {
     /// The logs that were read, up to these heads.
     pub logs: Vec<Log>,
-    /// Whether `limit` ended it before the range did.
+    /// Whether `limit` ended it before the end of the range.
     pub limited: bool,
     /// The counts.
     pub tally: BacktestTally,
 }
 
-/// Judges what the query asks for. `list` is given one JSON line per change, in the order of the books.
+/// Evaluates the decisions that the query selects. `list` receives one JSON line per change, in the
+/// order of the ledger.
 ///
 /// The reader belongs to `runtime`; the evaluating threads do not.
 ///
@@ -128,7 +129,7 @@ pub fn run(
         for _ in 0..jobs {
             scope.spawn(|| {
                 loop {
-                    // The lock is held while waiting: somebody has to wait first.
+                    // One thread waits while it holds the lock, and the others wait for the lock.
                     let batch = receive.lock().blocking_recv();
                     let Some(batch) = batch else { break };
                     let read::DecisionBatch { number, items } = batch;

@@ -1,4 +1,5 @@
-//! The decisions of the books that a query is about, in order, with the inputs that are kept.
+//! Reads the decisions that a query selects, in the order of the ledger, with their inputs as far
+//! as those are kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,27 +26,27 @@ const ITEMS_MAX: usize = 64;
 /// Bytes of inputs in one batch, unless a single one is larger.
 const BYTES_MAX: u64 = 2 << 20;
 
-/// Which decisions are judged.
+/// Which decisions to evaluate.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct BacktestQuery {
-    /// Not those before.
+    /// Only decisions from this time on.
     pub since: Option<Timestamp>,
-    /// Not those from then on.
+    /// Only decisions before this time.
     pub until: Option<Timestamp>,
-    /// Only those of this tenant's logs.
+    /// Only decisions in this tenant's logs.
     pub tenant: Option<String>,
-    /// Only those of this agent.
+    /// Only decisions about this agent.
     pub agent: Option<String>,
-    /// Only those about this tool.
+    /// Only decisions about this tool.
     pub tool: Option<ToolName>,
-    /// Only those of this run.
+    /// Only decisions of this run.
     pub run: Option<RunId>,
-    /// At most so many, the oldest of the first log first.
+    /// At most this many, the oldest of the first log first.
     pub limit: Option<u64>,
 }
 
 impl BacktestQuery {
-    /// As a statement names it; what was not asked for is not there.
+    /// As a statement names it; absent members were not requested.
     #[must_use]
     pub fn to_json(&self) -> Json {
         let mut members = Vec::new();
@@ -61,29 +62,29 @@ impl BacktestQuery {
     }
 }
 
-/// Some decisions, to be judged by one thread.
+/// Decisions for one thread to evaluate.
 #[derive(Debug)]
 pub(super) struct DecisionBatch {
-    /// Its place in the order of the books.
+    /// Its place in the order of the ledger.
     pub number: u64,
     /// The decisions.
     pub items: Vec<DecisionEntry>,
 }
 
-/// What is known of a run that is still open where the reading is.
+/// What is known of a run that is open at the current position.
 #[derive(Clone, Debug)]
 struct OpenRunFacts {
     agent: Arc<str>,
     incognito: bool,
 }
 
-/// Where the reading is.
+/// The state of the reading thread.
 struct DecisionReader<'a> {
     reader: &'a dyn LedgerReader,
     query: &'a BacktestQuery,
     watch: &'a dyn BacktestProgress,
     send: Sender<DecisionBatch>,
-    /// Entries there are to read.
+    /// The number of entries to read.
     all: u64,
     number: u64,
     taken: u64,
@@ -93,28 +94,28 @@ struct DecisionReader<'a> {
     bytes: u64,
     chain: ChainId,
     log: Arc<str>,
-    /// Runs that are open here: no more of them than there ever were at once.
+    /// Runs that are open at this point: never more than were open at once.
     runs: BTreeMap<RunId, OpenRunFacts>,
     said: ReadNotes,
 }
 
-/// What reading says beside the decisions.
+/// What the reading thread reports beside the decisions.
 #[derive(Debug, Default)]
 pub(super) struct ReadNotes {
     /// The logs, up to the heads they had when they were listed.
     pub logs: Vec<Log>,
-    /// Whether the query's limit ended it.
+    /// Whether the query's limit ended the reading.
     pub limited: bool,
-    /// Entries that are gone and may have been decisions of the range.
+    /// Missing entries that may have been decisions of the range.
     pub pruned: u64,
-    /// Decisions that cannot be read: how many, and the first of them.
+    /// Unreadable decisions: how many, and the first of them.
     pub unread: Vec<(Arc<str>, u64)>,
 }
 
-/// Reads every log the query is about up to its head and sends the decisions on.
+/// Reads every log of the query up to its head and sends the decisions to the threads.
 ///
 /// # Errors
-/// A log cannot be read, or is not what its head is of.
+/// A log cannot be read, or does not match its head.
 pub(super) async fn every(
     reader: &dyn LedgerReader,
     query: &BacktestQuery,
@@ -180,7 +181,7 @@ impl DecisionReader<'_> {
         Error::Damaged { log: self.log.to_string(), seq, what }
     }
 
-    /// Reads one log to the head it had when it was listed.
+    /// Reads one log up to the head it had when it was listed.
     async fn log(&mut self, row: &ChainRow) -> Result<(), Error> {
         let (mut from, mut before): (u64, Option<Digest>) = (0, None);
         while from < row.head.size {
@@ -221,7 +222,8 @@ impl DecisionReader<'_> {
         Ok(())
     }
 
-    /// Entries before this one are gone. They matter unless all of them are older than what is asked for.
+    /// Entries before this one are missing. They matter unless all of them are older than the
+    /// query.
     fn gone(&mut self, entries: u64, next: &EntryRow) {
         let older = |since: Timestamp| Entry::parse(&next.body).is_ok_and(|next| next.ts < since);
         if !self.query.since.is_some_and(older) {
@@ -234,7 +236,7 @@ impl DecisionReader<'_> {
         if leaf_hash(&row.body) != row.leaf {
             return Err(self.damaged(row.seq, "its bytes are not those of its hash"));
         }
-        // The index beside the bytes is not hashed: it may not hide a decision.
+        // The index beside the bytes is not hashed, so it must not hide a decision.
         let named = format!(r#""kind":"{}""#, row.kind);
         if !std::str::from_utf8(&row.body).is_ok_and(|body| body.contains(&named)) {
             return Err(self.damaged(row.seq, "the index says another kind than its bytes"));
@@ -281,23 +283,23 @@ impl DecisionReader<'_> {
         Ok(())
     }
 
-    /// Whether the query is about this decision, as far as its entry tells.
+    /// Whether the query selects this decision, as far as its entry shows.
     fn wants(&self, entry: &Entry) -> bool {
         let BacktestQuery { since, until, agent, tool, run, .. } = self.query;
         let of = entry.run.as_ref().map(|link| link.run);
         let opened = of.and_then(|of| self.runs.get(&of)).map(|opened| &*opened.agent);
         let named = entry.draft.tool.as_ref();
-        // What the gate asked itself is no call of an agent.
+        // A call that the gate made as a canary is not a call of an agent.
         named.is_none_or(|tool| tool.as_str() != CANARY_TOOL)
             && since.is_none_or(|since| entry.ts >= since)
             && until.is_none_or(|until| entry.ts < until)
             && tool.as_ref().is_none_or(|tool| named == Some(tool))
             && run.is_none_or(|run| of == Some(run))
-            // Whose it was is looked for in the input where the opening is gone.
+            // Without the opening, the input shows whose call it was.
             && agent.as_ref().is_none_or(|agent| opened.is_none_or(|opened| opened == agent))
     }
 
-    /// Fetches what is kept of the inputs, and sends them on.
+    /// Fetches the stored inputs and sends the batch.
     async fn flush(&mut self) -> Result<(), Error> {
         if self.items.is_empty() {
             return Ok(());
@@ -319,7 +321,7 @@ impl DecisionReader<'_> {
         self.inputs = self.inputs.saturating_add(u64::try_from(items.len()).unwrap_or(u64::MAX));
         let batch = DecisionBatch { number: self.number, items };
         (self.number, self.bytes) = (self.number.saturating_add(1), 0);
-        // Nobody is left to judge only if their threads are gone, and then so is this one's scope.
+        // The send fails only if the threads have ended, and then the scope of this one ends too.
         let _ = self.send.send(batch).await;
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! A backtest's result as evidence of a change: signed, and checked without the ledger.
+//! The result of a backtest as evidence of a change: signed, and checked without the ledger.
 //!
-//! A DSSE envelope (`application/vnd.in-toto+json`) over an in-toto statement whose subject is the new bundle.
-//! It says what was read (logs and heads, the range), what was compared, the counts, and the SHA-256 of the
-//! list of changes. Who has the ledger and the bundles can make it again.
+//! A DSSE envelope (`application/vnd.in-toto+json`) over an in-toto statement whose subject is the
+//! new bundle. It states the logs and heads, the range, the compared bundles, the counts, and the
+//! SHA-256 of the list of changes. An owner of the ledger and the bundles can reproduce it.
 
 use serde::Deserialize;
 
@@ -26,10 +26,10 @@ pub enum Error {
     /// The envelope does not hold.
     #[error(transparent)]
     Envelope(#[from] dsse::Error),
-    /// What was signed does not have the members of such a statement.
+    /// The signed bytes lack the members of such a statement.
     #[error("what was signed is no policy backtest: {0}")]
     Member(#[from] Mismatch),
-    /// What was signed is no such statement.
+    /// The signed bytes are not such a statement.
     #[error("what was signed is no policy backtest: {0}")]
     Shape(&'static str),
     /// It is about another bundle.
@@ -40,7 +40,7 @@ pub enum Error {
         /// What was given.
         expected: String,
     },
-    /// The list of changes is another one.
+    /// It is about another list of changes.
     #[error("the list of changes has the SHA-256 {found}, the statement says {expected}")]
     OtherList {
         /// Of the file.
@@ -50,7 +50,7 @@ pub enum Error {
     },
 }
 
-/// What was found, as `--json` prints it and the statement carries it.
+/// The result, as `--json` prints it and the statement carries it.
 #[must_use]
 pub fn predicate(
     query: &BacktestQuery,
@@ -91,7 +91,7 @@ pub fn sign(predicate: Json, bundle: &Digest, key: &SecretKey) -> Vec<u8> {
     dsse::sign(PAYLOAD_TYPE, &statement.bytes(), &[key])
 }
 
-/// What of a predicate is held against files.
+/// The members of a predicate that are compared with files.
 #[derive(Deserialize)]
 struct HeldPredicate {
     bundle: NamedBundle,
@@ -108,16 +108,16 @@ struct ListDigest {
     list_sha256: HexDigest,
 }
 
-/// A statement that somebody trusted signed.
+/// A statement with a trusted signature.
 #[derive(Debug)]
 pub struct Verified {
     /// Ids of the trusted keys that signed, sorted.
     pub signers: Vec<String>,
-    /// What it says.
+    /// The content.
     pub predicate: Json,
 }
 
-/// Opens an envelope: signed by one of these keys, about this bundle and this list where they are given.
+/// Opens an envelope: signed by one of these keys, about this bundle and this list if given.
 ///
 /// # Errors
 /// See [`Error`].

@@ -1,4 +1,4 @@
-//! The counts: which decisions change, by rule, and which could not be judged.
+//! The counts: which decisions change, by rule, and which could not be evaluated.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::domain::json::Json;
 
 /// Entries named for each group.
 const EXAMPLES: usize = 3;
-/// Groups that are told apart; what comes after is counted together.
+/// The most groups; further ones are counted together.
 const GROUPS_MAX: usize = 1000;
-/// What stands for the groups beyond.
+/// The name of the group for further rules.
 const OTHERS: &str = "(other rules)";
 
 /// One decision of a group.
@@ -43,24 +43,24 @@ pub struct Group {
 /// Change, the rule that decided and the rule that would.
 pub type TallyKey = (DecisionChange, String, String);
 
-/// What was found.
+/// The result of a backtest.
 #[derive(Debug, Default)]
 pub struct BacktestTally {
-    /// Decisions judged.
+    /// Evaluated decisions.
     pub judged: u64,
-    /// Those that stay as they are.
+    /// Unchanged decisions.
     pub same: u64,
-    /// Those that change.
+    /// Changed decisions.
     pub changes: BTreeMap<DecisionChange, u64>,
     /// The same by rule.
     pub groups: BTreeMap<TallyKey, Group>,
-    /// What goes wrong in the engine under the new bundle, by what it says; each counts as a denial.
+    /// Errors in the engine under the new bundle, by message; each counts as a denial.
     pub faults: BTreeMap<String, Group>,
-    /// Refused before any policy was asked: no policy changes that.
+    /// Refused before any policy was evaluated: no policy changes that.
     pub not_asked: u64,
-    /// What could not be judged, by why.
+    /// Decisions that could not be evaluated, by reason.
     pub left: BTreeMap<NotJudged, Group>,
-    /// Decisions judged, by the bundle that was in force.
+    /// Evaluated decisions, by the bundle that was active.
     pub under: BTreeMap<String, u64>,
     /// Entries in the range that are no longer in the ledger.
     pub pruned: u64,
@@ -99,14 +99,14 @@ impl Group {
     }
 }
 
-/// The group of this key; beyond the limit, the one of the others.
+/// The group of this key; beyond the limit, the group of the others.
 fn group<K: Ord>(groups: &mut BTreeMap<K, Group>, key: K, others: impl Fn() -> K) -> &mut Group {
     let full = groups.len() >= GROUPS_MAX && !groups.contains_key(&key);
     groups.entry(if full { others() } else { key }).or_default()
 }
 
 impl BacktestTally {
-    /// Counts one; the line of the list of changes, if it is one.
+    /// Counts one decision; returns its line of the list of changes if it changed.
     pub(super) fn take(&mut self, judged: JudgedDecision) -> Option<Vec<u8>> {
         let JudgedDecision { log, entry, agent, result, fault } = judged;
         match &result {
@@ -116,7 +116,7 @@ impl BacktestTally {
                 return None;
             }
             JudgedOutcome::Left(why) => {
-                // The version is somebody's text.
+                // The version is arbitrary text from the ledger, so its groups are bounded too.
                 let others = || NotJudged::Version("several others".to_owned());
                 group(&mut self.left, why.clone(), others).take(&log, &entry);
                 return None;
@@ -155,14 +155,14 @@ impl BacktestTally {
         }
     }
 
-    /// Decisions that flip: changes but those of reasons alone.
+    /// Decisions that flip: all changes except those of reasons alone.
     #[must_use]
     pub fn flips(&self) -> u64 {
         let flips = self.changes.iter().filter(|(change, _)| change.flips());
         flips.map(|(_, count)| *count).fold(0, u64::saturating_add)
     }
 
-    /// Decisions in the range that could not be judged; entries that are gone may have been some.
+    /// Decisions in the range that could not be evaluated; missing entries may have been decisions.
     #[must_use]
     pub fn unjudged(&self) -> u64 {
         self.left.values().map(|group| group.count).fold(self.pruned, u64::saturating_add)
@@ -174,7 +174,7 @@ impl BacktestTally {
         hex::encode(self.list.clone().finalize())
     }
 
-    /// As `--json` prints it and a statement carries it.
+    /// The form that `--json` prints and a statement carries.
     #[must_use]
     pub fn to_json(&self) -> Json {
         let count = |change: &DecisionChange| {
@@ -214,7 +214,7 @@ impl BacktestTally {
         ])
     }
 
-    /// By change, and in each the most frequent first.
+    /// By change, and for each the most frequent first.
     #[must_use]
     pub fn sorted(&self) -> Vec<(&TallyKey, &Group)> {
         let mut groups: Vec<_> = self.groups.iter().collect();

@@ -1,4 +1,4 @@
-//! Verifying a whole log from its files alone.
+//! Verifies a whole log from its files alone.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::ledger::verify::kinds::{DamageKind, Finding};
 use crate::ledger::verify::{Chain, Damage, EntryLine, Roots};
 use crate::record::Entry;
 
-/// What reading an archive showed.
+/// The result of reading an archive.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ArchiveReport {
     /// The log's name, as its checkpoint has it.
@@ -32,14 +32,14 @@ pub struct ArchiveReport {
     pub unknown: BTreeMap<String, u64>,
     /// Whether the genesis names a trusted enrolment key; `None` if no key was given to trust.
     pub enrolled: Option<bool>,
-    /// What is wrong, and where first.
+    /// The first finding and its place.
     pub finding: Option<Finding>,
 }
 
 /// Reads an archive from its first entry to its checkpoint, and checks everything.
 ///
 /// # Errors
-/// A file cannot be read, or there is no checkpoint. Damage is not an error: it is in the report.
+/// A file cannot be read, or there is no checkpoint. Damage is not an error: the report has it.
 pub async fn archive(
     shelf: &dyn ArchiveStore,
     roots: Roots<'_>,
@@ -98,7 +98,7 @@ struct ArchiveReader<'a> {
     shelf: &'a dyn ArchiveStore,
     head: &'a Checkpoint,
     chain: Option<Chain>,
-    /// The nodes of each level of tiles, as the entries make them.
+    /// The nodes of each level of tiles, computed from the entries.
     levels: Vec<Vec<Digest>>,
     frontier: Frontier,
     heads: Vec<Noted>,
@@ -234,7 +234,7 @@ impl ArchiveReader<'_> {
         })
     }
 
-    /// A bundle is not there: the end is cut off, unless a later one is.
+    /// A bundle is missing: the end is cut off, unless a later bundle exists.
     async fn gone(&self, seq: Seq, name: &str, index: u64) -> Result<ArchiveStop, Error> {
         let last = self.head.size.div_ceil(WIDTH);
         let mut kind = DamageKind::Truncation;

@@ -1,8 +1,8 @@
 //! A chain as static files after c2sp.org/tlog-tiles: `checkpoint`, `tile/…`, `tile/entries/…`.
 //!
-//! Written a piece at a time and never changed: a full tile that is there with other bytes stops the
-//! work, and the checkpoint is replaced only once everything it covers is there. Who holds the files
-//! and the trust roots needs nothing of ours to check the whole log. Payloads are not in them.
+//! The archiver writes one file at a time and never changes it: it stops if a full tile exists with
+//! other bytes, and it replaces the checkpoint only once everything under it exists. The files and
+//! the trust roots suffice to check the whole log. The files contain no payloads.
 
 pub mod check;
 pub mod shelf;
@@ -25,19 +25,19 @@ pub const CHECKPOINT: &str = "checkpoint";
 /// Entries of one group, as a page of rows.
 const GROUP: u32 = 256;
 
-/// Why an archive is not written or cannot be read.
+/// Why an archive cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The ledger cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The ledger has no proof of what is to be archived.
+    /// The ledger cannot prove the entries to archive.
     #[error(transparent)]
     Proof(#[from] proofs::Error),
     /// The ledger is damaged where it is read.
     #[error("entry {0}: {1}")]
     Damaged(Seq, Damage),
-    /// A file is there with other bytes than it would get.
+    /// A file exists with other bytes.
     #[error("`{0}` is there with other bytes, and a full tile never changes")]
     Differs(String),
     /// The archive is of another log, of another history, or ahead of the ledger.
@@ -68,11 +68,11 @@ pub struct Saved {
     pub bytes: u64,
 }
 
-/// Brings an archive up to the head that the chain has now.
+/// Brings an archive up to the chain's current head.
 ///
 /// # Errors
-/// The ledger is damaged, the archive is not of this chain, or a file cannot be written. What has been
-/// written stays, and the next try goes on from there.
+/// The ledger is damaged, the archive is not of this chain, or a file cannot be written. The files
+/// written so far stay, and the next try continues from there.
 pub async fn save(
     reader: &dyn LedgerReader,
     row: &ChainRow,
@@ -183,7 +183,7 @@ async fn put(
     saved: &mut Saved,
 ) -> Result<(), Error> {
     if let Some(there) = shelf.get(name).await? {
-        // Of one history, the bytes under a name never change: not those of a partial tile either.
+        // Within one history the bytes under a name never change, not even those of a partial tile.
         return if there == bytes { Ok(()) } else { Err(Error::Differs(name.to_owned())) };
     }
     let keep = if width == WIDTH { Keep::Forever } else { Keep::Latest };
@@ -193,7 +193,7 @@ async fn put(
     Ok(())
 }
 
-/// Removes the partial tiles of the checkpoint before, which nobody needs any more.
+/// Removes the partial tiles of the previous checkpoint, which no reader needs any more.
 async fn tidy(shelf: &dyn ArchiveStore, before: Seq, now: Seq) -> Result<(), Error> {
     for place in tiles::places(before) {
         let width = place.width(before);
@@ -207,11 +207,11 @@ async fn tidy(shelf: &dyn ArchiveStore, before: Seq, now: Seq) -> Result<(), Err
     Ok(())
 }
 
-/// Checks that the archive holds exactly the entries `from .. to` of this chain; both are multiples of
-/// 256.
+/// Checks that the archive holds exactly the entries `from .. to` of this chain; both are multiples
+/// of 256.
 ///
 /// # Errors
-/// Something is missing or other than in the ledger, whose own leaf hashes are proven first.
+/// Something is missing or differs from the ledger, whose own leaf hashes are proven first.
 pub async fn holds(
     reader: &dyn LedgerReader,
     row: &ChainRow,
@@ -248,7 +248,7 @@ pub async fn holds(
             return Err(Error::Differs(name));
         }
     }
-    // What is proven is that these leaves are under the signed head: the root at `to` is returned.
+    // This proves that these leaves are under the signed head; the root at `to` is the result.
     prover.consistency(to).await?;
     Ok(Checkpoint { origin: head.origin, size: to, root: prover.root_at(to).await? })
 }

@@ -1,4 +1,4 @@
-//! Where an archive stands: named bytes, written once.
+//! The storage of an archive: named bytes, written once.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -12,31 +12,31 @@ use super::Error;
 /// How long something is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
-    /// It never changes.
+    /// The bytes under this name never change.
     Forever,
-    /// A later one takes its place.
+    /// Later bytes replace them.
     Latest,
 }
 
 /// Named bytes.
 #[async_trait]
 pub trait ArchiveStore: Send + Sync {
-    /// The bytes under a name, if there are any.
+    /// The bytes under a name, or `None` if the name is unused.
     ///
     /// # Errors
-    /// It cannot be told.
+    /// The storage cannot be read.
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, Error>;
 
     /// Puts bytes under a name, all of them or none, durably.
     ///
     /// # Errors
-    /// They are not there.
+    /// The bytes were not stored.
     async fn put(&self, name: &str, bytes: &[u8], keep: Keep) -> Result<(), Error>;
 
-    /// Removes what is not needed any more, where that is possible.
+    /// Removes a file that is no longer needed, where the storage allows that.
     ///
     /// # Errors
-    /// It is still there, and could not be removed.
+    /// The file exists and could not be removed.
     async fn remove(&self, name: &str) -> Result<(), Error>;
 }
 
@@ -109,7 +109,7 @@ impl ArchiveStore for Directory {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(name, &error)),
         }
-        // The `.p` directory of the tile, if this was its last: a full one is still needed.
+        // Removes the tile's `.p` directory if it is empty now; the call fails if it is not.
         drop(path.parent().map(std::fs::remove_dir));
         Ok(())
     }

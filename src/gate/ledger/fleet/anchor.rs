@@ -1,8 +1,8 @@
-//! One round of anchoring: which chains there are and how far they have come goes on the fleet log, and
-//! its head to those who see it from outside.
+//! One round of anchoring: records the enrolled chains and their heads on the fleet log, and shows
+//! the log's head to witnesses and time stamping authorities.
 //!
-//! Everything is read and checked before anything is written: a chain that went back or was replaced
-//! stops the round with nothing recorded. A round with nothing new writes nothing.
+//! The round reads and checks everything before it writes: a chain that went back or was replaced
+//! stops the round with nothing recorded. A round without news writes nothing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use crate::record::chain::{AnchorObserved, AnchorSource, ChainGenesis};
 use crate::record::fleet::{ChainCheckpoint, ChainEnrolled};
 use crate::record::{Base64, Draft, Entry, HexDigest, Kind};
 
-/// Kinds after which nobody outside needs to see a new head.
+/// Kinds after which witnesses need not see a new head.
 const QUIET: [&str; 4] = ["writer.started", "writer.stopped", "heartbeat", "anchor.observed"];
-/// Entries looked at to see whether there is anything but quiet ones; more of them count as some.
+/// Entries to scan for one that is not quiet; a longer range counts as not quiet.
 const LOOKED_AT: u32 = 1000;
 
-/// Who sees heads from outside, and what is enough.
+/// The external parties that see heads, and how many of them suffice.
 #[derive(Clone, Debug, Default)]
 pub struct Outside {
     /// The witnesses.
     pub witnesses: Vec<Arc<dyn Witness>>,
-    /// How many of them have to cosign.
+    /// How many witnesses must cosign.
     pub quorum: usize,
     /// The time stamping authority, if any.
     pub stamps: Option<Arc<dyn TimeStamp>>,
@@ -44,11 +44,11 @@ pub struct Outside {
 /// Why a round stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A chain went back, forked or was replaced; or somebody outside has seen what is not there.
-    /// Nothing was recorded about any chain.
+    /// A chain went back, forked or was replaced, or an external party has seen entries that are
+    /// missing. Nothing was recorded about any chain.
     #[error("{0}")]
     Invalid(String),
-    /// The ledger cannot be read or the fleet log not be written.
+    /// The ledger cannot be read, or the fleet log cannot be written.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -81,7 +81,7 @@ pub struct AnchorRound {
     pub enrolled: Vec<String>,
     /// Logs whose head was recorded, and its size.
     pub recorded: Vec<(String, u64)>,
-    /// Name, size and root of the head that was shown to others, or was shown to them before.
+    /// Name, size and root of the head shown in this round or before.
     pub head: Option<(String, u64, Digest)>,
     /// Whether it was shown in this round.
     pub shown: bool,
@@ -89,9 +89,9 @@ pub struct AnchorRound {
     pub cosigned: Vec<String>,
     /// When it was stamped, if it was.
     pub stamped: Option<Timestamp>,
-    /// Who did not answer as they should, and why.
+    /// Which parties failed to answer as required, and why.
     pub failed: Vec<String>,
-    /// Whether there is all that the configuration asks for.
+    /// Whether the round meets the configured quorum and time stamp.
     pub enough: bool,
 }
 
@@ -103,11 +103,11 @@ pub struct Round<'a> {
     pub parts: Box<dyn Fn() -> FleetOpening + Send + Sync + 'a>,
     /// The tenant.
     pub tenant: &'a str,
-    /// Who sees the head.
+    /// The parties that see the head.
     pub outside: &'a Outside,
 }
 
-/// The parts of the fleet log, once they are there.
+/// The parts of the fleet log, once they are available.
 pub type FleetOpening =
     std::pin::Pin<Box<dyn Future<Output = Result<FleetParts, PortError>> + Send>>;
 
@@ -118,10 +118,10 @@ impl std::fmt::Debug for Round<'_> {
 }
 
 impl Round<'_> {
-    /// Runs it.
+    /// Runs the round.
     ///
     /// # Errors
-    /// [`Error`]. A witness that does not answer is none: it is in [`Done`].
+    /// [`Error`]. A witness that does not answer is not an error; the result lists it.
     pub async fn run(&self) -> Result<AnchorRound, Error> {
         let mut done = AnchorRound::default();
         let rows = self.rows().await?;
@@ -155,7 +155,8 @@ impl Round<'_> {
         Ok(done)
     }
 
-    /// Nothing to record is no reason to believe a log of which others have seen more.
+    /// Checks the log against the witnesses even without news: others may have seen more of it than
+    /// is here.
     async fn unseen(&self, fleet: Option<&ChainRow>) -> Result<(), Error> {
         let Some(fleet) = fleet else { return Ok(()) };
         let parts = (self.parts)().await.map_err(|e| Error::Unavailable(e.to_string()))?;
@@ -176,7 +177,7 @@ impl Round<'_> {
         Ok(rows)
     }
 
-    /// Holds a chain against what is recorded about it, and says what is new.
+    /// Compares a chain with what is recorded about it, and returns the news.
     async fn look_at(
         &self,
         row: &ChainRow,
@@ -229,8 +230,8 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// The stored hashes have to give the head, and the head that was recorded before. What is new is
-    /// read leaf by leaf, what was recorded as a handful of subtrees.
+    /// The stored hashes must yield the head and the head recorded before. New entries are read
+    /// leaf by leaf, recorded ones as a handful of subtrees.
     async fn extends(
         &self,
         row: &ChainRow,
@@ -265,7 +266,7 @@ impl Round<'_> {
         key.ok_or_else(none)
     }
 
-    /// Whether the head of the fleet log has to be shown although no chain moved.
+    /// Whether to show the head of the fleet log although no chain moved.
     async fn due(&self, fleet: Option<&ChainRow>, kept: Option<&AnchorRow>) -> Result<bool, Error> {
         let Some(fleet) = fleet.filter(|fleet| fleet.head.size > 0) else { return Ok(false) };
         let Some(kept) = kept else { return Ok(true) };
@@ -289,7 +290,7 @@ impl Round<'_> {
         self.names(note).len() >= self.outside.quorum && (stamped || self.outside.stamps.is_none())
     }
 
-    /// Puts everything on the fleet log and shows its head.
+    /// Records everything on the fleet log and shows its head.
     async fn record(
         &self,
         log: &OpenFleetLog,
@@ -343,7 +344,7 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Asks everybody outside. Only a fatal answer stops the round.
+    /// Asks every witness and the time stamping authority. Only a fatal answer stops the round.
     async fn show(
         &self,
         shown: &ShownHead<'_>,
@@ -392,7 +393,7 @@ impl Round<'_> {
     }
 }
 
-/// The fleet log in force: the one with the longest name of its kind, `…/fleet/<n>`.
+/// The current fleet log: the one with the highest number, `…/fleet/<n>`.
 fn current(fleets: &[ChainRow]) -> Option<&ChainRow> {
     let number =
         |row: &&ChainRow| row.origin.rsplit('/').next().and_then(|n| n.parse::<u64>().ok());

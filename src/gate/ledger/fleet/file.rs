@@ -1,4 +1,4 @@
-//! The anchor file: the newest head of the fleet log that others have seen, for machines that see
+//! The anchor file: the newest head of the fleet log that others have seen, for machines that reach
 //! neither the fleet log nor the witnesses.
 
 use crate::record::chain::AnchorObserved;
@@ -16,14 +16,14 @@ use crate::domain::json::{Json, Limits};
 
 const VERSION: &str = "wicketgate/anchor/1";
 
-/// What the file says.
+/// The content of the file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AnchorFile {
     /// The checkpoint note with its cosignatures.
     pub note: String,
     /// Time stamp tokens over its body, DER.
     pub tokens: Vec<Vec<u8>>,
-    /// One `anchor.observed` for each cosignature and token, ready to be written down.
+    /// One `anchor.observed` for each cosignature and token, ready to record.
     pub observed: Vec<AnchorObserved>,
 }
 
@@ -62,16 +62,16 @@ impl AnchorFile {
         let read = Self {
             note: form.note,
             tokens: tokens.collect::<Option<_>>()?,
-            // What is not in order is left out: a file does not spoil a chain.
+            // Malformed observations are skipped: the file must not be able to damage a chain.
             observed: form.observed.iter().filter_map(|one| one.read().ok()).collect(),
         };
         read.head().map(|_| read)
     }
 
-    /// Reads the file; none if there is none.
+    /// Reads the file; `None` if it does not exist.
     ///
     /// # Errors
-    /// It cannot be read or understood: whoever counts on it must not go on as if it said nothing.
+    /// The file cannot be read or parsed. A caller that relies on it must not treat it as empty.
     pub fn load(path: &Path) -> io::Result<Option<Self>> {
         let bytes = match std::fs::read(path) {
             Ok(bytes) => bytes,
@@ -88,7 +88,7 @@ impl AnchorFile {
     /// The file system's.
     pub fn store(&self, path: &Path) -> io::Result<()> {
         let next = path.with_extension("new");
-        // It holds nothing secret, and other users' sidecars read it.
+        // The file holds no secret, and sidecars of other users read it.
         let mut options = std::fs::OpenOptions::new();
         let mut file = options.write(true).create(true).truncate(true).mode(0o644).open(&next)?;
         file.write_all(&self.bytes())?;

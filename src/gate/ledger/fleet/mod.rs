@@ -1,9 +1,9 @@
-//! The tenant's log of logs: what is done to ledgers from outside the call path, on the books.
+//! The tenant's log of logs: records what happens to ledgers outside the call path.
 //!
-//! One chain per tenant in the same ledger, `wicketgate.dev/<tenant>/fleet`: which chains there are,
-//! their heads from time to time, keys that changed, evidence that was exported, payloads that were
-//! erased. It is small, its key is stable, and it is the only log that witnesses and time stamping
-//! authorities see. Whoever has something to record opens it, records, and closes it again.
+//! One chain per tenant in the same ledger, `wicketgate.dev/<tenant>/fleet`. It records the
+//! tenant's chains and, from time to time, their heads; changed keys; exported evidence; erased
+//! payloads. It is small, its key is stable, and it is the only log that witnesses and time
+//! stamping authorities see. A process opens it to record something and then closes it again.
 
 pub mod anchor;
 pub mod file;
@@ -32,7 +32,7 @@ use crate::telemetry::metrics::Metrics;
 
 /// The pool whose only slot is the fleet log.
 pub const POOL: &str = "fleet";
-/// How long somebody waits for the fleet log: another may be recording in it.
+/// How long a process waits for the fleet log while another one records in it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Name of a tenant's fleet log.
@@ -41,9 +41,9 @@ pub fn origin(tenant: &str) -> String {
     format!("wicketgate.dev/{tenant}/{POOL}")
 }
 
-/// What the fleet log is written with.
+/// What a process needs to write the fleet log.
 pub struct FleetParts {
-    /// Where the ledger is. On SQLite: opened by `Sqlite::open_fleet`.
+    /// The ledger. On SQLite: opened by `Sqlite::open_fleet`.
     pub store: Arc<dyn LedgerStore>,
     /// The time.
     pub clock: Arc<dyn Clock>,
@@ -53,13 +53,14 @@ pub struct FleetParts {
     pub enrolment: Arc<dyn Signer>,
     /// The fleet key, which signs every checkpoint of this log.
     pub key: Arc<dyn Signer>,
-    /// During a rotation: the key before, which signs along.
+    /// During a rotation: the previous key, which signs too.
     pub previous: Option<Arc<dyn Signer>>,
-    /// The newest head others have seen, in a file, if there is one.
+    /// The file with the newest head that others have seen, if configured.
     pub anchor_file: Option<PathBuf>,
-    /// Witnesses that are asked what they have seen of the log before anything is written to it.
+    /// Witnesses to ask what they have seen of the log before anything is written to it.
     pub sights: Vec<port::WitnessSight>,
-    /// What this machine remembers of the log, so that one that was rolled back is not continued.
+    /// What this machine remembers of the log, so that it does not continue one that was rolled
+    /// back.
     pub journal: Box<dyn spool::Journal>,
     /// `default` on one machine.
     pub tenant: String,
@@ -74,10 +75,11 @@ impl std::fmt::Debug for FleetParts {
 /// Why the fleet log is not open.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpenError {
-    /// What is there is not what was seen: it was set back, replaced or damaged. Nothing was written.
+    /// The log differs from what others saw: it was set back, replaced or damaged. Nothing was
+    /// written.
     #[error("the fleet log: {0}")]
     Distrusted(String),
-    /// It cannot be written, or somebody else has been recording in it for half a minute.
+    /// It cannot be written, or another process has been recording in it for half a minute.
     #[error("the fleet log is not ready: {0}")]
     Unavailable(String),
 }
@@ -97,7 +99,7 @@ impl std::fmt::Debug for OpenFleetLog {
 }
 
 impl OpenFleetLog {
-    /// Takes the fleet log's slot, makes the log if there is none, and waits until it can be written.
+    /// Takes the fleet log's slot, creates the log if necessary, and waits until it is writable.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -153,19 +155,19 @@ impl OpenFleetLog {
         self.ledger.leased().map_or("", |leased| leased.origin.as_str())
     }
 
-    /// Puts something on the books and returns once it is durable.
+    /// Records an entry and returns once it is durable.
     ///
     /// # Errors
-    /// As [`Ledger::record`]; and what its schema has against it, before anything is written: no verifier would
-    /// read the log any more, and nothing is ever taken out of it.
+    /// As [`Ledger::record`]. An entry that violates its schema is refused before it is written: no
+    /// verifier could read the log after it, and the log never drops an entry.
     pub async fn record(&self, draft: Draft) -> Result<Receipt, super::Error> {
         self.ledger.record(DraftWithPayloads::bare(draft)).await
     }
 
-    /// Keeps what others said of one of this log's heads, where exports find it.
+    /// Stores cosignatures and stamps over one of this log's heads, where exports find them.
     ///
     /// # Errors
-    /// It cannot be kept.
+    /// The store failed.
     pub async fn keep(&self, anchor: &AnchorRow) -> Result<(), super::Error> {
         let unavailable = |why: String| super::Error::Unavailable(why);
         let key = self.ledger.leased().map(|leased| &leased.key);
@@ -173,10 +175,11 @@ impl OpenFleetLog {
         self.store.put_anchor(key, anchor).await.map_err(|e| unavailable(e.to_string()))
     }
 
-    /// Ends in order and gives the slot back.
+    /// Ends in order and releases the slot.
     ///
     /// # Errors
-    /// Another writer took the slot, or the storage failed; what was recorded is durable all the same.
+    /// Another writer took the slot, or the storage failed; recorded entries are durable all the
+    /// same.
     pub async fn close(self) -> Result<(), super::Error> {
         self.stop.cancel();
         match self.writer.await {

@@ -1,4 +1,5 @@
-//! Who sees heads of the fleet log from outside: witnesses and time stamping authorities, as ports.
+//! Ports to the external parties that see heads of the fleet log: witnesses and time stamping
+//! authorities.
 
 use std::sync::Arc;
 
@@ -11,16 +12,16 @@ use crate::domain::time::Timestamp;
 use crate::ledger::PortError;
 use crate::ledger::proofs::Prover;
 
-/// A head of the fleet log on its way to somebody else.
+/// A head of the fleet log on its way to a witness.
 #[derive(Clone, Copy, Debug)]
 pub struct ShownHead<'a> {
     /// The checkpoint note, signed by the log.
     pub note: &'a str,
     /// The log's key.
     pub log: &'a VerifierKey,
-    /// Size of the head that was anchored before; 0 if there is none.
+    /// Size of the head that was anchored before; 0 for the first.
     pub old: Seq,
-    /// Makes consistency proofs up to the head, from whatever size is asked for.
+    /// Makes consistency proofs up to the head from any size.
     pub proofs: &'a Prover<'a>,
 }
 
@@ -36,13 +37,13 @@ pub struct Cosigned {
 /// Why there is no cosignature.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CosignRefusal {
-    /// It has seen a longer log than ours, or another one: the ledger itself is in doubt.
+    /// The witness has seen a longer log, or another history: the ledger itself is in doubt.
     pub fatal: bool,
-    /// What happened, naming the witness.
+    /// The reason, naming the witness.
     pub why: String,
 }
 
-/// Somebody who cosigns a head only if it extends the one they cosigned last.
+/// A witness: it cosigns a head only if the head extends the one it cosigned last.
 #[async_trait]
 pub trait Witness: Send + Sync + std::fmt::Debug + 'static {
     /// Its name and key.
@@ -50,12 +51,12 @@ pub trait Witness: Send + Sync + std::fmt::Debug + 'static {
     /// Asks for a cosignature. Returns within a bound.
     ///
     /// # Errors
-    /// [`Refused`]; only a fatal one says something about the ledger.
+    /// [`CosignRefusal`]; only a fatal one is about the ledger itself.
     async fn cosign(&self, shown: &ShownHead<'_>) -> Result<Cosigned, CosignRefusal>;
-    /// The newest head of this log it has cosigned, if any. Returns within a bound.
+    /// The newest head of this log that the witness has cosigned, if any. Returns within a bound.
     ///
     /// # Errors
-    /// It cannot be reached, or shows something that does not verify.
+    /// It cannot be reached, or its answer does not verify.
     async fn newest(&self, log: &VerifierKey) -> Result<Option<Checkpoint>, PortError>;
 }
 
@@ -76,11 +77,11 @@ pub trait TimeStamp: Send + Sync + std::fmt::Debug + 'static {
     /// Asks for a token over the body of this head. Returns within a bound.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The authority does not answer, or its answer does not verify.
     async fn stamp(&self, head: &Checkpoint) -> Result<VerifiedStamp, PortError>;
 }
 
-/// A witness that is asked what it has seen, and the keys the log may have signed that with.
+/// A witness to be asked which heads it has seen, and the keys the log may have signed them with.
 #[derive(Clone, Debug)]
 pub struct WitnessSight {
     /// The witness.
@@ -90,8 +91,8 @@ pub struct WitnessSight {
 }
 
 impl WitnessSight {
-    /// The newest head of this log it has cosigned. A witness that does not answer has seen nothing:
-    /// whoever starts does not wait for it, and it is said in the log.
+    /// The newest head of this log that the witness has cosigned. `None` also if the witness does
+    /// not answer: the caller starts without it, and a warning records that.
     pub async fn newest(&self, origin: &str) -> Option<Checkpoint> {
         let mut why = None;
         for key in &self.keys {

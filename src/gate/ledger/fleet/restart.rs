@@ -1,5 +1,5 @@
-//! When entries are gone for good: what is lost is found out and told, and the slot goes on under the
-//! next name. The old log keeps what it has and never gets another head.
+//! When entries are lost for good: finds and reports the loss, and continues the slot under the
+//! next name. The old log keeps its entries and never gets another head.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::record::chain::{ChainGenesis, Continues, WriterStopped};
 use crate::record::fleet::ChainRetired;
 use crate::record::{Base64, Boot, Draft, Entry, HexDigest};
 
-/// Names between the one a chain has and the one it gets: more recoveries than anybody makes.
+/// Limit on the search for an unused name; no deployment needs as many recoveries.
 const NAMES_MAX: u64 = 1_000_000;
 
-/// Why nothing can be said or done.
+/// Why the restart failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The store.
@@ -38,7 +38,7 @@ pub enum Error {
     /// The stored head does not parse.
     #[error("the stored head is no head")]
     Head,
-    /// What others have seen cannot be told yet.
+    /// It is not yet known which heads others have seen.
     #[error(transparent)]
     Sight(#[from] SightError),
     /// Another writer has the slot.
@@ -58,13 +58,13 @@ pub enum Error {
     Entry(#[from] TailError),
 }
 
-/// Who asks, with what.
+/// The requester and its tools.
 pub struct RestartParts<'a> {
     /// Where the chain is.
     pub store: &'a dyn LedgerStore,
     /// What this machine remembers of it.
     pub journal: &'a dyn Journal,
-    /// Where it remembers its lease, if it does.
+    /// The file with its lease, if there is one.
     pub lease_file: Option<&'a LeaseFile>,
     /// The anchor file, and witnesses.
     pub outside: (Option<&'a std::path::Path>, &'a [WitnessSight]),
@@ -88,23 +88,23 @@ impl std::fmt::Debug for RestartParts<'_> {
     }
 }
 
-/// A slot that was looked at, and is held.
+/// A slot that was taken and examined.
 #[derive(Clone, Debug)]
 pub struct Examined {
     /// The lease.
     pub leased: Leased,
-    /// Root over the entries that are there.
+    /// Root over the stored entries.
     pub root: Digest,
     /// What this machine remembers, if it is of this log.
     pub mark: Option<Watermark>,
-    /// What is lost of this log, if anything.
+    /// The loss in this log, if any.
     pub lost: Option<LostEntry>,
-    /// What is lost of the fleet log, if anything.
+    /// The loss in the fleet log, if any.
     pub fleet: Option<LostEntry>,
 }
 
 impl Examined {
-    /// Whether what this machine remembers is exactly what is there.
+    /// Whether the storage holds exactly what this machine remembers.
     #[must_use]
     pub fn remembered(&self) -> bool {
         self.mark.as_ref().is_some_and(|mark| mark.size == self.leased.head.size)
@@ -112,16 +112,16 @@ impl Examined {
 }
 
 impl RestartParts<'_> {
-    /// Takes the slot and finds out what is lost.
+    /// Takes the slot and determines the loss.
     ///
     /// # Errors
-    /// The slot is in use, or it cannot be told.
+    /// The slot is in use, or the loss cannot be determined.
     pub async fn examine(&self) -> Result<Examined, Error> {
         let latest = self.journal.latest()?;
         let leased = self.lease().await?;
         let found = self.found(&leased, latest).await;
         if found.is_err() {
-            // The slot is given back; why nothing can be said is what matters.
+            // The slot is released. A failure to release it must not hide the cause.
             self.store.release(&leased.key).await.ok();
         }
         found
@@ -166,12 +166,12 @@ impl RestartParts<'_> {
             Err(Doubt::Later(why)) => return Err(Error::Sight(why)),
             Err(Doubt::Lost(lost)) if is_fleet(&lost.log) => found.fleet = Some(*lost),
             Err(Doubt::Lost(lost)) => {
-                // Whoever has seen more knows better how much is lost.
+                // The party that has seen more entries knows the extent of the loss better.
                 let more = found.lost.as_ref().is_none_or(|own| own.seen.0 < lost.seen.0);
                 if more {
                     found.lost = Some(*lost);
                 }
-                // What the chain is accused of came first; the fleet log is asked about alone.
+                // The check of the chain ended first, so the fleet log needs a check of its own.
                 found.fleet = self.fleet(leased).await?;
             }
         }
@@ -184,7 +184,7 @@ impl RestartParts<'_> {
         Ok(found)
     }
 
-    /// What this machine remembers of the chain, held against it.
+    /// Compares what this machine remembers of the chain with the chain.
     async fn own(&self, leased: &Leased, mark: &Watermark) -> Result<Option<LostEntry>, Error> {
         let head = &leased.head;
         let lost = |forked| LostEntry {
@@ -209,7 +209,7 @@ impl RestartParts<'_> {
             }
             (size, hash) = (batch.head.size, batch.head.hash);
         }
-        // The spool has every byte: the next start puts them back.
+        // The spool has every missing byte: the next start writes them again.
         Ok(((size, hash) != (mark.size, mark.hash)).then(|| lost(false)))
     }
 
@@ -225,10 +225,10 @@ impl RestartParts<'_> {
         }
     }
 
-    /// Retires the chain and begins the next of its slot; its lease file follows.
+    /// Retires the chain and begins the next one of its slot; updates the lease file.
     ///
     /// # Errors
-    /// Nothing was changed, unless the store's answer is unknown: then look again.
+    /// Nothing was changed, unless the store's answer is unknown: then examine again.
     pub async fn restart(
         &self,
         found: &Examined,
@@ -245,7 +245,7 @@ impl RestartParts<'_> {
 
     fn next(&self, found: &Examined, lost: &LostEntry, by: &str) -> Result<Restart, Error> {
         let leased = &found.leased;
-        // The name follows the newest of the two: of the log that is lost, and of the one that is here.
+        // The name follows the newer of the two logs: the lost one and the stored one.
         let mut next = next_origin(&lost.log).or_else(|| next_origin(&leased.origin));
         let here = next_origin(&leased.origin).map_or(0, |(_, n)| n);
         while let Some((name, _)) = next.clone().filter(|(_, n)| *n < here.min(NAMES_MAX)) {
@@ -337,7 +337,7 @@ impl RestartParts<'_> {
 #[must_use]
 pub fn retired(found: &Examined, lost: &LostEntry, (reason, by): (&str, &str)) -> Draft {
     let from = if lost.forked { 0 } else { lost.here };
-    // A chain that is not there at all is named by what this machine remembers of it.
+    // A chain that is missing entirely gets the name that this machine remembers.
     let chain = found.mark.as_ref().map_or(found.leased.key.chain, |mark| mark.chain);
     Draft::of(ChainRetired {
         by: Some(by.into()),

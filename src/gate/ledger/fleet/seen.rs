@@ -1,5 +1,5 @@
-//! What others have seen of this ledger, held against what is in it: a storage that was set back, or
-//! replaced, is not continued.
+//! Compares what others have seen of this ledger with its content, so that the gate does not
+//! continue a storage that was set back or replaced.
 
 use std::path::{Path, PathBuf};
 
@@ -20,19 +20,19 @@ const PAGE: u32 = 10_000;
 /// Why a chain is not continued.
 #[derive(Debug)]
 pub enum Doubt {
-    /// It cannot be told yet.
+    /// It is not known yet; try again.
     Later(SightError),
-    /// Somebody has seen what is not there. Names both sizes and who.
+    /// A party has seen entries that are missing. Names both sizes and the party.
     Lost(Box<LostEntry>),
 }
 
-/// Why nobody can say yet what others have seen.
+/// Why it is not yet known what others have seen.
 #[derive(Debug, thiserror::Error)]
 pub enum SightError {
     /// The storage.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The anchor file is there and cannot be read.
+    /// The anchor file exists and cannot be read.
     #[error("the anchor file `{}`: {source}", file.display())]
     AnchorFile {
         /// Where it is.
@@ -48,18 +48,18 @@ impl From<StoreError> for Doubt {
     }
 }
 
-/// Something that was seen and is not in the ledger.
+/// Something that a party has seen and that the ledger lacks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LostEntry {
     /// The log.
     pub log: String,
-    /// Entries it had when it was seen, and its root then if that is known.
+    /// Entries it had at that time, and its root if known.
     pub seen: (u64, Option<Digest>),
     /// Entries there are now.
     pub here: u64,
-    /// What is shown and is not the same history, although it is long enough.
+    /// The log is long enough but has another history.
     pub forked: bool,
-    /// Who has seen it.
+    /// The party that has seen it.
     pub by: String,
 }
 
@@ -80,7 +80,7 @@ impl std::fmt::Display for LostEntry {
     }
 }
 
-/// What the fleet log says about a log.
+/// What the fleet log records about a log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LogStanding {
     /// The chain it was enrolled with.
@@ -111,8 +111,8 @@ impl LogStanding {
     }
 }
 
-/// Holds a slot that was taken, with the head it has after healing, against everything that was seen:
-/// by this machine, by the fleet log in the same storage, in the anchor file, and by witnesses.
+/// Compares a slot that was taken, with its head after healing, with everything that was seen of
+/// it: by this machine, by the fleet log in the same storage, in the anchor file, and by witnesses.
 ///
 /// # Errors
 /// [`Doubt`].
@@ -130,7 +130,7 @@ pub async fn check(
         return Err(lost(log, (mark.size, Some(mark.root)), 0, "this machine"));
     }
     own(store, leased, head, &view).await?;
-    // WHY: a storage that was set back to before there was a fleet log has none to name.
+    // WHY: a storage set back to before its first fleet log cannot name one.
     let first = leased.origin.split('/').take(2).chain([super::POOL]).collect::<Vec<_>>().join("/");
     let origin = view.fleet.as_ref().map_or(&first, |(origin, _)| origin);
     for (by, seen) in others(origin, anchor_file, sights).await.map_err(Doubt::Later)? {
@@ -139,10 +139,11 @@ pub async fn check(
     Ok(())
 }
 
-/// The newest heads of a fleet log that the anchor file and witnesses have, and who has each.
+/// The newest heads of a fleet log that the anchor file and the witnesses have, each with its
+/// source.
 ///
 /// # Errors
-/// The anchor file is there and cannot be read.
+/// The anchor file exists and cannot be read.
 pub async fn others(
     origin: &str,
     anchor_file: Option<&Path>,
@@ -170,7 +171,7 @@ fn forked(log: &str, seen: (u64, Option<Digest>), here: u64, by: &str) -> Doubt 
     Doubt::Lost(Box::new(LostEntry { log, seen, here, forked: true, by }))
 }
 
-/// What the fleet log says about the chain itself.
+/// What the fleet log records about the chain itself.
 async fn own(
     store: &dyn LedgerStore,
     leased: &Leased,
@@ -195,7 +196,7 @@ async fn own(
     }
 }
 
-/// Holds the fleet log in the storage against a head of it that somebody else has seen.
+/// Compares the fleet log in the storage with a head of it that another party has seen.
 ///
 /// # Errors
 /// [`Doubt`].
@@ -211,7 +212,7 @@ pub async fn fleet(
         return Err(lost(seen.origin.clone(), what, 0, by));
     };
     if *origin != seen.origin {
-        // A fleet log that was begun anew after a loss is newer than a head of the one before.
+        // A fleet log restarted after a loss is newer than any head of its predecessor.
         let mut next = next_origin(&seen.origin);
         while let Some((name, _)) = next.filter(|(_, n)| *n < 1000) {
             if name == *origin {

@@ -1,7 +1,7 @@
-//! The books in memory: the reference the other stores are compared with, and the simulation's disk.
+//! The ledger in memory: the reference for the other stores, and the simulation's disk.
 //!
-//! Nothing here survives the process; clones share one store, so that a "restarted" writer finds what
-//! the one before left.
+//! Nothing survives the process; clones share one store, so a "restarted" writer finds what the
+//! previous one left.
 
 mod reader;
 
@@ -22,7 +22,7 @@ use crate::ledger::store::{
 };
 use crate::record::{Entry, Kind};
 
-/// What the store is about to do when it asks [`Faults`].
+/// The step before which the store asks [`Faults`].
 #[derive(Clone, Copy, Debug)]
 pub enum StoreStep<'a> {
     /// A slot is about to be taken.
@@ -38,17 +38,17 @@ pub enum StoreStep<'a> {
 pub enum InjectedFault {
     /// Nothing.
     Proceed,
-    /// The step is not done, and fails like this.
+    /// The step fails like this and is not done.
     Refuse(StoreError),
-    /// The step is done, and its answer is lost: it fails like this.
+    /// The step is done but fails like this: its answer is lost.
     ApplyThenFail(StoreError),
     /// The step is done this much later (tokio's clock).
     Delay(Duration),
 }
 
-/// Decides, before every write, what goes wrong.
+/// Chooses a fault before every write.
 pub trait Faults: Send + Sync + 'static {
-    /// Asked once per write, before anything is done.
+    /// Called once per write, before anything is done.
     fn before(&self, step: StoreStep<'_>) -> InjectedFault;
 }
 
@@ -129,7 +129,7 @@ impl MemoryState {
             .ok_or_else(|| StoreError::Conflict("the lease is lost".into()))
     }
 
-    /// The slot to take: this request's own (tried before), the previous one, the lowest free one.
+    /// The slot to take: this request's own (if retried), the previous one, the lowest free one.
     fn free_slot(&self, request: &LeaseRequest, now: Instant) -> Option<ChainId> {
         let mine = Digest::of(&[&request.secret]);
         let before = request.previous.as_ref().map(|key| Digest::of(&[&key.secret]));
@@ -352,7 +352,7 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// Asks `faults` before every write from now on, for all clones.
+    /// From now on asks `faults` before every write, for all clones.
     pub fn set_faults(&self, faults: impl Faults) {
         *self.faults.lock() = Some(Arc::new(faults));
     }
@@ -362,7 +362,7 @@ impl MemoryStore {
         *self.faults.lock() = None;
     }
 
-    /// Erases a payload and its salt; `true` if it was there.
+    /// Erases a payload and its salt; `true` if it was stored.
     #[must_use]
     pub fn erase(&self, chain: &ChainId, commitment: &Digest) -> bool {
         let mut state = self.state.lock();

@@ -1,4 +1,4 @@
-//! Reading the books in memory.
+//! Reads the ledger in memory.
 
 use async_trait::async_trait;
 

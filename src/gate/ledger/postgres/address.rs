@@ -1,4 +1,4 @@
-//! Where the database is, by its URL, and how the way there is protected.
+//! Parses the database's URL, and protects the connection to it.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ impl Mode {
     }
 }
 
-/// A database, read from a URL. The URL alone says everything: no environment variable, no password file.
+/// A database, from a URL alone: no environment variable, no password file.
 pub(super) struct Address {
     config: Config,
     pub(super) mode: Mode,
@@ -66,7 +66,7 @@ impl Address {
     /// # Errors
     /// [`StoreError::Unavailable`], which shows nothing of the URL.
     pub(super) fn parse(url: &str) -> Result<Self, StoreError> {
-        // WHY: the parser's error would repeat parts of the URL, and with it the password.
+        // WHY: the parser's error would repeat parts of the URL, including the password.
         let unread = || StoreError::Unavailable("the database address cannot be read".into());
         let (place, query) = url.split_once('?').unwrap_or((url, ""));
         let mut mode = Mode::Prefer;
@@ -98,7 +98,7 @@ impl Address {
         Ok(Self { config, mode, authority, certificate, key })
     }
 
-    /// Whether every server it names satisfies this.
+    /// Whether every server in the URL satisfies this.
     pub(super) fn all_hosts(&self, near: impl Fn(&str) -> bool) -> bool {
         let named = self.config.get_hosts().iter().all(|host| match host {
             Host::Tcp(name) => near(name),
@@ -107,7 +107,7 @@ impl Address {
         named && self.config.get_hostaddrs().iter().all(|ip| ip.is_loopback())
     }
 
-    /// A new connection. The files of certificates are read anew each time.
+    /// A new connection. Reads the certificate files each time.
     pub(super) async fn connect(&self) -> Result<(Client, PostgresConnection), Failure> {
         let tls = self.client_config().map_err(Failure::Final)?;
         self.config.connect(Tls(Arc::new(tls))).await.map_err(|e| nothing_written(&e))
@@ -160,7 +160,7 @@ impl Address {
     }
 }
 
-/// Why no TLS can be spoken with the database.
+/// Why TLS with the database is impossible.
 fn unusable(why: impl Display) -> StoreError {
     StoreError::Unavailable(format!("TLS of the database: {why}"))
 }
@@ -175,7 +175,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError>
     CertificateDer::pem_file_iter(path).map_err(wrong)?.collect::<Result<_, _>>().map_err(wrong)
 }
 
-/// What carries the protocol of one connection. Nothing happens on it while it is not polled.
+/// Drives the protocol of one connection. Makes no progress unless it is polled.
 pub(super) type PostgresConnection = Connection<Socket, Secured>;
 
 struct Tls(Arc<ClientConfig>);
@@ -186,7 +186,7 @@ impl MakeTlsConnect<Socket> for Tls {
     type Error = std::convert::Infallible;
 
     fn make_tls_connect(&mut self, host: &str) -> Result<Handshake, Self::Error> {
-        // A directory of Unix sockets is no name, and nobody talks TLS there.
+        // A directory of Unix sockets is not a server name, and such sockets carry no TLS.
         let name = ServerName::try_from(host.to_owned()).ok();
         Ok(Handshake { connector: TlsConnector::from(Arc::clone(&self.0)), name })
     }
@@ -247,7 +247,8 @@ impl AsyncWrite for Secured {
     }
 }
 
-/// Takes a certificate for any name: one of a known authority, or any at all if there is no `chain` to check.
+/// Accepts a certificate for any name: one of a known authority, or any at all without a `chain` to
+/// check.
 #[derive(Debug)]
 struct AnyName {
     chain: Option<Arc<WebPkiServerVerifier>>,

@@ -7,44 +7,44 @@ use tokio_postgres::error::{DbError, Severity};
 
 use crate::ledger::store::StoreError;
 
-/// Why a call failed, before its caller hears of it.
+/// Why a call failed, before its caller sees it.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// For the caller as it is.
     Final(StoreError),
-    /// The transaction was aborted for a reason that may be gone at once (40001, 40P01).
+    /// The transaction was aborted for a reason that may pass at once (40001, 40P01).
     Again(StoreError),
 }
 
 impl Failure {
-    /// For a caller that does not try again.
+    /// The error for a caller that does not retry.
     pub(super) fn told(self) -> StoreError {
         let (Self::Final(error) | Self::Again(error)) = self;
         error
     }
 }
 
-/// What a failure *after the statement was sent* means.
+/// The meaning of a failure *after the statement was sent*.
 pub(super) fn after_send(error: &Error) -> Failure {
     match aborted(error) {
         // WHY: FATAL may come after the commit record was written, while the server waited for a
-        // standby (57P01). Only ERROR says that the transaction was rolled back.
+        // standby (57P01). Only ERROR proves that the transaction was rolled back.
         Some(server) => meaning(server),
         None => unknown(error),
     }
 }
 
-/// What a failure means that does not say whether the statement ran.
+/// The meaning of a failure that does not show whether the statement ran.
 pub(super) fn unknown(error: &Error) -> Failure {
     Failure::Final(StoreError::Unknown(text(error)))
 }
 
-/// What a failure of a read, or of anything before the statement was sent, means.
+/// The meaning of a failure of a read, or before the statement was sent.
 pub(super) fn nothing_written(error: &Error) -> Failure {
     aborted(error).map_or_else(|| Failure::Final(StoreError::Unavailable(text(error))), meaning)
 }
 
-/// What the server said about a transaction that it rolled back.
+/// The server's error about a transaction that it rolled back.
 fn aborted(error: &Error) -> Option<&DbError> {
     let plain = |server: &DbError| server.severity() == "ERROR";
     error.as_db_error().filter(|server| {
@@ -65,8 +65,8 @@ fn meaning(server: &DbError) -> Failure {
     })
 }
 
-/// For people. The driver's texts carry no statement; a server's message carries none of our values but names, its
-/// details may.
+/// For people. The driver's texts contain no statement. A server's message contains only names of
+/// ours; its details may contain values.
 fn text(error: &Error) -> String {
     match (error.as_db_error(), error.source()) {
         (Some(server), _) => format!("{}: {}", server.severity(), server.message()),

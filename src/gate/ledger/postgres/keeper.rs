@@ -1,4 +1,4 @@
-//! Erasing payloads in the database, as a role that may read everything and delete payloads only.
+//! Erases payloads in the database, as a role that may read everything and delete only payloads.
 
 use async_trait::async_trait;
 
@@ -27,10 +27,10 @@ impl std::fmt::Debug for PostgresKeeper {
 }
 
 impl PostgresKeeper {
-    /// Connects, and checks that the schema is the one this build knows.
+    /// Connects, and checks that this build knows the schema.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the server does not answer or the schema is another.
+    /// [`StoreError::Unavailable`] if the server does not answer or has another schema.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
         let keeper = Self { lane: PostgresLane::to(url, options)? };
@@ -69,7 +69,7 @@ impl PayloadKeeper for PostgresKeeper {
     }
 
     async fn scrub(&self, _anew: bool) -> Result<Residue, StoreError> {
-        // The server's files, its log and its replicas are its administrator's to clean.
+        // The database's administrator must clean its files, its log and its replicas.
         Ok(Residue::Unknown)
     }
 }

@@ -1,5 +1,5 @@
-//! One connection whose every use is bounded in time, and which is thrown away after any doubt. Each new one is asked
-//! for its schema first.
+//! One connection with a time limit on every use, dropped after any doubt. Each new connection
+//! checks the schema first.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::values::Values;
 use super::version;
 use crate::ledger::store::StoreError;
 
-/// How often the same bytes are sent again at once after 40001 or 40P01.
+/// How many times the same bytes are sent at once after 40001 or 40P01.
 const ATTEMPTS: u32 = 3;
 
 /// How long things may take.
@@ -24,7 +24,7 @@ pub struct Options {
     pub connect: Duration,
     /// One statement: default 2 s.
     pub statement: Duration,
-    /// One call, with waiting its turn, connecting and retries: default 2.4 s.
+    /// One call, including its turn, connecting and retries: default 2.4 s.
     pub call: Duration,
 }
 
@@ -57,23 +57,24 @@ pub(crate) struct PostgresLane {
 }
 
 impl PostgresLane {
-    /// To the database of this URL, when there is something to do.
+    /// A lane to the database of this URL; connects on first use.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the URL cannot be understood.
+    /// [`StoreError::Unavailable`] if the URL cannot be parsed.
     pub(crate) fn to(url: &str, options: Options) -> Result<Self, StoreError> {
-        // WHY: the server gives up before we do, so that a slow statement is known to be aborted. For this
-        // transaction alone: behind a pooler the session is not ours.
+        // WHY: the server's timeout comes before ours, so that a slow statement is known to be
+        // aborted. Only for this transaction: behind a pooler the session is not ours.
         let allowed = options.statement.saturating_mul(9) / 10;
         let opening =
             format!("BEGIN; SET LOCAL statement_timeout = {}", allowed.as_millis().max(1));
         Ok(Self { address: Address::parse(url)?, options, opening, home: Mutex::new(None) })
     }
 
-    /// Connects anew, and so asks the server for its schema again.
+    /// Reconnects, and so checks the schema again.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the server does not answer or its schema is not for this build.
+    /// [`StoreError::Unavailable`] if the server does not answer or its schema is not for this
+    /// build.
     pub(crate) async fn anew(&self) -> Result<(), StoreError> {
         let end = Instant::now() + self.options.call;
         let mut home = self.turn(end).await?;
@@ -87,7 +88,7 @@ impl PostgresLane {
         turn.map_err(|_| StoreError::Unavailable("the connection is busy".into()))
     }
 
-    /// A new connection to a server whose schema is for this build.
+    /// A new connection to a server with a schema for this build.
     async fn connected(&self, end: Instant) -> Result<PostgresLink, Failure> {
         let by = end.min(Instant::now() + self.options.connect);
         let made = async {
@@ -100,7 +101,7 @@ impl PostgresLane {
         })
     }
 
-    /// Sends the statement and returns all rows, once the server said that it is done.
+    /// Sends the statement and returns all rows, once the server has confirmed its end.
     pub(crate) async fn run(
         &self,
         sql: &str,
@@ -124,7 +125,7 @@ impl PostgresLane {
                 }
                 Failure::Again(error) | Failure::Final(error) => error,
             };
-            // An idle connection may have died of a restart; a read may simply ask again.
+            // A restart may have killed an idle connection; a read may simply retry.
             let stale = purpose == Purpose::Read && reused && home.is_none() && attempt == 1;
             if !(stale && matches!(error, StoreError::Unavailable(_)) && Instant::now() < end) {
                 return Err(error);
@@ -140,7 +141,8 @@ impl PostgresLane {
         purpose: Purpose,
         end: Instant,
     ) -> Result<Vec<Row>, Failure> {
-        // WHY: taken out, so that a caller who stops waiting drops it instead of leaving it half used.
+        // WHY taken out: a caller that stops waiting then drops the connection and does not leave
+        // it half used.
         let mut link = match home.take() {
             Some(link) => link,
             None => self.connected(end).await?,
@@ -156,7 +158,8 @@ impl PostgresLane {
         };
         let answered = answers.opened.is_ok() && answers.committed.is_ok();
         let outcome = outcome(answers, purpose);
-        // The server answered everything, so the connection is sound; not so after anything else.
+        // The server answered everything, so the connection is sound; after anything else it is
+        // not.
         let plain = matches!(
             outcome,
             Ok(_) | Err(Failure::Again(_) | Failure::Final(StoreError::Conflict(_)))
@@ -166,7 +169,7 @@ impl PostgresLane {
     }
 }
 
-/// What the answers to a transaction mean together.
+/// The combined meaning of the answers to a transaction.
 fn outcome(answers: Answers, purpose: Purpose) -> Result<Vec<Row>, Failure> {
     let Answers { opened, rows, committed } = answers;
     match purpose {
@@ -175,7 +178,7 @@ fn outcome(answers: Answers, purpose: Purpose) -> Result<Vec<Row>, Failure> {
             .and_then(|rows| committed.map(|()| rows))
             .map_err(|e| nothing_written(&e)),
         Purpose::Write => {
-            // WHY: without its beginning the statement was a transaction of its own, whatever became of the rest.
+            // WHY: without its BEGIN the statement was its own transaction, whatever the rest did.
             opened.map_err(|e| unknown(&e))?;
             rows.and_then(|rows| committed.map(|()| rows)).map_err(|e| after_send(&e))
         }

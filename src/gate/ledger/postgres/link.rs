@@ -1,4 +1,4 @@
-//! One connection, and what is sent on it in one go.
+//! One connection, and the messages it sends together.
 
 use std::pin::pin;
 
@@ -33,8 +33,8 @@ impl PostgresLink {
         Ok(Self { client, wire: Some(wire), ended: None })
     }
 
-    /// A statement in a transaction of its own, in one round trip. Nothing is prepared and no state of the session is
-    /// touched, so the next transaction may be another server connection's.
+    /// Runs a statement in its own transaction, in one round trip. Nothing is prepared and no
+    /// session state is changed, so the next transaction may use another server connection.
     pub(super) async fn transaction(
         &mut self,
         opening: &str,
@@ -42,7 +42,8 @@ impl PostgresLink {
         values: &Values<'_>,
     ) -> Answers {
         let (client, values) = (&self.client, values.typed());
-        // WHY: polled in this order for the first time, and so sent in this order, before any answer is waited for.
+        // WHY: the first poll happens in this order, so all parts are sent in this order before any
+        // answer is awaited.
         let sent = join3(
             client.batch_execute(opening),
             client.query_typed(sql, &values),
@@ -71,13 +72,13 @@ impl PostgresLink {
         done.map_err(|e| self.cause(e))
     }
 
-    /// Of a connection that has ended the reason for it, once.
+    /// The reason why a connection has ended, once.
     fn cause(&mut self, error: Error) -> Error {
         if error.is_closed() { self.ended.take().unwrap_or(error) } else { error }
     }
 }
 
-/// Lets the connection work until this has been answered.
+/// Polls the connection until this is answered.
 async fn drive<T>(
     wire: &mut Option<PostgresConnection>,
     ended: &mut Option<Error>,
@@ -91,7 +92,7 @@ async fn drive<T>(
             end = open => *ended = end.err(),
         }
     }
-    // What is still waited for comes no more: without the connection it is answered with an error.
+    // Pending answers never arrive: dropping the connection makes them errors.
     *wire = None;
     sent.await
 }

@@ -1,4 +1,4 @@
-//! Making roles and schema, as an administrator; `serve` only checks the version.
+//! Creates roles and schema, as an administrator; `serve` only checks the version.
 
 use tokio_postgres::Error;
 
@@ -9,8 +9,8 @@ use super::values::Values;
 use super::version::{SCHEMA_VERSION, asked, never, serves};
 use crate::ledger::store::StoreError;
 
-/// The oldest schema whose gates go on with that one: a migration that takes nothing away from them leaves it as it
-/// is, so that gates can be replaced one after the other.
+/// The oldest schema whose gates still work with the current one. A migration that takes nothing
+/// away from them keeps it, so that gates can be replaced one after the other.
 const SERVES: u64 = 12;
 
 /// Each schema with the migration that leads to it.
@@ -21,7 +21,7 @@ const GROUPS: [&str; 5] =
 /// Roles belong to the whole server, so two databases migrating at once may collide on them.
 const ATTEMPTS: u32 = 8;
 
-/// A role that may log in, made or brought up to date by [`migrate`].
+/// A login role that [`migrate`] creates or updates.
 #[derive(Clone)]
 pub enum Login {
     /// Writes the chains of one tenant.
@@ -33,7 +33,7 @@ pub enum Login {
         /// The only tenant it may write for.
         tenant: String,
     },
-    /// Gives orders to the gates of one tenant, and writes a chain of its own about it.
+    /// Gives orders to the gates of one tenant, and records them in its own chain.
     Operator {
         /// Role name.
         name: String,
@@ -91,16 +91,16 @@ impl Login {
 /// What [`migrate`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Migrated {
-    /// The schema before; 0 if there was none.
+    /// The previous schema; 0 for a new database.
     pub from: u64,
     /// The schema now.
     pub to: u64,
-    /// Whether the server will keep failing statements of the writer roles, and with them
-    /// arguments and results, out of its own log. Only a superuser can set that.
+    /// Whether the server will keep failing statements of the writer roles, with their arguments
+    /// and results, out of its own log. Only a superuser can set that.
     pub quiet: bool,
 }
 
-/// Why a migration ended without having changed anything.
+/// Why a migration changed nothing.
 enum MigrationRefusal {
     Server(Error),
     Failure(Failure),
@@ -112,11 +112,12 @@ impl From<Error> for MigrationRefusal {
     }
 }
 
-/// Makes or upgrades roles and schema in one transaction. Running it again changes nothing. A newer schema that still
-/// serves the gates of this build is left as it is: so one can go back by one version.
+/// Creates or upgrades roles and schema in one transaction. Running it again changes nothing. A
+/// newer schema that still serves the gates of this build stays, so a rollback by one version is
+/// possible.
 ///
 /// # Errors
-/// [`StoreError`] as the server has it, or because the schema is none that this build can bring up to date; nothing was
+/// [`StoreError`] from the server, or because this build cannot upgrade the schema; nothing was
 /// changed.
 pub async fn migrate(admin_url: &str, logins: &[Login]) -> Result<Migrated, StoreError> {
     let address = Address::parse(admin_url)?;
@@ -137,7 +138,7 @@ pub async fn migrate(admin_url: &str, logins: &[Login]) -> Result<Migrated, Stor
     }
 }
 
-/// Another migration of the same server made or changed the same role in the same moment.
+/// Another migration on the same server changed the same role at the same moment.
 fn collided(error: &Error) -> bool {
     let codes = ["23505", "42710", "40001", "40P01", "XX000"];
     error.code().is_some_and(|code| codes.contains(&code.code()))
@@ -184,7 +185,7 @@ fn groups() -> String {
     )
 }
 
-/// Brings the schema up to date; what it was before, and is now.
+/// Upgrades the schema; returns the previous version and the current one.
 async fn schema(link: &mut PostgresLink) -> Result<(u64, u64), MigrationRefusal> {
     link.script(
         "CREATE TABLE IF NOT EXISTS ledger.schema_version (
@@ -205,7 +206,7 @@ async fn schema(link: &mut PostgresLink) -> Result<(u64, u64), MigrationRefusal>
     Ok((from, from.max(SCHEMA_VERSION)))
 }
 
-/// Runs what a query writes, in which the server has quoted names and passwords.
+/// Runs the statements that a query produces; the server itself quotes names and passwords in them.
 async fn written(link: &mut PostgresLink, sql: &str, values: &Values<'_>) -> Result<(), Error> {
     for row in link.rows(sql, values).await? {
         link.rows(row.try_get(0)?, &Values::new()).await?;
@@ -213,7 +214,7 @@ async fn written(link: &mut PostgresLink, sql: &str, values: &Values<'_>) -> Res
     Ok(())
 }
 
-/// Makes the role of a login, or brings it up to date.
+/// Creates or updates the role of a login.
 async fn role(link: &mut PostgresLink, login: &Login) -> Result<(), Error> {
     let (name, password) = login.parts();
     let make = "SELECT format('CREATE ROLE %I LOGIN', $1)
@@ -231,7 +232,7 @@ async fn role(link: &mut PostgresLink, login: &Login) -> Result<(), Error> {
     Ok(())
 }
 
-/// Notes what tenant a login is for.
+/// Stores the tenant of a login.
 async fn tenant(link: &mut PostgresLink, login: &Login) -> Result<(), Error> {
     let (table, name, tenant) = match login {
         Login::Writer { name, tenant, .. } | Login::Operator { name, tenant, .. } => {
@@ -248,7 +249,8 @@ async fn tenant(link: &mut PostgresLink, login: &Login) -> Result<(), Error> {
     link.rows(&sql, &values).await.map(drop)
 }
 
-/// Keeps the statements of a writer out of the server's log; `false` if only a superuser may.
+/// Keeps the statements of a writer out of the server's log; `false` if only a superuser may do
+/// that.
 async fn silence(link: &mut PostgresLink, login: &Login) -> Result<bool, Error> {
     let (Login::Writer { name, .. } | Login::Operator { name, .. }) = login else {
         return Ok(true);
@@ -257,7 +259,7 @@ async fn silence(link: &mut PostgresLink, login: &Login) -> Result<bool, Error> 
     if link.rows(superuser, &Values::new()).await?.is_empty() {
         return Ok(false);
     }
-    // Not again if it is so already: two databases would collide on the role for nothing.
+    // Only if it is not set already: two databases would collide on the role without need.
     let settings = "SELECT format('ALTER ROLE %I SET %s', $1, setting)
            FROM unnest(ARRAY['log_min_error_statement = panic', 'log_error_verbosity = terse',
                              'log_statement = none', 'log_min_duration_statement = -1']) setting

@@ -1,9 +1,10 @@
 //! The ledger in PostgreSQL 15 or later, shared by many writers, each alone on its chain.
 //!
-//! Every call is one transaction in one round trip: its beginning, one statement with bound values, and its end are sent
-//! together. No statement is prepared and no state of the session is touched, so every call works through a pooler in
-//! transaction mode. Values are bound in binary; a statement's text holds none. Arguments and the lease's secret are
-//! among them, so nothing is logged on our side, and [`migrate`] turns it off for the writer roles on the server's side.
+//! Every call is one transaction in one round trip: BEGIN, one statement with bound values, and
+//! COMMIT are sent together. No statement is prepared and no session state is changed, so every
+//! call works through a pooler in transaction mode. Values are bound in binary and never part of a
+//! statement's text. They include arguments and the lease's secret, so our side logs nothing, and
+//! [`migrate`] turns off the server's logging for the writer roles.
 
 mod address;
 mod errors;

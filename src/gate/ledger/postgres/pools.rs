@@ -20,10 +20,10 @@ impl std::fmt::Debug for PostgresPools {
 }
 
 impl PostgresPools {
-    /// Reads the address and connects when there is something to lease.
+    /// Parses the address; connects on the first lease.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the address cannot be understood.
+    /// [`StoreError::Unavailable`] if the address cannot be parsed.
     pub fn lazy(url: &str, options: Options) -> Result<Self, StoreError> {
         Ok(Self { lane: PostgresLane::to(url, options)? })
     }

@@ -1,14 +1,15 @@
-//! Whether anybody checks which server answers at a connection URL.
+//! Whether a connection URL makes the driver verify the server.
 
 use std::net::IpAddr;
 
 use super::address::{Address, Mode};
 
-/// Why nobody could tell which server answers at this connection URL: it may lead beyond this machine, and its
-/// `sslmode` is not `verify-full`. Shows nothing of the URL; what cannot be read is somebody else's to say.
+/// Why this connection URL leaves the server unverified: the database may be on another machine,
+/// and `sslmode` is not `verify-full`. The text shows nothing of the URL. `None` for a URL that
+/// cannot be parsed; connecting reports that.
 #[must_use]
 pub fn unprotected(url: &str) -> Option<String> {
-    // WHY: as the driver reads it.
+    // WHY: the driver reads it the same way.
     let address = Address::parse(url).ok()?;
     let mode = address.mode;
     if mode == Mode::VerifyFull || address.all_hosts(is_near) {

@@ -1,4 +1,4 @@
-//! Pruning as `ledger_eraser`: what the fleet log says may go, and nothing else.
+//! Prunes as `ledger_eraser`: exactly what the fleet log records.
 
 use async_trait::async_trait;
 
@@ -25,10 +25,10 @@ impl std::fmt::Debug for PostgresPruner {
 }
 
 impl PostgresPruner {
-    /// Connects, and checks that the schema is the one this build knows.
+    /// Connects, and checks that this build knows the schema.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the server does not answer or the schema is another.
+    /// [`StoreError::Unavailable`] if the server does not answer or has another schema.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
         let pruner = Self { lane: PostgresLane::to(url, options)? };
@@ -72,7 +72,7 @@ fn portion(chain: &ChainId, from: Seq, end: Seq) -> Values<'_> {
 }
 
 impl PostgresPruner {
-    /// Where the block of this entry ends.
+    /// The end of this entry's block.
     async fn block_end(&self, chain: &ChainId, seq: Seq) -> Result<Option<Seq>, StoreError> {
         let values = Values::new().bytes(chain.as_bytes()).number(seq);
         let sql = "SELECT high FROM ledger.block_of($1, $2)";
@@ -80,7 +80,7 @@ impl PostgresPruner {
         found.first().map(|row| rows::number(row, "high")).transpose()
     }
 
-    /// Drops a whole block as one table; `None` if its rows have to be deleted.
+    /// Drops a whole block as one table; `None` if its rows must be deleted instead.
     async fn drop_block(
         &self,
         chain: &ChainId,
@@ -108,7 +108,7 @@ impl PostgresPruner {
         self.portions(chain, from, end, "SELECT ledger.thin($1, $2, $3) AS n").await.map(drop)
     }
 
-    /// Runs a statement on one portion after the other; the sum of what they say.
+    /// Runs a statement on one portion after the other; returns the sum of the results.
     async fn portions(
         &self,
         chain: &ChainId,
@@ -118,7 +118,7 @@ impl PostgresPruner {
     ) -> Result<u64, StoreError> {
         let mut sum = 0_u64;
         while from < to {
-            // Every portion ends where a tile does.
+            // Every portion ends at the end of a tile.
             let end = (from / PORTION).saturating_add(1).saturating_mul(PORTION).min(to);
             let found = self.lane.run(sql, &portion(chain, from, end), Purpose::Write).await?;
             let n = found.first().map(|row| rows::number(row, "n")).transpose()?;

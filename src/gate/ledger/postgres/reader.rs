@@ -1,4 +1,4 @@
-//! Reading as `ledger_reader`: row-level security decides which tenants are seen.
+//! Reads as `ledger_reader`: row-level security decides which tenants are visible.
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
@@ -12,7 +12,7 @@ use crate::ledger::store::{
     AnchorRow, ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree, Volume,
 };
 
-/// How long one read may take: a whole chain's hashes are more than a writer ever asks for.
+/// The time limit of one read; a whole chain's hashes are more than a writer ever reads.
 const STATEMENT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// A database, read through one connection.
@@ -27,10 +27,10 @@ impl std::fmt::Debug for PostgresReader {
 }
 
 impl PostgresReader {
-    /// Connects, and checks that the schema is the one this build reads.
+    /// Connects, and checks that this build reads the schema.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the server does not answer or the schema is another.
+    /// [`StoreError::Unavailable`] if the server does not answer or has another schema.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
         let reader = Self { lane: PostgresLane::to(url, options)? };
@@ -115,7 +115,7 @@ impl LedgerReader for PostgresReader {
             .transpose()
     }
 
-    /// Read off the entries: the table that writers keep of open runs is not a reader's.
+    /// Derived from the entries: a reader has no access to the writers' table of open runs.
     async fn open_runs(&self, chain: &ChainId) -> Result<Vec<RunId>, StoreError> {
         let sql = "SELECT o.run_id::text AS run_id FROM ledger.entry o
               WHERE o.chain_id = $1 AND o.kind = 'run.opened' AND NOT EXISTS

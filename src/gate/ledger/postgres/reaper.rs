@@ -1,4 +1,4 @@
-//! The reaper's two statements, as a login that gives orders.
+//! The reaper's two statements, for an operator's login.
 
 use super::lane::{Options, PostgresLane, Purpose};
 use super::values::Values;
@@ -6,7 +6,7 @@ use super::{rows, writer};
 use crate::ledger::reap::Abandoned;
 use crate::ledger::store::{Leased, StoreError};
 
-/// A login that may take slots nobody writes any more.
+/// A login that may take abandoned slots.
 pub struct PostgresReaper {
     lane: PostgresLane,
 }
@@ -18,15 +18,15 @@ impl std::fmt::Debug for PostgresReaper {
 }
 
 impl PostgresReaper {
-    /// Reads the address; connects when there is something to do.
+    /// Parses the address; connects on first use.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the address cannot be understood.
+    /// [`StoreError::Unavailable`] if the address cannot be parsed.
     pub fn lazy(url: &str, options: Options) -> Result<Self, StoreError> {
         Ok(Self { lane: PostgresLane::to(url, options)? })
     }
 
-    /// Slots of the tenant that nobody writes, by the server's clock, and that are not closed.
+    /// Slots of the tenant that have no live writer, by the server's clock, and are not closed.
     ///
     /// # Errors
     /// The store's.
@@ -45,11 +45,11 @@ impl PostgresReaper {
         found.iter().map(read).collect()
     }
 
-    /// Takes one of them, if it still is as it was seen and nobody has renewed its lease for `grace`.
+    /// Takes a slot if it is as it was seen and its lease was not renewed for `grace`.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`]: somebody else has it. After [`StoreError::Unknown`] it may be ours; its
-    /// lease runs out, and it is seen again.
+    /// [`StoreError::Conflict`]: another reaper or writer has it. After [`StoreError::Unknown`]
+    /// this process may hold it; then the lease runs out and the slot shows up again.
     pub async fn take(
         &self,
         slot: &Abandoned,

@@ -1,4 +1,4 @@
-//! Rows as they are read, for writer and reader alike.
+//! Reads rows, for writer and reader alike.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;

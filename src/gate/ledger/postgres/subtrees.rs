@@ -1,4 +1,4 @@
-//! Stored subtrees and what else proofs and audits read in bulk.
+//! Stored subtrees, and other rows that proofs and audits read in bulk.
 
 use tokio_postgres::Row;
 
@@ -20,7 +20,7 @@ pub(super) fn read(row: &Row, height: u32) -> Result<Subtree, StoreError> {
     Ok(Subtree { node, hash: rows::digest(row, "hash")? })
 }
 
-/// What is there, counted, with the space of tables and indexes.
+/// Counts the stored rows, with the space of tables and indexes.
 pub(super) const VOLUMES: &str = "
   SELECT 'entries' AS what, count(*) AS n,
          coalesce(sum(octet_length(body) + 80 + coalesce(octet_length(call_id), 0) + octet_length(kind)

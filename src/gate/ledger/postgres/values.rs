@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::ledger::store::LeaseKey;
 
-/// Values in the order of `$1`, `$2`, …, each with its type, so that no statement has to be prepared first.
+/// Values in the order of `$1`, `$2`, …, each with its type, so that no statement needs preparing.
 pub(crate) struct Values<'a>(Vec<(Box<dyn ToSql + Sync + Send + 'a>, Type)>);
 
 impl<'a> Values<'a> {
@@ -15,7 +15,7 @@ impl<'a> Values<'a> {
         Self(Vec::new())
     }
 
-    /// `$1`, `$2` and `$3`: what each function of a writer is called with first.
+    /// `$1`, `$2` and `$3`: the first arguments of each function of a writer.
     pub(crate) fn of_lease(key: &'a LeaseKey) -> Self {
         Self::new().bytes(key.chain.as_bytes()).number(key.epoch).bytes(&key.secret)
     }
@@ -61,7 +61,7 @@ impl<'a> Values<'a> {
         self.with(values.collect::<Vec<_>>(), Type::UUID_ARRAY)
     }
 
-    /// A `bigint`; what is larger becomes the largest one.
+    /// A `bigint`; saturates at the largest one.
     pub(crate) fn number(self, value: u64) -> Self {
         self.integer(bigint(value))
     }

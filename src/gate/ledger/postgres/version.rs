@@ -1,4 +1,4 @@
-//! Whether the schema of a database is one that this build goes on with.
+//! Whether this build can use a database's schema.
 
 use super::errors::{Failure, nothing_written};
 use super::link::PostgresLink;
@@ -7,10 +7,10 @@ use crate::ledger::store::StoreError;
 
 /// The schema this build reads and writes.
 pub const SCHEMA_VERSION: u64 = 12;
-/// The oldest schema from which a database is brought up to date. `0001` replaced the migrations of those before it.
+/// The oldest schema that this build can upgrade. `0001` replaced the migrations before it.
 const OLDEST: u64 = 12;
 
-/// Asks the server.
+/// Checks the server's schema.
 ///
 /// # Errors
 /// The schema is older than this build's, or newer and no longer for its gates.
@@ -23,7 +23,7 @@ pub(super) async fn check(link: &mut PostgresLink) -> Result<(), Failure> {
     refusal(found, serves).map_or(Ok(()), |why| Err(Failure::Final(StoreError::Unavailable(why))))
 }
 
-/// The oldest schema whose gates go on with the one that was found.
+/// The oldest schema whose gates work with the one that was found.
 pub(super) async fn serves(
     link: &mut PostgresLink,
     found: u64,
@@ -34,7 +34,8 @@ pub(super) async fn serves(
     }
 }
 
-/// Why this build does not go on with a schema, and what to do about it; `serves` is the oldest schema whose gates do.
+/// Why this build cannot use a schema, with the remedy; `serves` is the oldest schema whose gates
+/// can.
 fn refusal(found: u64, serves: u64) -> Option<String> {
     if let Some(why) = never(found, serves) {
         return Some(why);
@@ -48,10 +49,10 @@ fn refusal(found: u64, serves: u64) -> Option<String> {
     })
 }
 
-/// What makes a schema one that `migrate` of this build does not help.
+/// Why `migrate` of this build cannot help with a schema.
 pub(super) fn never(found: u64, serves: u64) -> Option<String> {
     if serves > SCHEMA_VERSION {
-        // WHY: gates are replaced one after the other, behind a schema that was brought up to date before.
+        // WHY: gates are replaced one after the other, after the schema was upgraded.
         return Some(format!(
             "the database has schema {found}, which serves gates of schema {serves} and newer: it is newer than \
              this build ({SCHEMA_VERSION})"
@@ -65,7 +66,7 @@ pub(super) fn never(found: u64, serves: u64) -> Option<String> {
     })
 }
 
-/// The one number that a query gives.
+/// The one number that a query returns.
 pub(super) async fn asked(
     link: &mut PostgresLink,
     sql: &str,

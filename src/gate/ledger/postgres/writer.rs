@@ -25,7 +25,7 @@ impl std::fmt::Debug for PostgresStore {
     }
 }
 
-/// Settings of the server on which durability rests, as it reports them; for the record.
+/// The server's durability settings as it reports them; for the record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerSettings {
     /// Name and value of each, by name.
@@ -44,21 +44,20 @@ const SETTINGS: [&str; 8] = [
 ];
 
 impl PostgresStore {
-    /// Reads the address, connects, and checks that the schema is the one this build writes.
+    /// Parses the address, connects, and checks that this build writes the schema.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the server does not answer or the schema is another.
+    /// [`StoreError::Unavailable`] if the server does not answer or has another schema.
     pub async fn connect(url: &str, options: Options) -> Result<Self, StoreError> {
         let store = Self::lazy(url, options)?;
         store.check_version().await?;
         Ok(store)
     }
 
-    /// Reads the address and connects when there is something to do: a sidecar may start before its
-    /// database.
+    /// Parses the address and connects on first use: a sidecar may start before its database.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the address cannot be understood.
+    /// [`StoreError::Unavailable`] if the address cannot be parsed.
     pub fn lazy(url: &str, options: Options) -> Result<Self, StoreError> {
         Ok(Self {
             appends: PostgresLane::to(url, options.clone())?,
@@ -66,15 +65,15 @@ impl PostgresStore {
         })
     }
 
-    /// Checks that the schema is the one this build writes.
+    /// Checks that this build writes the schema.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if it is another or there is none.
+    /// [`StoreError::Unavailable`] if the schema is another one or missing.
     pub async fn check_version(&self) -> Result<(), StoreError> {
         self.others.anew().await
     }
 
-    /// Checks the settings without which a commit would not be durable, and returns them.
+    /// Checks the settings that make a commit durable, and returns them.
     ///
     /// Every write checks the first three again, on the server.
     ///

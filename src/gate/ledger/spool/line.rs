@@ -1,4 +1,4 @@
-//! The lines in which batches are kept.
+//! The lines of the spool, one for each batch.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -49,7 +49,7 @@ struct BatchLine<'a> {
 
 #[derive(Deserialize)]
 struct PayloadLine<'a> {
-    /// A line of an earlier version has none: the payload was committed to as one piece.
+    /// Absent in lines of an earlier version, which committed to the payload as one piece.
     c: Option<Digest>,
     salt: Hex<32>,
     role: String,
@@ -57,7 +57,7 @@ struct PayloadLine<'a> {
     body: &'a str,
 }
 
-/// Reads the line of a batch, if it is one.
+/// Parses the line of a batch; `None` for another line.
 pub(super) fn read_batch(line: &[u8]) -> Option<(ChainId, Batch)> {
     let json = Json::parse(line, &Limits::FILE).ok()?;
     let line: BatchLine<'_> = json.read().ok()?;

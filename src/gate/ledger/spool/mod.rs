@@ -23,7 +23,7 @@ use crate::record::Entry;
 
 mod line;
 
-/// The last head this machine knows it signed.
+/// The last head that this machine remembers signing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Watermark {
     /// The chain.
@@ -34,23 +34,23 @@ pub struct Watermark {
     pub hash: Digest,
     /// Merkle root.
     pub root: Digest,
-    /// Name of the log; empty if it was kept by a build that did not keep it.
+    /// Name of the log; empty if an earlier build wrote it without the name.
     pub origin: String,
 }
 
-/// What a writer remembers between lives.
+/// What a writer remembers across restarts.
 pub trait Journal: Send + Sync + 'static {
-    /// Keeps this batch, on disk when it returns if this journal promises that.
+    /// Keeps this batch; on disk when it returns, if this journal promises that.
     ///
     /// # Errors
-    /// The file system's; the writer takes no new intent until a later batch is kept.
+    /// The file system's. The writer takes no new intent until a later batch is kept.
     fn keep(&mut self, key: &LeaseKey, batch: &Batch) -> io::Result<()>;
     /// The last head kept for this chain.
     ///
     /// # Errors
-    /// The file is there and cannot be read or understood: refuse to serve.
+    /// The file exists and cannot be read or parsed: refuse to serve.
     fn watermark(&self, chain: &ChainId) -> io::Result<Option<Watermark>>;
-    /// The last head kept at all, whatever its chain.
+    /// The last head kept, of any chain.
     ///
     /// # Errors
     /// As `watermark`.
@@ -60,24 +60,24 @@ pub trait Journal: Send + Sync + 'static {
     /// # Errors
     /// As `watermark`.
     fn since(&self, chain: &ChainId, size: u64) -> io::Result<Vec<Batch>>;
-    /// Whether `keep` waits for the disk, so that it is worth a thread of its own.
+    /// Whether `keep` waits for the disk and so deserves its own thread.
     fn waits(&self) -> bool;
-    /// The store has the batch that was kept last, up to this size. Not on disk when it returns: what a
-    /// power cut takes of it makes that one batch look as if nobody knew.
+    /// Notes that the store has the last batch, up to this size. The note need not be on disk when
+    /// this returns: if a power cut loses it, recovery treats that one batch as unknown.
     ///
     /// # Errors
     /// The file system's.
     fn settled(&mut self, _chain: &ChainId, _size: u64) -> io::Result<()> {
         Ok(())
     }
-    /// The batch that was kept last for this chain, if nothing says that the store ever had it.
+    /// The last batch kept for this chain, unless a note says that the store has it.
     ///
     /// # Errors
     /// As `watermark`.
     fn unsettled(&self, _chain: &ChainId) -> io::Result<Option<Batch>> {
         Ok(None)
     }
-    /// Forgets that batch: the slot was taken by another process before the store had it.
+    /// Drops that batch: another process took the slot before the store received it.
     ///
     /// # Errors
     /// The file system's.
@@ -112,9 +112,10 @@ impl Journal for NoJournal {
     }
 }
 
-/// Remembers the last head only: for a store on the same disk, which loses nothing the disk keeps.
+/// Remembers the last head only: for a store on the same disk, which loses nothing that the disk
+/// keeps.
 ///
-/// Written without waiting for the disk: after a power cut it may be older than the truth, never newer.
+/// Written without waiting for the disk: after a power cut it may be too old, but never too new.
 #[derive(Debug)]
 pub struct HeadFile {
     path: PathBuf,
@@ -174,11 +175,11 @@ fn read_mark(text: &str) -> Option<Watermark> {
     words.next().is_none().then_some(mark)
 }
 
-/// Bytes after which the spool starts a new file and forgets the one before the last.
+/// Size at which the spool starts a new file and drops the one before the last.
 const SPOOL_FILE_MAX: u64 = 32 * 1024 * 1024;
 
-/// Age after which it does so too (12 h): small payloads are in it, and what was erased from the ledger
-/// must not stay here for longer than a day of a running writer.
+/// Age at which it does so too (12 h): the file holds small payloads, and payloads erased from the
+/// ledger must not stay in it for longer than a day of a running writer.
 const SPOOL_FILE_AGE_MS: i64 = 12 * 60 * 60 * 1000;
 
 /// Batches and the chain of each, oldest first.
@@ -190,12 +191,12 @@ pub struct Spool {
     dir: PathBuf,
     file: File,
     written: u64,
-    /// Time of the first batch of the file being written, by its entries.
+    /// Time of the first batch in the current file, by its entries.
     since: Option<i64>,
 }
 
 impl Spool {
-    /// Opens or makes the spool in this directory.
+    /// Opens or creates the spool in this directory.
     ///
     /// # Errors
     /// The file system's.
@@ -211,7 +212,8 @@ impl Spool {
 
     fn rotate(&mut self) -> io::Result<()> {
         let current = self.dir.join("current.spool");
-        // WHY: the next file first. A rotation that cannot make it has changed nothing, and is tried again.
+        // WHY the next file first: a rotation that cannot create it has changed nothing, and is
+        // tried again.
         let next = self.dir.join("next.spool");
         let file = private().append(true).create(true).open(&next)?;
         std::fs::rename(&current, self.dir.join("previous.spool"))?;
@@ -223,7 +225,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Whether the file being written has become too long or too old to go on with.
+    /// Whether the current file is too long or too old to continue.
     fn full(&mut self, batch: &Batch) -> bool {
         let now = time_of(batch);
         let since = *self.since.get_or_insert(now.unwrap_or_default());
@@ -231,12 +233,12 @@ impl Spool {
         aged || self.written > SPOOL_FILE_MAX
     }
 
-    /// What is kept of one chain, or of all, oldest first.
+    /// The kept batches of one chain, or of all, oldest first.
     fn batches(&self, chain: Option<&ChainId>) -> io::Result<SpooledBatches> {
         Ok(self.read(chain)?.0)
     }
 
-    /// As [`Self::batches`], and whether the store is known to have the last of them.
+    /// As [`Self::batches`]; also returns whether the store is known to have the last of them.
     fn read(&self, chain: Option<&ChainId>) -> io::Result<(SpooledBatches, bool)> {
         let mut batches = VecDeque::new();
         let mut settled = true;
@@ -253,7 +255,7 @@ impl Spool {
                 // A torn line was never acknowledged by this spool.
                 if let Some((of, batch)) = read_batch(&line) {
                     if chain.is_none_or(|chain| of == *chain) {
-                        // The same batch is kept each time it is tried.
+                        // Each retry keeps the same batch again.
                         if last == Some((of, batch.head.size)) {
                             batches.pop_back();
                         }
@@ -288,7 +290,7 @@ impl Spool {
 impl Journal for Spool {
     fn keep(&mut self, key: &LeaseKey, batch: &Batch) -> io::Result<()> {
         let mut line = canonical::bytes(&batch_json(&key.chain, batch));
-        // A leading newline ends whatever an earlier crash tore.
+        // A leading newline terminates a line that an earlier crash tore.
         line.insert(0, b'\n');
         line.push(b'\n');
         self.file.write_all(&line)?;
@@ -337,7 +339,7 @@ const SETTLED: &str = "settled";
 /// The batch before this line, which ends at this size, is not part of its log.
 const WITHDRAWN: &str = "withdrawn";
 
-/// A word about the batch before it: which, of which chain, and that batch's end.
+/// A note about the batch before it: which note, the chain, and where that batch ends.
 fn read_word(line: &[u8]) -> Option<(&'static str, ChainId, u64)> {
     #[derive(Deserialize)]
     struct Word {
@@ -388,7 +390,8 @@ fn mark(chain: ChainId, last: &Batch) -> io::Result<Watermark> {
     Ok(Watermark { chain, size: last.head.size, hash: last.head.hash, root, origin })
 }
 
-/// Keeps the lease of this machine in a file of mode 0600, so that a restart takes up its own slot.
+/// Keeps the lease of this machine in a file of mode 0600, so that a restart continues its own
+/// slot.
 #[derive(Clone, Debug)]
 pub struct LeaseFile {
     path: PathBuf,
@@ -401,7 +404,7 @@ impl LeaseFile {
         Self { path }
     }
 
-    /// The lease of the last life, if one is remembered. A file that cannot be read is no lease.
+    /// The lease before the restart, if one is remembered. `None` for an unreadable file.
     #[must_use]
     pub fn load(&self) -> Option<LeaseKey> {
         let text = std::fs::read_to_string(&self.path).ok()?;

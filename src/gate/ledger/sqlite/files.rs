@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::ledger::store::StoreError;
 
-/// Bytes kept back for outcomes when the disk is full.
+/// Bytes reserved for outcomes when the disk is full.
 pub(super) const RESERVE: u64 = 4 * 1024 * 1024;
 
 /// `<db><suffix>`, beside the database.
@@ -21,7 +21,7 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Makes the directory (0700) and the database file (0600), which `-wal` and `-shm` take after.
+/// Creates the directory (0700) and the database file (0600), whose mode `-wal` and `-shm` inherit.
 pub(super) fn prepare(path: &Path) -> Result<(), StoreError> {
     if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
         DirBuilder::new()
@@ -46,7 +46,7 @@ pub(super) fn lock(path: &Path, suffix: &str) -> Result<File, StoreError> {
     }
 }
 
-/// Makes the reserve whole; `false` if there is no space for it.
+/// Fills the reserve; `false` if there is no space for it.
 pub(super) fn fill_reserve(path: &Path) -> Result<bool, StoreError> {
     let reserve = beside(path, ".reserve");
     let made = open(&reserve)
@@ -61,11 +61,12 @@ pub(super) fn fill_reserve(path: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Makes these bytes of the file take space on the disk.
+/// Makes these bytes of the file occupy space on the disk.
 fn allocate(mut file: File, bytes: u64) -> std::io::Result<()> {
-    // Allocating blocks that are there already does nothing, so this also repairs a sparse copy.
+    // Allocating existing blocks does nothing, so this also repairs a sparse copy.
     match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-        // WHY: some file systems (ZFS, NFS before 4.2) cannot allocate; there, what is written takes space.
+        // WHY: some file systems (ZFS, NFS before 4.2) cannot allocate; there, written bytes occupy
+        // space.
         Err(Errno::OPNOTSUPP) => {
             std::io::copy(&mut std::io::repeat(0).take(bytes), &mut file)?;
             file.sync_data()
@@ -74,7 +75,7 @@ fn allocate(mut file: File, bytes: u64) -> std::io::Result<()> {
     }
 }
 
-/// Gives the reserve's space back; `true` if there was any.
+/// Frees the reserve's space; `true` if there was any.
 pub(super) fn drain_reserve(path: &Path) -> Result<bool, StoreError> {
     let reserve = beside(path, ".reserve");
     let length = match std::fs::metadata(&reserve) {

@@ -1,4 +1,5 @@
-//! Statements about the fleet log: what it says, what is kept of its heads, and chains begun anew.
+//! Statements about the fleet log: its entries about a log, its stored anchors, and restarted
+//! chains.
 
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, query};
@@ -11,8 +12,8 @@ use crate::domain::id::{ChainId, Seq};
 use crate::ledger::fleet::POOL;
 use crate::ledger::store::{AnchorRow, EntryRow, FleetView, LeaseKey, Restart, StoreError};
 
-/// Newest first, over all fleet logs of the tenant. A log's name stands in an entry as it is: it needs
-/// no escapes.
+/// Newest first, over all fleet logs of the tenant. A log's name needs no escapes, so an entry
+/// contains it unchanged.
 const SAID: &str = "SELECT seq, prev, leaf, run_id, call_id, kind, body FROM entry
    WHERE chain_id IN (SELECT chain_id FROM chain WHERE tenant = ?1 AND pool = 'fleet')
      AND run_id IS NULL AND kind = ?2 AND instr(body, CAST(?3 AS BLOB)) > 0
@@ -159,7 +160,7 @@ pub(super) async fn anchors(
     found.iter().map(read).collect()
 }
 
-/// Retires the chain and begins the next of its slot; an empty one takes the next name.
+/// Retires the chain and begins the next one of its slot; an empty chain takes the next name.
 pub(super) async fn restart(
     conn: &mut SqliteConnection,
     key: &LeaseKey,

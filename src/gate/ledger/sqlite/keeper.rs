@@ -1,4 +1,4 @@
-//! Erasing payloads in the file, beside a sidecar that may be writing in it.
+//! Erases payloads in the file, beside a sidecar that may be writing in it.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use crate::ledger::vault::SEALED;
 pub struct SqliteKeeper {
     path: PathBuf,
     lane: SqliteLane,
-    /// What to look for in the files after deleting: the salts of the rows, or of sealed rows the
-    /// beginning of their bytes. Neither occurs anywhere else.
+    /// Bytes to search for in the files after deleting: the salts of the rows, or the first bytes
+    /// of sealed rows. Neither occurs anywhere else.
     traces: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -33,7 +33,7 @@ impl SqliteKeeper {
     /// Opens the file.
     ///
     /// # Errors
-    /// It is not there, or of another schema.
+    /// The file does not exist, or has another schema.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let options = options(path).create_if_missing(false);
         let keeper = Self {
@@ -45,7 +45,7 @@ impl SqliteKeeper {
         Ok(keeper)
     }
 
-    /// Empties the log beside the file, as far as nobody reads: whether somebody does.
+    /// Moves the WAL into the file, as far as readers allow; true if a reader kept some of it.
     async fn checkpoint(&self) -> Result<bool, StoreError> {
         let mut turn = self.lane.take().await?;
         let done = sqlx::query_scalar::<_, i64>("PRAGMA wal_checkpoint(TRUNCATE)");
@@ -112,13 +112,13 @@ impl PayloadKeeper for SqliteKeeper {
     }
 
     async fn scrub(&self, anew: bool) -> Result<Residue, StoreError> {
-        // Deleted cells were zeroed (`secure_delete`). The log beside the file holds older pages still.
+        // `secure_delete` zeroed the deleted cells, but the WAL still holds older pages.
         self.checkpoint().await?;
         if !anew && !self.holds().await? {
             return Ok(Residue::None);
         }
-        // WHY: when SQLite moves a row between pages, the page it leaves may keep a stale copy that
-        // `secure_delete` does not know of. Making the file anew is the only cure.
+        // WHY: when SQLite moves a row between pages, the old page may keep a stale copy that
+        // `secure_delete` misses. Only rewriting the file removes it.
         match self.run("VACUUM").await {
             Err(StoreError::Unavailable(_)) => return Ok(Residue::Some),
             done => done?,
@@ -152,7 +152,7 @@ fn trace(row: &PayloadRow) -> Vec<u8> {
     }
 }
 
-/// Whether a file holds any of these byte strings. One that is not there holds none.
+/// Whether a file contains any of these byte strings. False if the file does not exist.
 fn contains(path: &Path, traces: &[Vec<u8>]) -> std::io::Result<bool> {
     const PIECE: usize = 1 << 20;
     let mut file = match std::fs::File::open(path) {

@@ -1,6 +1,7 @@
-//! The books in one SQLite file: one machine, one writing process, many readers.
+//! The ledger in one SQLite file: one machine, one writing process, many readers.
 //!
-//! Durable means a WAL commit with `synchronous=FULL`; both are read back, not assumed.
+//! A batch is durable after a WAL commit with `synchronous=FULL`. Every writing connection reads
+//! both settings back.
 
 mod files;
 mod fleet;
@@ -28,27 +29,27 @@ pub use pools::SqlitePools;
 pub use reader::SqliteReader;
 pub use writer::SqliteStore;
 
-/// One call takes this long at most; a disk that stalls longer leaves the outcome unknown.
+/// The time limit of one call; if a disk stalls longer, the outcome is unknown.
 const CALL_MAX: Duration = Duration::from_secs(5);
 /// How long SQLite itself waits for another connection's lock.
 const BUSY: Duration = Duration::from_millis(1000);
-/// What `PRAGMA user_version` says of the newest schema this build knows.
+/// `PRAGMA user_version` of the newest schema that this build knows.
 const VERSION: i64 = 8;
-/// The oldest schema from which a file is brought up to date. `0001` replaced the migrations of those before it.
+/// The oldest schema that this build can upgrade. `0001` replaced the migrations before it.
 const OLDEST: i64 = 8;
 /// Each schema with the migration that leads to it.
 const MIGRATIONS: [(i64, &str); 1] =
     [(8, include_str!("../../../../migrations/sqlite/0001_ledger.sql"))];
 
-/// One connection, made when needed and thrown away after any doubt.
+/// One connection, made on demand and dropped after any doubt.
 pub(crate) struct SqliteLane {
     options: SqliteConnectOptions,
-    /// Whether it writes, and so must read back what makes a commit durable.
+    /// Whether it writes, and so must read back the durability settings.
     writes: bool,
     home: Mutex<Option<SqliteConnection>>,
 }
 
-/// A connection on loan; unless it is given back it is dropped, and a transaction with it.
+/// A borrowed connection. Unless it is returned, it is dropped, and its transaction with it.
 pub(crate) struct Turn<'a> {
     home: MutexGuard<'a, Option<SqliteConnection>>,
     pub(crate) conn: SqliteConnection,
@@ -63,7 +64,7 @@ impl SqliteLane {
         Self { options, writes: false, home: Mutex::new(None) }
     }
 
-    /// The connection, connecting if there is none.
+    /// Borrows the connection, and connects first if necessary.
     pub(crate) async fn take(&self) -> Result<Turn<'_>, StoreError> {
         let late = |_| StoreError::Unavailable("the storage is busy".into());
         let mut home = tokio::time::timeout(CALL_MAX, self.home.lock()).await.map_err(late)?;
@@ -82,10 +83,10 @@ impl SqliteLane {
         Ok(Turn { home, conn })
     }
 
-    /// Whether the file is there and has the schema of this build.
+    /// Checks that the file exists and has the schema of this build.
     ///
     /// # Errors
-    /// It is not there; [`StoreError::Broken`] of another schema, with what to do about it.
+    /// The file does not exist; [`StoreError::Broken`] if it has another schema, with the remedy.
     pub(crate) async fn check_version(&self) -> Result<(), StoreError> {
         let mut turn = self.take().await?;
         let sound = bounded(check_version(&mut turn.conn)).await;
@@ -95,7 +96,7 @@ impl SqliteLane {
 }
 
 impl Turn<'_> {
-    /// Ends the loan. Only an answer that leaves nothing in doubt keeps the connection.
+    /// Returns the connection. It is kept only if the answer leaves nothing in doubt.
     pub(crate) fn settle<T>(mut self, answer: &Result<T, StoreError>) {
         if matches!(answer, Ok(_) | Err(StoreError::Conflict(_))) {
             *self.home = Some(self.conn);
@@ -103,7 +104,7 @@ impl Turn<'_> {
     }
 }
 
-/// Bounds one call; what is not known at the bound is unknown.
+/// Limits the time of one call; a call without an answer by then is unknown.
 pub(crate) async fn bounded<T>(
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
@@ -112,12 +113,13 @@ pub(crate) async fn bounded<T>(
         .unwrap_or_else(|_| Err(StoreError::Unknown("the disk does not answer".into())))
 }
 
-/// What every connection has in common, whether it reads or writes: the one place where one is made.
+/// The settings of every connection, reading or writing: the only place that makes one.
 fn connection(path: &std::path::Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
-        // WHY: statement journals, sorts and VACUUM would else want a file in a directory of the system, and a
-        // container with a read-only root has none: `disk I/O error (6410)`, for good.
+        // WHY: otherwise statement journals, sorts and VACUUM need a file in a system directory. A
+        // container with a read-only root has none, and fails for good with `disk I/O error
+        // (6410)`.
         .pragma("temp_store", "MEMORY")
         .busy_timeout(BUSY)
         // WHY: a logged statement would carry arguments and results into the logs.
@@ -135,7 +137,7 @@ pub(crate) fn options(path: &std::path::Path) -> SqliteConnectOptions {
         .statement_cache_capacity(128)
 }
 
-/// Reads back what makes a commit durable.
+/// Reads back the durability settings.
 async fn assert_durable(conn: &mut SqliteConnection) -> Result<(), StoreError> {
     let wanted = [
         ("PRAGMA journal_mode", "wal"),
@@ -164,15 +166,15 @@ async fn read_back(
     Ok(())
 }
 
-/// Makes or upgrades the schema, each step in a transaction of its own.
+/// Creates or upgrades the schema, each step in its own transaction.
 async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
     let found = version(conn).await?;
     if found != 0 && !(OLDEST..=VERSION).contains(&found) {
         return Err(StoreError::Broken(unread(found)));
     }
     for (step, text) in MIGRATIONS.into_iter().filter(|(step, _)| *step > found) {
-        // WHY: a table that others refer to can be made anew only while nothing is enforced; inside a
-        // transaction this pragma would do nothing.
+        // WHY: a table that others reference can be rebuilt only without enforcement, and inside a
+        // transaction this pragma has no effect.
         let text = format!(
             "PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE; {text}; PRAGMA user_version = {step}; \
              COMMIT; PRAGMA foreign_keys = ON;"
@@ -191,16 +193,16 @@ async fn version(conn: &mut SqliteConnection) -> Result<i64, StoreError> {
     row.try_get(0).map_err(|e| unreadable(&e))
 }
 
-/// Whether the file has the schema of this build.
+/// Checks that the file has the schema of this build.
 ///
 /// # Errors
-/// [`StoreError::Broken`], with what to do about it.
+/// [`StoreError::Broken`], with the remedy.
 async fn check_version(conn: &mut SqliteConnection) -> Result<(), StoreError> {
     let found = version(conn).await?;
     if found == VERSION { Ok(()) } else { Err(StoreError::Broken(unread(found))) }
 }
 
-/// Why this build does not use a file of this schema, and what to do about it.
+/// Why this build does not use a file of this schema, with the remedy.
 fn unread(found: i64) -> String {
     if found == 0 {
         "it has no schema of a ledger: no gate has written in it yet".to_owned()
@@ -220,7 +222,8 @@ fn unread(found: i64) -> String {
     }
 }
 
-/// What a failure means before COMMIT was sent: the transaction is rolled back with the connection.
+/// The meaning of a failure before COMMIT was sent: dropping the connection rolls the transaction
+/// back.
 pub(crate) fn before_commit(error: &sqlx::Error) -> StoreError {
     match result_code(error) {
         Some(code) => {
@@ -230,7 +233,7 @@ pub(crate) fn before_commit(error: &sqlx::Error) -> StoreError {
     }
 }
 
-/// What a failure of COMMIT itself means: unknown, unless SQLite says that it rolled back.
+/// The meaning of a failure of COMMIT itself: unknown, unless SQLite reports a rollback.
 fn at_commit(error: &sqlx::Error) -> StoreError {
     result_code(error)
         .and_then(|code| known(code, error))
@@ -241,7 +244,7 @@ fn result_code(error: &sqlx::Error) -> Option<i64> {
     error.as_database_error()?.code()?.parse().ok()
 }
 
-/// Codes that mean the same at any moment (<https://www.sqlite.org/rescode.html>).
+/// Codes with the same meaning at any moment (<https://www.sqlite.org/rescode.html>).
 fn known(code: i64, error: &sqlx::Error) -> Option<StoreError> {
     const BUSY: i64 = 5;
     const LOCKED: i64 = 6;
@@ -370,7 +373,7 @@ mod tests {
             term: Duration::from_secs(15),
         };
         let leased = store.lease(&request).await.unwrap();
-        // SQLite's own limit, on this connection, stands in for the disk's.
+        // SQLite's own limit on this connection stands in for a full disk.
         let mut turn = store.lane().take().await.unwrap();
         sqlx::raw_sql("PRAGMA max_page_count = 1").execute(&mut turn.conn).await.unwrap();
         turn.settle(&Ok(()));

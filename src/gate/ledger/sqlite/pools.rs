@@ -1,4 +1,4 @@
-//! Shared pools in the ledger's file: one connection of its own, each lease a durable transaction.
+//! Shared pools in the ledger's file: its own connection, and a durable transaction per lease.
 
 use std::path::Path;
 
@@ -38,10 +38,10 @@ macro_rules! transact {
 }
 
 impl SqlitePools {
-    /// Opens the file of a ledger that was opened before, and with that has today's schema.
+    /// Opens the file of a ledger that was opened before, and so has the current schema.
     ///
     /// # Errors
-    /// It is not there, or of another schema.
+    /// The file does not exist, or has another schema.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let pools = Self { lane: SqliteLane::writing(options(path).create_if_missing(false)) };
         pools.lane.check_version().await?;

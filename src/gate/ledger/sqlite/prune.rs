@@ -1,4 +1,4 @@
-//! Dropping what a recorded pruning covers, a portion at a time.
+//! Drops the entries of a recorded pruning, a portion at a time.
 
 use sqlx::sqlite::SqliteConnection;
 
@@ -10,7 +10,7 @@ use crate::ledger::store::{Pruning, StoreError};
 /// Entries of one transaction: a multiple of 256.
 const PORTION: u64 = 2048;
 
-/// Notes that the fleet log says so; a trigger refuses if it does not.
+/// Stores the place of the record in the fleet log; a trigger refuses if it is not there.
 pub(super) async fn record(
     conn: &mut SqliteConnection,
     pruning: &Pruning,
@@ -35,13 +35,13 @@ pub(super) fn portions(pruning: &Pruning) -> impl Iterator<Item = (Seq, Seq)> + 
             return None;
         }
         let first = from;
-        // Every portion ends where a tile does.
+        // Every portion ends at the end of a tile.
         from = (first / PORTION).saturating_add(1).saturating_mul(PORTION).min(to);
         Some((first, from))
     })
 }
 
-/// Drops one portion, and thins the checkpoints over it; how many entries went.
+/// Drops one portion, and thins its checkpoints; returns how many entries it dropped.
 pub(super) async fn portion(
     conn: &mut SqliteConnection,
     pruning: &Pruning,

@@ -1,4 +1,4 @@
-//! Reading the file: works beside a live writer, and writes nothing.
+//! Reads the file: works beside a live writer, and writes nothing.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ impl std::fmt::Debug for SqliteReader {
     }
 }
 
-/// Borrows the connection for one read; a read has nothing to be unknown about.
+/// Borrows the connection for one read; a read never leaves anything in doubt.
 macro_rules! read {
     ($self:ident, $conn:ident => $work:expr) => {{
         let mut turn = $self.lane.take().await?;
@@ -44,10 +44,10 @@ impl SqliteReader {
     /// Opens the file for reading.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if it is not there, [`StoreError::Broken`] if its schema is not
-    /// the one this build reads.
+    /// [`StoreError::Unavailable`] if it does not exist, [`StoreError::Broken`] if this build does
+    /// not read its schema.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
-        // WHY: a read-only handle must not try to set the journal mode; it takes what it finds.
+        // WHY: a read-only handle must not set the journal mode; it uses the existing one.
         let reader = Self { lane: SqliteLane::reading(super::connection(path).read_only(true)) };
         read!(reader, conn => check_version(conn))?;
         Ok(reader)

@@ -1,4 +1,4 @@
-//! Rows as they are read, for writer and reader alike.
+//! Reads rows, for writer and reader alike.
 
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, Row};
@@ -85,7 +85,7 @@ pub(super) async fn payload(
     row.map(|row| read_payload(&row, *c)).transpose()
 }
 
-/// Those of these payloads of a chain that are there, in no order.
+/// The stored payloads among these of a chain, in no order.
 pub(super) async fn payloads(
     conn: &mut SqliteConnection,
     chain: &ChainId,

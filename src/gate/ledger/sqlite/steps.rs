@@ -20,7 +20,7 @@ pub(crate) async fn begin(conn: &mut SqliteConnection) -> Result<(), StoreError>
     run(sqlx::query("BEGIN IMMEDIATE"), conn).await
 }
 
-/// Commits what went well and rolls back the rest.
+/// Commits a success and rolls back a failure.
 pub(crate) async fn finish<T>(
     conn: &mut SqliteConnection,
     answer: Result<T, StoreError>,
@@ -30,12 +30,12 @@ pub(crate) async fn finish<T>(
             let committed = sqlx::query("COMMIT").execute(conn).await;
             committed.map(|_| value).map_err(|e| at_commit(&e))
         }
-        // A lost race keeps the connection, so its rollback must have worked.
+        // After a lost race the connection is kept, so its rollback must have worked.
         Err(error @ StoreError::Conflict(_)) => {
             run(sqlx::query("ROLLBACK"), conn).await.and(Err(error))
         }
-        // Otherwise the connection is thrown away, which rolls back too; SQLite may have done so
-        // already, and the complaint about that must not hide the cause.
+        // Otherwise the connection is dropped, which rolls back too. SQLite may have rolled back
+        // already; an error about that must not hide the cause.
         Err(error) => {
             let _ = run(sqlx::query("ROLLBACK"), conn).await;
             Err(error)
@@ -75,7 +75,7 @@ pub(super) fn hash(secret: &[u8; 32]) -> Vec<u8> {
     Digest::of(&[secret]).as_bytes().to_vec()
 }
 
-/// The pool whose chain is in the file beside the fleet log: that of the live one, if some were retired.
+/// The pool of the chain beside the fleet log; of the live chain, if others were retired.
 pub(super) async fn pool(
     conn: &mut SqliteConnection,
     tenant: &str,
@@ -91,7 +91,7 @@ pub(super) async fn pool(
     found.map(|row| rows::get(&row, "pool")).transpose()
 }
 
-/// Takes the slot of this writer, else the lowest: the lock on the file proves its holder dead.
+/// Takes the slot of this writer, else the lowest: the lock on the file proves its owner dead.
 pub(super) async fn take(
     conn: &mut SqliteConnection,
     request: &LeaseRequest,
@@ -144,7 +144,7 @@ async fn create(
     request: &LeaseRequest,
 ) -> Result<ChainId, StoreError> {
     let id = request.chain.as_bytes().to_vec();
-    // No slot of the pool was found, so this is its first; a second one is never needed here.
+    // The pool has no slot yet, so this is its first; a file never needs a second one.
     let chain = sqlx::query(
         "INSERT INTO chain (chain_id, tenant, pool, slot, origin) VALUES (?1, ?2, ?3, 0,
            'wicketgate.dev/' || ?2 || '/' || CASE ?3 WHEN 'fleet' THEN 'fleet' ELSE ?3 || '/0/0' END)",
@@ -186,7 +186,7 @@ async fn leased(
     })
 }
 
-/// The compare-and-swap and everything that becomes durable with it.
+/// The compare-and-swap, and everything that becomes durable with it.
 pub(super) async fn write(
     conn: &mut SqliteConnection,
     key: &LeaseKey,
@@ -211,7 +211,7 @@ pub(super) async fn write(
     move_head(conn, key, &batch.head).await
 }
 
-/// The new head, and its checkpoint among those that are kept.
+/// Stores the new head, and its checkpoint among the kept ones.
 pub(super) async fn move_head(
     conn: &mut SqliteConnection,
     key: &LeaseKey,
@@ -292,7 +292,7 @@ pub(super) async fn insert_payloads(
     run(insert.build(), conn).await
 }
 
-/// Keeps `open_run` in step with the entries.
+/// Updates `open_run` with the entries.
 async fn project(
     conn: &mut SqliteConnection,
     chain: &ChainId,

@@ -1,4 +1,4 @@
-//! Stored subtrees and what else proofs and audits read in bulk.
+//! Stored subtrees, and other rows that proofs and audits read in bulk.
 
 use sqlx::Row as _;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -10,7 +10,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Seq};
 use crate::ledger::store::{StoreError, Subtree, Volume};
 
-/// Keeps these; what is there already stays.
+/// Stores these; existing ones stay.
 pub(super) async fn insert(
     conn: &mut SqliteConnection,
     chain: &ChainId,
@@ -53,7 +53,7 @@ pub(super) async fn read(
     found.iter().map(subtree).collect()
 }
 
-/// Leaf hashes of the entries that are there, ascending.
+/// Leaf hashes of the stored entries, ascending.
 pub(super) async fn leaves(
     conn: &mut SqliteConnection,
     chain: &ChainId,
@@ -95,7 +95,7 @@ pub(super) async fn checkpoints(
     found.iter().map(row).collect()
 }
 
-/// What is there, counted; the size of the file stands with the entries.
+/// Counts the stored rows; the size of the file is listed with the entries.
 pub(super) async fn volumes(conn: &mut SqliteConnection) -> Result<Vec<Volume>, StoreError> {
     const COUNTS: [(&str, &str); 4] = [
         (

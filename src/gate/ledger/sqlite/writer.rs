@@ -17,11 +17,11 @@ use crate::ledger::store::{
     PayloadRow, Pruner, Pruning, Restart, StoreError,
 };
 
-/// A database file, held by this process alone until this value is dropped.
+/// A database file that this process alone holds until this value is dropped.
 pub struct SqliteStore {
     path: PathBuf,
     lane: SqliteLane,
-    /// Why the storage can no longer be trusted, once it cannot.
+    /// Why the storage can no longer be trusted, after a failure.
     broken: Mutex<Option<String>>,
     _lock: File,
 }
@@ -45,12 +45,12 @@ macro_rules! call {
 }
 
 impl SqliteStore {
-    /// Opens or makes the file, takes its lock, makes or upgrades its schema, and reads back the
-    /// settings that make a commit durable.
+    /// Opens or creates the file, takes its lock, creates or upgrades its schema, and reads back
+    /// the durability settings.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] if another process has it, [`StoreError::Broken`] if it is not a
-    /// sound database, else what the disk says.
+    /// sound database, else the disk's.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_with(path, ".lock").await
     }
@@ -73,7 +73,7 @@ impl SqliteStore {
             _lock: lock,
         };
         match store.start().await {
-            // With the disk full already, the reserve is what lets open outcomes be recorded.
+            // If the disk is already full, the reserve lets open outcomes be recorded.
             Err(StoreError::Full(_) | StoreError::Unavailable(_) | StoreError::Unknown(_))
                 if files::drain_reserve(path)? =>
             {
@@ -84,13 +84,13 @@ impl SqliteStore {
         Ok(store)
     }
 
-    /// The pool of the gate's slots in this file: that of the chain it has, else one nobody else has.
+    /// The pool of this file's slots: the pool of the stored chain, else a new unique name.
     ///
-    /// WHY: the pool is part of a log's origin. Two files that were begun under one name would be two
-    /// histories of one log, for whoever noted a head of the first.
+    /// WHY: the pool is part of a log's origin. Two files with the same pool would be two histories
+    /// of one log, and a party that noted a head of the first would see a fork.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The disk's.
     pub async fn pool(&self, tenant: &str, entropy: &dyn Entropy) -> Result<String, StoreError> {
         let found = call!(self, conn => pool(conn, tenant))?;
         Ok(found.unwrap_or_else(|| {
@@ -100,11 +100,11 @@ impl SqliteStore {
         }))
     }
 
-    /// Closes the file in order and gives up its lock. Dropping it does so too, but later, on the
+    /// Closes the file in order and releases its lock. Dropping it does so too, but later, on the
     /// driver's own thread.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]; what was acknowledged is in the file all the same.
+    /// [`StoreError::Unavailable`]; every acknowledged entry is in the file all the same.
     pub async fn close(self) -> Result<(), StoreError> {
         let Some(conn) = self.lane.home.into_inner() else { return Ok(()) };
         sqlx::Connection::close(conn).await.map_err(|e| before_commit(&e))
@@ -118,8 +118,8 @@ impl SqliteStore {
     async fn start(&self) -> Result<(), StoreError> {
         call!(self, conn => async {
             migrate(conn).await?;
-            // WHY: what a crashed process left in the WAL may be in the page cache only; the
-            // checkpoint writes and syncs it anew before anything is built on it.
+            // WHY: the WAL of a crashed process may be in the page cache only. The checkpoint
+            // writes and syncs it again before anything relies on it.
             let all = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_all(conn).await;
             all.map(drop).map_err(|e| before_commit(&e))
         })
@@ -173,7 +173,7 @@ impl LedgerStore for SqliteStore {
     }
 
     async fn release(&self, key: &LeaseKey) -> Result<(), StoreError> {
-        // The lock on the file is the lease; there is nothing to give back but to check it.
+        // The lock on the file is the lease, so there is nothing to release; only check it.
         call!(self, conn => async { held(conn, key).await.map(drop) })
     }
 

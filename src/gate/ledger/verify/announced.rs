@@ -1,7 +1,7 @@
-//! What fleet logs say about enrolment keys: which took over from which, and which are revoked.
+//! What fleet logs record about enrolment keys: which key succeeded which, and which are revoked.
 //!
-//! A new key counts if the old one announced it: the entry stands in an epoch that the old key itself
-//! certified. A revocation counts from whoever may write in the log.
+//! A new key counts if the old one announced it: the entry stands in an epoch that the old key
+//! itself certified. A revocation counts from any key that may write in the log.
 
 use super::epochs::RevokedEnrolment;
 use super::read::EntryLine;
@@ -12,10 +12,10 @@ use crate::record::chain::WriterStarted;
 use crate::record::fleet::{KeyRevoked, KeyRotated, KeyUse};
 use crate::record::{Base64, Int, Kind};
 
-/// Enrolment keys, as trust roots and fleet logs together tell them.
+/// Enrolment keys, from the trust roots and the fleet logs together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Announced {
-    /// The trusted ones, and those they announced.
+    /// The trusted keys, and the keys they announced.
     pub trusted: Vec<PublicKey>,
     /// Those that are revoked.
     pub revoked: Vec<RevokedEnrolment>,
@@ -24,10 +24,10 @@ pub struct Announced {
 const KINDS: [Kind; 3] = [Kind::WriterStarted, Kind::KeyRotated, Kind::KeyRevoked];
 
 impl Announced {
-    /// Takes what one fleet log says. Whether the log itself is whole is the caller's to check.
+    /// Reads what one fleet log records. The caller checks that the log itself is valid.
     ///
     /// # Errors
-    /// The store cannot be read. An entry that cannot be read says nothing.
+    /// The store cannot be read. Unreadable entries are ignored.
     pub async fn take(
         &mut self,
         reader: &dyn LedgerReader,

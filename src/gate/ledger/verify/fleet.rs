@@ -1,5 +1,5 @@
-//! What a tenant's fleet log says about the other chains: which there are, how far they were, what may
-//! be gone.
+//! What a tenant's fleet log records about the other chains: their names, their sizes, and what
+//! they may have lost.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::record::fleet::{ChainCheckpoint, ChainRetired};
 use crate::record::payload::RetentionPruned;
 use crate::record::{Int, Kind};
 
-/// A head that somebody noted outside the chain.
+/// A head that another party noted outside the chain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Noted {
-    /// Who noted it, for people: `the fleet log`, `a pinned head`.
+    /// The party that noted it, for people: `the fleet log`, `a pinned head`.
     pub by: String,
     /// Entries at that time.
     pub size: Seq,
@@ -23,24 +23,24 @@ pub struct Noted {
     pub root: Digest,
 }
 
-/// What is known of one chain from outside it.
+/// What external records show of one chain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ExternalHeads {
     /// Heads that were noted.
     pub heads: Vec<Noted>,
-    /// First entry that is there, after prunings.
+    /// First stored entry, after prunings.
     pub pruned: Seq,
     /// Whether the fleet log enrolled it.
     pub enrolled: bool,
-    /// Whether the fleet log says that nothing of it is left: a loss that was accepted as one.
+    /// Whether the fleet log retired it with nothing left: an accepted loss.
     pub lost: bool,
 }
 
-/// What fleet logs say, by the origin of the chain.
+/// What fleet logs record, by the origin of the chain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FleetHeads(pub BTreeMap<String, ExternalHeads>);
 
-/// Whether a chain is a fleet log: of the slots of that pool. A namespace may have its name.
+/// Whether a chain is a fleet log, by its pool and slots: a namespace may have the pool's name.
 #[must_use]
 pub fn is_fleet(row: &ChainRow) -> bool {
     row.slot.rsplit_once('/').is_some_and(|(pool, _)| pool == POOL)
@@ -50,10 +50,10 @@ const KINDS: [Kind; 4] =
     [Kind::ChainEnrolled, Kind::ChainCheckpoint, Kind::ChainRetired, Kind::RetentionPruned];
 
 impl FleetHeads {
-    /// Takes what one fleet log says. Whether the log itself is whole is the caller's to check.
+    /// Reads what one fleet log records. The caller checks that the log itself is valid.
     ///
     /// # Errors
-    /// The store cannot be read. An entry that cannot be read says nothing.
+    /// The store cannot be read. Unreadable entries are ignored.
     pub async fn take(
         &mut self,
         reader: &dyn LedgerReader,
@@ -77,7 +77,7 @@ impl FleetHeads {
             known.pruned = known.pruned.max(pruned.to.get());
         } else if let Some(retired) = line.get::<ChainRetired>() {
             if let Some(lost) = retired.lost_from.map(Int::get) {
-                // What was lost was told as lost: that it is not there is no news.
+                // The loss of these heads was recorded and accepted, so it is not a finding.
                 known.heads.retain(|head| head.size <= lost);
                 known.lost = lost == 0;
             }

@@ -1,9 +1,8 @@
-//! What was done to a chain, told from what is left of it.
+//! Diagnoses what was done to a chain from what is left of it.
 //!
-//! The reader stops at the first entry that does not fit. What was done, and to which entry, is told by
-//! evidence around that place: the hashes that the entries after it link to, the checkpoints that were
-//! stored with each commit, the rows that are missing or stand at another's place, and heads that
-//! somebody else noted.
+//! The reader stops at the first entry that does not fit. Evidence around that place shows what was
+//! done and to which entry: the hashes that later entries link to, the checkpoints stored with each
+//! commit, rows that are missing or misplaced, and heads that other parties noted.
 
 use super::fleet::{ExternalHeads, Noted};
 use super::read::{Damage, EntryLine};
@@ -15,30 +14,30 @@ use crate::ledger::proofs::{self, Prover};
 use crate::ledger::store::{EntryRow, LedgerReader, StoreError};
 use crate::record::Entry;
 
-/// What was done.
+/// The kind of damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DamageKind {
-    /// Bytes of an entry are others than those that were signed.
+    /// The bytes of an entry differ from the signed ones.
     Edit,
-    /// Entries in the middle are gone.
+    /// Entries in the middle are missing.
     Deletion,
-    /// An entry is there that was never signed.
+    /// The chain contains an entry that was never signed.
     Insertion,
-    /// Entries stand at each other's places.
+    /// Entries have swapped places.
     Reorder,
-    /// The last entries are gone; the ledger itself still says how many there were.
+    /// The last entries are missing; the ledger itself still records how many there were.
     Truncation,
     /// Another history has been signed for the same log.
     Fork,
-    /// The whole chain is as it was before; somebody else noted a later head.
+    /// The whole chain is an earlier state; another party noted a later head.
     Rollback,
-    /// A column beside the signed bytes says something else than they do.
+    /// A column beside the signed bytes contradicts them.
     ShadowColumn,
-    /// Every row of the chain is gone, or the chain itself.
+    /// Every row of the chain is missing, or the chain itself.
     MissingPartition,
-    /// A signature or certificate does not hold.
+    /// An invalid signature or certificate.
     Signature,
-    /// The writer itself signed what the rules do not allow.
+    /// The writer itself signed something that the rules forbid.
     Rule,
 }
 
@@ -63,27 +62,27 @@ impl DamageKind {
     }
 }
 
-/// The first bad entry, and what was done to it.
+/// The first bad entry, and the damage to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// What was done.
+    /// The kind of damage.
     pub kind: DamageKind,
-    /// The first entry that it was done to.
+    /// The first damaged entry.
     pub seq: Seq,
     /// The check that noticed it.
     pub check: &'static str,
-    /// By what it is told, for a person.
+    /// The evidence for it, for a person.
     pub why: String,
 }
 
-/// Entries that one checkpoint is further than the one before, at most.
+/// The most entries by which one checkpoint can exceed the previous one.
 const BATCH_MAX: u32 = 1024;
 
 fn finding(kind: DamageKind, seq: Seq, check: &'static str, why: impl Into<String>) -> Finding {
     Finding { kind, seq, check, why: why.into() }
 }
 
-/// Tells what was done to the chain, if anything.
+/// Diagnoses the damage to the chain, if any.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -110,7 +109,7 @@ pub async fn diagnose(
             damage.check,
             format!("entries {at} to {} are gone, later ones are there", row.seq.saturating_sub(1)),
         ),
-        // An entry below the first that is there, or a stored checkpoint, is not where `at` points.
+        // `at` points past the damage: an entry below the first stored one, or a stored checkpoint.
         Some(_) if report.entries >= head.size || *at < report.from => {
             at_the_end(reader, report, *at, damage).await?
         }
@@ -118,7 +117,7 @@ pub async fn diagnose(
     }))
 }
 
-/// No row from here on, although the head says there are.
+/// No row exists from here on, although the head counts more entries.
 fn nothing(report: &ChainReport, at: Seq) -> Finding {
     let size = report.chain.head.size;
     if at <= report.from {
@@ -129,7 +128,8 @@ fn nothing(report: &ChainReport, at: Seq) -> Finding {
     finding(DamageKind::Truncation, at, "S2", why)
 }
 
-/// All rows are there and in themselves whole; the head, its checkpoint or an earlier one disagrees.
+/// All rows exist and are valid by themselves; the head, its checkpoint or an earlier one
+/// disagrees.
 async fn at_the_end(
     reader: &dyn LedgerReader,
     report: &ChainReport,
@@ -144,8 +144,8 @@ async fn at_the_end(
     Ok(of_the_head(report, at, damage))
 }
 
-/// Whether the last entry alone is another: with the hash that the head has of it, the tree is the one
-/// that is signed.
+/// Whether only the last entry was changed: with the hash in the head instead, the tree is the
+/// signed one.
 async fn last_only(reader: &dyn LedgerReader, report: &ChainReport) -> Result<bool, StoreError> {
     let (trail, row) = (&report.trail, &report.chain);
     let Ok((head, _)) = Checkpoint::parse(&row.head.checkpoint) else { return Ok(false) };
@@ -165,14 +165,14 @@ async fn last_only(reader: &dyn LedgerReader, report: &ChainReport) -> Result<bo
     Ok(frontier.size() == head.size && frontier.root() == head.root)
 }
 
-/// The head, its checkpoint or an earlier one disagrees with rows that are whole in themselves.
+/// The head, its checkpoint or an earlier one disagrees with rows that are valid by themselves.
 fn of_the_head(report: &ChainReport, at: Seq, damage: &Damage) -> Finding {
     let Trail { epochs, confirmed, diverged, .. } = &report.trail;
     let (size, root) = (report.entries, report.root);
     let head = epochs.checkpoint(&report.chain.head.checkpoint);
     let window = |to: Seq| format!("entries {confirmed} to {}", to.saturating_sub(1));
     match (&head, diverged) {
-        // The head is signed and of these entries, an older signed checkpoint is not.
+        // The head is signed and matches these entries; an older signed checkpoint does not.
         (Ok((head, _)), Some((old, note))) if (head.size, head.root) == (size, root) => {
             match epochs.checkpoint(note) {
                 Ok(_) => {
@@ -215,7 +215,7 @@ fn of_the_head(report: &ChainReport, at: Seq, damage: &Damage) -> Finding {
         (Err(bad), _) if damage.check == "H1" => {
             finding(DamageKind::Signature, at, "H1", format!("the head's checkpoint: {}", bad.why))
         }
-        // A hash or frontier in the head row, or the origin in the row of the chain.
+        // A hash or frontier in the head row, or the origin in the chain's row.
         (Ok(_) | Err(_), _) if damage.check == "D2" || damage.check == "S1" => {
             finding(DamageKind::ShadowColumn, at, damage.check, damage.why.clone())
         }
@@ -223,7 +223,7 @@ fn of_the_head(report: &ChainReport, at: Seq, damage: &Damage) -> Finding {
     }
 }
 
-/// The row at this place does not fit.
+/// The row at this place is wrong.
 async fn here(
     reader: &dyn LedgerReader,
     report: &ChainReport,
@@ -233,7 +233,7 @@ async fn here(
 ) -> Result<Finding, StoreError> {
     let bytes = Entry::leaf(&row.body);
     let line = EntryLine::read(&row.body).ok();
-    // What the rest of the ledger says stood here: the next entry's own bytes, or the head.
+    // What the rest of the ledger expects here: the next entry's own bytes, or the head.
     let linked = match next {
         Some(next) => EntryLine::read(&next.body).ok().map(|line| line.entry.prev),
         None => Some(report.chain.head.hash),
@@ -251,7 +251,7 @@ async fn here(
     }
     let links = report.trail.leaf.is_none_or(|leaf| leaf == line.entry.prev);
     if !links {
-        // The link is broken between two entries. Whichever of them the rest links to is genuine.
+        // The link between two entries is broken. The one that the rest links to is genuine.
         let before = at.saturating_sub(1);
         return Ok(if genuine && before >= report.trail.confirmed {
             edit(before, &format!("entry {at} links to other bytes than are there"))
@@ -287,7 +287,8 @@ async fn here(
     Ok(finding(kind, at, damage.check, damage.why.clone()))
 }
 
-/// Whether the entries up to the next stored checkpoint are those that it signs. `true` if none is near.
+/// Whether the entries up to the next stored checkpoint are the signed ones. `true` without a
+/// checkpoint nearby.
 async fn signed(
     reader: &dyn LedgerReader,
     report: &ChainReport,
@@ -335,7 +336,7 @@ async fn displaced(
         let why = format!("entries {at} to {last} are gone and later ones took their places");
         return Ok(finding(DamageKind::Deletion, at, damage.check, why));
     }
-    // An earlier number again: what pushed it here is the first entry that nothing links to.
+    // An earlier number again: the first entry that no other links to displaced it.
     let linked = |row: &EntryRow| EntryLine::read(&row.body).ok().map(|line| line.entry.prev);
     let mut seq = says;
     let rows = reader.entries(&report.chain.chain, at, 2).await?;
@@ -349,7 +350,7 @@ async fn displaced(
     Ok(finding(DamageKind::Insertion, seq, damage.check, why))
 }
 
-/// A stored checkpoint of more entries than the head says there are.
+/// A stored checkpoint of more entries than the head counts.
 async fn beyond(
     reader: &dyn LedgerReader,
     report: &ChainReport,
@@ -400,7 +401,7 @@ async fn noted(
         }
         match root_at(&prover, noted.size).await? {
             Some(root) if root == noted.root => agreed = noted.size,
-            // Inside what was pruned: it can be checked against the archive only.
+            // Inside the pruned range, only the archive can check it.
             None => {}
             Some(_) => {
                 let why = format!(

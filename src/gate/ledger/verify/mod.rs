@@ -1,7 +1,7 @@
-//! The auditor's reading of the books: every rule of the format, over the bytes as they are stored.
+//! The auditor's reading of the ledger: checks every rule of the format over the stored bytes.
 //!
-//! The rules themselves are [`crate::verify::entries`], shared with the evidence verifier; what stands here reads a
-//! store, through the reading port.
+//! The rules are in [`crate::verify::entries`], shared with the evidence verifier. This module
+//! reads a store through the reading port.
 
 pub mod announced;
 pub mod fleet;

@@ -1,4 +1,5 @@
-//! Where a pruned chain begins: the peaks before its first entry, and what pruning left below it.
+//! Where a pruned chain begins: the peaks before its first entry, and the entries that pruning
+//! kept.
 
 use super::chain::Chain;
 use super::read::Damage;
@@ -9,8 +10,8 @@ use crate::domain::id::Seq;
 use crate::ledger::proofs::{self, Prover};
 use crate::ledger::store::{ChainRow, KEPT, LedgerReader, StoreError};
 
-/// Prepares the chain for the entry `from`: keys from the entries that were left, each proven to stand
-/// in the tree of the head, and the peaks of the tree before. The head itself is checked at the end.
+/// Prepares the chain for the entry `from`: the keys from the kept entries, each proven to be in
+/// the head's tree, and the peaks of the tree before `from`. The head itself is checked at the end.
 pub(super) async fn begin(
     reader: &dyn LedgerReader,
     row: &ChainRow,

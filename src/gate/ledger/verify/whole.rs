@@ -1,4 +1,4 @@
-//! Whole chains read from a store.
+//! Reads whole chains from a store.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,14 +14,14 @@ use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
 /// Rows fetched at a time.
 const PAGE: u32 = 1000;
 
-/// What reading a whole chain showed.
+/// The result of reading a whole chain.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ChainReport {
     /// The chain as the store lists it.
     pub chain: ChainRow,
-    /// First entry that is there; more than 0 where the entries before were pruned.
+    /// First stored entry; more than 0 after a pruning.
     pub from: Seq,
-    /// Entries read and found whole, with those that were pruned.
+    /// Entries read and valid, with the pruned ones.
     pub entries: Seq,
     /// Root over them.
     pub root: Digest,
@@ -29,49 +29,49 @@ pub struct ChainReport {
     pub sealed: usize,
     /// Runs that are open.
     pub open: usize,
-    /// Calls without a last word, in open runs.
+    /// Calls without a final entry, in open runs.
     pub open_calls: usize,
     /// Kinds this build does not know: their meaning is not checked.
     pub unknown: BTreeMap<String, u64>,
     /// Whether the genesis names a trusted enrolment key; `None` if no key was given to trust.
     pub enrolled: Option<bool>,
-    /// The first damage and the seq it was found at.
+    /// The first damage, and the seq at which it was found.
     pub damage: Option<(Seq, Damage)>,
-    /// What leads from where damage was found to where it is.
+    /// Evidence that leads from where damage was found to where it is.
     pub trail: Trail,
 }
 
-/// What was seen on the way to the damage.
+/// Facts collected up to the damage.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trail {
     /// The keys read so far.
     pub epochs: Epochs,
     /// The tree of what was read.
     pub frontier: Frontier,
-    /// Leaf hash of the last entry that was whole.
+    /// Leaf hash of the last valid entry.
     pub leaf: Option<Digest>,
-    /// Size of the last stored checkpoint whose root is that of the entries.
+    /// Size of the last stored checkpoint that has the root of the entries.
     pub confirmed: Seq,
     /// The tree of that size.
     pub base: Frontier,
-    /// Size and note of the first stored checkpoint whose root is another.
+    /// Size and note of the first stored checkpoint with another root.
     pub diverged: Option<(Seq, String)>,
 }
 
 impl ChainReport {
-    /// Whether nothing is wrong with the chain.
+    /// Whether the chain is valid.
     #[must_use]
     pub fn whole(&self) -> bool {
         self.damage.is_none() && self.enrolled != Some(false)
     }
 }
 
-/// Reads one chain from its genesis up to the head it has now, and checks everything.
+/// Reads one chain from its genesis to its current head, and checks everything.
 ///
-/// `progress` is told how many entries have been read, once a page.
+/// `progress` receives the number of entries read, once a page.
 ///
 /// # Errors
-/// The store cannot be read. Damage is not an error: it is in the report.
+/// The store cannot be read. Damage is not an error: the report has it.
 pub async fn chain_of(
     reader: &dyn LedgerReader,
     row: &ChainRow,
@@ -98,7 +98,7 @@ impl<'a> Roots<'a> {
     }
 }
 
-/// As [`chain_of`], of a chain whose entries below `from` were pruned.
+/// As [`chain_of`], for a chain whose entries below `from` were pruned.
 ///
 /// # Errors
 /// As [`chain_of`].
@@ -121,7 +121,7 @@ pub async fn chain_from(
         if rows.is_empty() {
             break;
         }
-        // The chain may grow while it is read; what is judged is the head that was listed.
+        // The chain may grow while it is read; the report is about the head that was listed.
         for entry in rows.iter().filter(|entry| entry.seq < row.head.size) {
             if let Err(found) = chain.accept(entry) {
                 damage = Some((chain.size(), found));
@@ -130,7 +130,7 @@ pub async fn chain_from(
             checkpoints.compare(reader, row, &chain).await?;
         }
         progress(chain.size());
-        // Rows beyond the head only: nothing more will come.
+        // Only rows beyond the head: nothing more will come.
         if damage.is_none() && rows.iter().all(|entry| entry.seq >= row.head.size) {
             break;
         }
@@ -175,7 +175,7 @@ pub async fn chain_from(
 /// The stored checkpoints, compared with the entries as those are read.
 struct Checkpoints {
     ahead: VecDeque<(Seq, String)>,
-    /// Where to read on; `None` once there are no more.
+    /// Where to continue; `None` at the end.
     next: Option<Seq>,
     confirmed: Seq,
     /// The tree of that size.
@@ -195,7 +195,7 @@ impl Checkpoints {
         }
     }
 
-    /// Compares the checkpoint of the size that has just been reached, if one is stored.
+    /// Compares the checkpoint of the current size, if one is stored.
     async fn compare(
         &mut self,
         reader: &dyn LedgerReader,
@@ -209,7 +209,7 @@ impl Checkpoints {
         while let Some((size, note)) = self.ahead.pop_front_if(|(size, _)| *size <= chain.size()) {
             let root = Checkpoint::parse(&note).ok().map(|(c, _)| (c.size, c.root));
             if size == chain.size() && root == Some((size, chain.root())) {
-                // After one that disagrees, a later one confirms another history.
+                // After a diverged checkpoint, a later one confirms another history.
                 if self.diverged.is_none() {
                     self.confirmed = size;
                     self.base = chain.frontier().clone();

@@ -1,4 +1,4 @@
-//! A run and the runs below it: which they are, and whether they can be exported together.
+//! A run and its descendants: finds them, and checks whether they can be exported together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,8 @@ use crate::replay::flaw::ReplayObstacle;
 /// Rows fetched at a time.
 const PAGE: u32 = 1000;
 
-/// The lines of a run and of all below it. Who opened a child held its parent, so all are on one chain.
+/// The lines of a run and its descendants. A gate that opens a child holds its parent, so all are
+/// on one chain.
 pub(super) struct FamilyLines {
     /// Each run with its lines: the one without a parent, then the others in the order of their openings.
     pub runs: Vec<(RunId, Vec<EntryLine>)>,
@@ -24,7 +25,7 @@ impl FamilyLines {
     /// Reads them.
     ///
     /// # Errors
-    /// One of them is not there, is not whole, or is damaged.
+    /// One of the runs is missing, incomplete or damaged.
     pub async fn read(
         reader: &dyn LedgerReader,
         row: &ChainRow,
@@ -46,7 +47,7 @@ impl FamilyLines {
         self.runs.first().map(|(_, lines)| lines.as_slice()).unwrap_or_default()
     }
 
-    /// The openings of the runs below.
+    /// The openings of the descendants.
     pub fn children(&self) -> impl Iterator<Item = (&RunId, &EntryLine)> {
         self.runs.iter().skip(1).filter_map(|(run, lines)| Some((run, lines.first()?)))
     }
@@ -69,8 +70,8 @@ async fn lines_of(
     Ok(strand.lines.into_iter().filter(of_run).collect())
 }
 
-/// The runs below a run, in the order of their openings: a parent is opened before its children, and they are
-/// opened while it is open.
+/// The descendants of a run, in the order of their openings. A parent is opened before its
+/// children, and they are opened while it is open.
 async fn below(
     reader: &dyn LedgerReader,
     row: &ChainRow,

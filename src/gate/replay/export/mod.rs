@@ -1,7 +1,9 @@
-//! The entries and payloads of a run and of the runs below it, written as a recording that replays without the ledger.
+//! Writes the entries and payloads of a run and its descendants as a recording that replays without
+//! the ledger.
 //!
-//! Nothing is added to what the books say: a step is written only if all its payloads are there and open
-//! the commitments of its entries. What is missing is named, and then nothing is written.
+//! The export adds nothing to the ledger's content: it writes a step only if all its payloads are
+//! stored and open the commitments of its entries. If something is missing, the export names it and
+//! writes no file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -37,24 +39,24 @@ use family::{FamilyLines, calls, recorded};
 use out::RecordingWriter;
 use step::{Bound, bound, step};
 
-/// What is missing is told up to this many times.
+/// The most gaps that an error names.
 const TOLD_MAX: usize = 8;
 
 /// Which run to export, from where, to where.
 pub struct RecordingOrder<'a> {
     /// The ledger.
     pub reader: &'a dyn LedgerReader,
-    /// Whose chains; `default` on one machine.
+    /// The tenant that owns the chains; `default` on one machine.
     pub tenant: &'a str,
     /// The run.
     pub run: &'a RunId,
     /// Policy bundles and manifests by digest.
     pub artifacts: &'a Artifacts,
-    /// What of payloads is left out, and only committed to.
+    /// The parts of payloads to redact; the recording keeps only their commitments.
     pub redactions: &'a Redactions,
     /// Keys of payloads that are stored encrypted.
     pub vault: Option<&'a Vault>,
-    /// The file to make; it may not exist.
+    /// The file to create; it must not exist.
     pub out: &'a Path,
     /// Name and version of the program.
     pub program: &'a str,
@@ -83,8 +85,8 @@ pub struct ExportedRecording {
 /// Writes the recording of one sealed run.
 ///
 /// # Errors
-/// The run is not there, was not recorded, is not over, or something of it is not kept; the file exists or
-/// cannot be written. Then there is no file.
+/// The run does not exist, was not recorded, is not sealed, or part of it is not stored; or the
+/// file exists or cannot be written. Then no file is left.
 pub async fn export(order: &RecordingOrder<'_>) -> Result<ExportedRecording, Error> {
     let store = evidence::Error::from;
     let records = Records::read(order.reader, order.tenant).await.map_err(store)?;
@@ -109,13 +111,13 @@ pub async fn export(order: &RecordingOrder<'_>) -> Result<ExportedRecording, Err
         Err(RecordingRefusal::Ledger(e)) => Err(Error::Ledger(e)),
     };
     if done.is_err() {
-        // What is half written is no recording.
+        // A partial file is not a recording.
         drop(std::fs::remove_file(order.out));
     }
     done
 }
 
-/// Why nothing is written.
+/// Why the export writes nothing.
 #[derive(Debug, thiserror::Error)]
 enum RecordingRefusal {
     #[error(transparent)]
@@ -126,7 +128,7 @@ enum RecordingRefusal {
     Ledger(#[from] evidence::Error),
 }
 
-/// Where everything comes from.
+/// The sources of everything in the recording.
 struct Source<'a> {
     order: &'a RecordingOrder<'a>,
     row: &'a ChainRow,
@@ -192,7 +194,7 @@ impl Source<'_> {
         opened.await.map_err(|e| RecordingRefusal::Ledger(e.into()))
     }
 
-    /// The manifest, and those of the runs below.
+    /// The manifests of the run and its descendants.
     fn manifests(
         &self,
         opened: &EntryLine,
@@ -269,7 +271,7 @@ fn header(source: &Source<'_>, opened: &EntryLine) -> Vec<(&'static str, Json)> 
     members
 }
 
-/// A run below. `calls`: those of all runs, in the order of their decisions.
+/// A child run. `calls`: those of all runs, in the order of their decisions.
 fn child(
     run: &RunId,
     opened: &EntryLine,

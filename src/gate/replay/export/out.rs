@@ -1,4 +1,4 @@
-//! The file that is written: canonical lines, and at its end what it is of.
+//! Writes the file: canonical lines, and a last line with their digest.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -11,7 +11,7 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 
-/// The file, and what it has to say of itself at its end.
+/// The file, with the count and digest for its last line.
 pub(super) struct RecordingWriter {
     file: BufWriter<File>,
     hashed: Sha256,

@@ -1,4 +1,4 @@
-//! One call as its step: its payloads with what binds them, its decision, and how it ended.
+//! One call as a step: its payloads with their commitments, its decision, and its outcome.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,19 @@ use crate::record::{Body, Kind, Role, Text};
 use crate::replay::flaw::{Absence, StepGap};
 use crate::verify::entries::word;
 
-/// A payload of a line with what binds it to the line.
+/// A payload of a line, with the commitment that binds it.
 pub(super) struct Bound {
     /// The commitment of the line.
     pub c: Digest,
-    /// What opens it; none if something of the payload is left out.
+    /// What opens it; `None` if part of the payload is redacted.
     pub salt: Option<Salt>,
-    /// The payload; none if something of it is left out.
+    /// The payload; `None` if part of it is redacted.
     pub body: Option<Vec<u8>>,
-    /// What binds it, as a step says it.
+    /// What binds it, as a step records it.
     bond: Json,
 }
 
-/// One payload of a line; or why it cannot be had.
+/// One payload of a line, or why it is unavailable.
 pub(super) fn bound(payloads: &Payloads, line: &EntryLine, role: Role) -> Result<Bound, Absence> {
     let said = line.entry.draft.committed(role).ok_or(Absence::Never)?;
     let bond = |name, opener| {
@@ -52,7 +52,7 @@ pub(super) fn bound(payloads: &Payloads, line: &EntryLine, role: Role) -> Result
     }
 }
 
-/// The members of one step. `child`: the run it is of, if that is a child.
+/// The members of one step. `child`: its run, if that is a child.
 pub(super) fn step(
     (number, child): (u64, Option<&RunId>),
     lines: &[&EntryLine],
@@ -96,7 +96,7 @@ pub(super) fn step(
     if main.is(Kind::CallAuthorized) && decides(last) {
         return Err(StepGap::Open(tool));
     }
-    // An input of an earlier version may have other members; its time is where it was.
+    // An input of an earlier version may have other members; its time is in the same place.
     let told = input.as_ref().and_then(|input| input.read::<Document>().ok());
     let at = told.and_then(|told| told.time.rfc3339).unwrap_or(main.entry.ts);
     let run_seq = last.entry.run.as_ref().map_or(0, |link| link.seq);
@@ -113,7 +113,7 @@ pub(super) fn step(
         ("entries", lines.iter().map(|line| place(line)).collect::<Vec<_>>().into()),
     ];
     members.extend(child.map(|child| ("run", Json::from(child.to_string()))));
-    // What is left out is never answered, so nobody has to know who approved it.
+    // A redacted call is never answered, so a replay does not need its approvers.
     let whole = left_out.is_empty();
     let held = whole && first.is(Kind::CallHeld) && main.is(Kind::CallAuthorized);
     members.extend((!whole).then(|| ("redacted", Json::from(left_out))));
@@ -126,7 +126,8 @@ pub(super) fn step(
     Ok(members)
 }
 
-/// The break-glass order under which a call ran: what was signed, and what its entry says of that.
+/// The break-glass order under which a call ran: the signed bytes, and what the entry records of
+/// it.
 fn broken(said: &BreakGlass, signed: &[u8]) -> Result<Json, json::Error> {
     let signed = Json::parse(signed, &Limits::FILE)?;
     let (by, signers) = (Json::of(&said.by), Json::of(&said.signers));
@@ -154,7 +155,7 @@ fn decision(line: &EntryLine) -> Json {
     Json::object(members)
 }
 
-/// What the last entry of a call says of how it ended.
+/// How a call ended, as its last entry records it.
 fn how(body: &Body) -> Vec<(&'static str, Json)> {
     let text = |name, text: &Text| vec![(name, Json::from(text.as_str()))];
     if let Some(failed) = body.get::<CallFailed>() {
@@ -172,7 +173,7 @@ fn how(body: &Body) -> Vec<(&'static str, Json)> {
         .unwrap_or_default()
 }
 
-/// How the call ended, in the words of its last entry.
+/// How the call ended, in the terms of its last entry.
 fn ended(first: &EntryLine, last: &EntryLine) -> Json {
     let mut members = vec![("kind", Json::from(last.kind()))];
     members.extend(how(&last.entry.draft.body));

@@ -1,4 +1,4 @@
-//! Tokens in a text, in each encoding that can be undone without knowing the token.
+//! Finds tokens in a text, in each encoding that can be decoded without knowing the token.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -9,25 +9,25 @@ use super::{CHARS, Family, PREFIX, parse};
 use crate::domain::json::Json;
 use crate::domain::readings::readings;
 
-/// How a token may be written, told by how its prefix is.
+/// The encoding of a token, recognised by its prefix.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Writing {
-    /// As it is.
+    /// Plain.
     Plain,
-    /// The last character first.
+    /// In reverse order.
     Backwards,
-    /// Letters by thirteen places.
+    /// Letters shifted by thirteen places (ROT13).
     Turned,
     /// Two hexadecimal digits each.
     Hex,
     /// A decimal number each, with commas between.
     Numbers,
-    /// Digits of so many bits (base64, base32), the token `shift` bytes after the beginning of a group. `known`:
-    /// the digits before the first that depends on the token alone.
+    /// Digits of this many bits (base64, base32), with the token `shift` bytes after the beginning
+    /// of a group. `known`: the digits before the first that depends on the token alone.
     Digits { bits: u32, shift: usize, known: Vec<u8> },
 }
 
-/// Every beginning of a written token, and what it is the beginning of (of one backwards, the end).
+/// Every possible beginning of an encoded token, with its encoding (for a reversed token, the end).
 struct Fronts {
     all: Vec<(String, Writing)>,
     /// All of them in one pass.
@@ -39,7 +39,7 @@ static FRONTS: LazyLock<Fronts> = LazyLock::new(|| {
     let mut patterns: Vec<String> = all.iter().map(|(front, _)| regex::escape(front)).collect();
     patterns.sort();
     patterns.dedup();
-    // INVARIANT: escaped literals are a pattern. Were they none, each is its own search.
+    // INVARIANT: escaped literals form a valid pattern. Otherwise each is searched by itself.
     let any = Regex::new(&patterns.join("|")).ok();
     Fronts { all, any }
 });
@@ -71,7 +71,8 @@ fn fronts(prefix: &str) -> Vec<(String, Writing)> {
     all
 }
 
-/// The whole digits of a text that stands `shift` bytes after the beginning of a group, those before it zero.
+/// The complete digits of a text that stands `shift` bytes after the beginning of a group filled
+/// with zeros.
 fn digits(text: &str, bits: u32, shift: usize) -> Vec<u8> {
     let all = std::iter::repeat_n(0, shift).chain(text.bytes());
     let all: Vec<u8> =
@@ -94,7 +95,7 @@ fn div_ceil(bits: usize, width: u32) -> usize {
     usize::try_from(width).map_or(bits, |width| bits.div_ceil(width.max(1)))
 }
 
-/// Letters by thirteen places, everything else as it is.
+/// Letters shifted by thirteen places, everything else unchanged.
 pub fn turned(c: char) -> char {
     let place = |first: u8| {
         u8::try_from(c).ok().map(|byte| {
@@ -109,7 +110,7 @@ pub fn turned(c: char) -> char {
     }
 }
 
-/// Where tokens stand in this text as it is, however they are encoded.
+/// The places of tokens in this text, in any of the encodings.
 #[must_use]
 pub fn find(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
@@ -124,7 +125,7 @@ pub fn find(text: &str) -> Vec<Range<usize>> {
         found.extend(
             here.filter_map(|(_, writing)| writing.token(text, at)).max_by_key(|span| span.end),
         );
-        // Fronts are ASCII, so the byte after the first of one begins a character.
+        // Fronts are ASCII, so the byte after the first byte of one begins a character.
         from = at.saturating_add(1);
     }
     found
@@ -137,7 +138,7 @@ fn next(any: Option<&Regex>, text: &str, from: usize) -> Option<usize> {
     }
 }
 
-/// Whether a token stands in this text, or in what a reader behind us would decode it to.
+/// Whether this text holds a token, directly or after decoding by a later reader.
 #[must_use]
 pub fn holds(text: &str) -> bool {
     if text.len() < CHARS {
@@ -150,7 +151,8 @@ pub fn holds(text: &str) -> bool {
     held
 }
 
-/// Whether a token stands in a value: in one of its texts or names, or in its canonical form (numbers in a row).
+/// Whether a value holds a token: in one of its texts or names, or in its canonical form (numbers
+/// in a row).
 #[must_use]
 pub fn stands_in(value: &Json, canonical: &[u8]) -> bool {
     canonical.len() >= CHARS
@@ -169,7 +171,7 @@ fn in_a_text(value: &Json) -> bool {
 }
 
 impl Writing {
-    /// The token of this writing whose front is at `at`, and where all of it stands.
+    /// The token of this encoding whose front is at `at`, and its place.
     fn token(&self, text: &str, at: usize) -> Option<Range<usize>> {
         let after = |length: usize| at..at.saturating_add(length);
         let (written, span) = match self {
@@ -197,11 +199,11 @@ impl Writing {
     }
 }
 
-/// As many characters as a token has, each a decimal number; and how long all of that is.
+/// As many characters as a token has, each a decimal number, and their length.
 fn numbers(text: &str) -> Option<(String, usize)> {
     let (mut written, mut length) = (String::new(), 0_usize);
     for (i, number) in text.splitn(CHARS.saturating_add(1), ',').take(CHARS).enumerate() {
-        // What stands behind the last one is not of it.
+        // Text behind the last one does not belong to it.
         let number = match i.saturating_add(1) == CHARS {
             true => number.get(..number.bytes().take_while(u8::is_ascii_digit).count())?,
             false => number,
@@ -212,7 +214,7 @@ fn numbers(text: &str) -> Option<(String, usize)> {
     Some((written, length))
 }
 
-/// As many characters as a token has, out of digits of so many bits; and how many digits that are.
+/// As many characters as a token has, from digits of this many bits, and the number of digits.
 fn undone(text: &str, bits: u32, shift: usize, known: &[u8]) -> Option<(String, usize)> {
     let all = div_ceil(shift.saturating_add(CHARS).saturating_mul(8), bits);
     let length = all.checked_sub(known.len())?;

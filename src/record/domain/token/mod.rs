@@ -1,8 +1,9 @@
-//! Tokens of this gate: how one is written, and how it is told from every other text.
+//! Tokens of this gate: how they are written, and what distinguishes them from other text.
 //!
-//! A token says by itself that it is one: a prefix, 256 random bits and a checksum of both, as in
-//! `wgr_` + 43 + 6 letters and digits. So a gate knows also those it did not make, and those of which it
-//! keeps a hash alone, wherever they stand in a call; and what only looks like one is ordinary text.
+//! A token is recognisable by itself: a prefix, 256 random bits and a checksum of both, as in
+//! `wgr_` + 43 + 6 letters and digits. So a gate also recognises tokens that another gate made, or
+//! of which it keeps only a hash, anywhere in a call; a text that only looks like one is ordinary
+//! text.
 
 use crate::domain::crc32::crc32;
 
@@ -35,7 +36,7 @@ impl Family {
     /// Every family.
     pub const ALL: [Self; 3] = [Self::Run, Self::Agent, Self::Operator];
 
-    /// What every token of the family begins with, so that scanners find a leaked one.
+    /// The prefix of every token of the family, by which scanners find a leaked one.
     #[must_use]
     pub const fn prefix(self) -> &'static str {
         match self {
@@ -45,7 +46,7 @@ impl Family {
         }
     }
 
-    /// The word for people.
+    /// The name for people.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -56,7 +57,7 @@ impl Family {
     }
 }
 
-/// The token of these bits, which are random and nobody else's.
+/// The token of these random bits.
 #[must_use]
 pub fn write(family: Family, bits: &[u8; 32]) -> String {
     let checked = format!("{}{}", family.prefix(), base62::<BODY>(bits));
@@ -64,7 +65,7 @@ pub fn write(family: Family, bits: &[u8; 32]) -> String {
     checked + &check
 }
 
-/// Reads a whole text that is a token, and nothing else: prefix, length, alphabet and checksum.
+/// Parses a text that consists of one token: prefix, length, alphabet and checksum.
 #[must_use]
 pub fn parse(text: &str) -> Option<(Family, zeroize::Zeroizing<[u8; 32]>)> {
     let family = family(text).filter(|_| text.len() == CHARS)?;
@@ -75,7 +76,7 @@ pub fn parse(text: &str) -> Option<(Family, zeroize::Zeroizing<[u8; 32]>)> {
     Some((family, zeroize::Zeroizing::new(bits(checked.get(PREFIX..)?)?)))
 }
 
-/// The family whose prefix this text has, token or not.
+/// The family whose prefix this text has, whether or not it is a token.
 #[must_use]
 pub fn family(text: &str) -> Option<Family> {
     Family::ALL.into_iter().find(|family| text.starts_with(family.prefix()))
@@ -85,7 +86,7 @@ fn checksum(checked: &str) -> String {
     base62::<CHECK>(&crc32(checked.as_bytes()).to_be_bytes())
 }
 
-/// A big-endian number in base 62, with zeros in front.
+/// A big-endian number in base 62, with leading zeros.
 fn base62<const N: usize>(bytes: &[u8]) -> String {
     let mut number = zeroize::Zeroizing::new(bytes.to_vec());
     let mut digits = [0_u8; N];
@@ -100,7 +101,7 @@ fn base62<const N: usize>(bytes: &[u8]) -> String {
     digits.into_iter().map(char::from).collect()
 }
 
-/// The 256 bits of a number in base 62; none if it has more, or another character.
+/// The 256 bits of a number in base 62; `None` if it has more, or another character.
 fn bits(text: &str) -> Option<[u8; 32]> {
     let mut number = [0_u8; 32];
     for digit in text.bytes() {
@@ -134,7 +135,7 @@ mod tests {
             assert_eq!(text.len(), CHARS);
             assert_eq!(*parse(&text).unwrap().1, bits);
         }
-        // 62^43 is a little more than 2^256: what is above has no token.
+        // 62^43 is a little more than 2^256: numbers above 2^256 have no token.
         let above = format!("wgr_{}", "z".repeat(43));
         assert_eq!(parse(&format!("{above}{}", checksum(&above))), None);
     }

@@ -1,4 +1,4 @@
-//! F1: the fleet log of a bundle, and what it says of the bundle's chains.
+//! F1: the fleet log of a bundle, and what it records about the bundle's chains.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +17,20 @@ use crate::record::fleet::{ChainCheckpoint, ChainEnrolled, ChainRetired, KeyRevo
 use crate::record::{Base64, Kind};
 use crate::trust::{Trust, Use};
 
-/// Where the newest fleet head is.
+/// The file of the newest fleet head.
 pub(super) const NOTE: &str = FLEET_CHECKPOINT;
 const FOLDER: &str = "fleet";
-/// Entries that a line of the report names one by one.
+/// The most entries that a line of the report names.
 const TOLD_MAX: usize = 8;
 const CONSISTENCY: &str = "wicketgate/consistency/1";
 
-/// The fleet log of a bundle, as far as it is there; what is there holds.
+/// The fleet log of a bundle, as far as the bundle has it; already checked.
 pub(super) struct Fleet {
     /// Its entries, ascending.
     lines: Vec<EntryLine>,
-    /// The head they are in first, then older and newer ones of the same log.
+    /// First the head that covers the entries, then older and newer ones of the same log.
     pub(super) heads: Vec<VouchedHead>,
-    /// `anchors/<n>.txt` that cannot be tied to the head, and why.
+    /// `anchors/<n>.txt` without a proof of consistency with the head, and why.
     pub(super) untied: Vec<(String, String)>,
 }
 
@@ -62,7 +62,7 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Another head of the same log: it has to be the beginning of the newest, or that of it.
+    /// Another head of the same log: one of the two must be a beginning of the other.
     fn anchor(
         &mut self,
         files: &Files,
@@ -91,7 +91,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// When somebody can have seen a head of this size, in milliseconds since 1970, skew allowed.
+    /// The earliest and latest time at which an external party can have seen a head of this size,
+    /// in milliseconds since 1970, with clock skew.
     pub(super) fn bounds(&self, size: Seq, trust: &Trust) -> (i64, i64) {
         let inside = self.lines.iter().filter(|line| line.entry.seq < size);
         let newest = inside.map(|line| line.entry.ts.millis()).max().unwrap_or(i64::MIN);
@@ -99,7 +100,8 @@ impl Fleet {
         (newest.saturating_sub(trust.skew_ms), latest.saturating_add(trust.skew_ms))
     }
 
-    /// The heads of a chain that the fleet log has, each tied to the bundle's own checkpoint of it.
+    /// The heads of a chain in the fleet log, each proven consistent with the bundle's checkpoint
+    /// of the chain.
     pub(super) fn recorded(
         &self,
         files: &Files,
@@ -135,14 +137,14 @@ impl Fleet {
                         format!("fleet seq {seq} has a head of `{log}` that is not this log's");
                     return Err(bad(why));
                 }
-                // Nothing is known of it, so it vouches for nothing.
+                // Without a proof, this head vouches for nothing.
                 None => {}
             }
         }
         Ok(recorded)
     }
 
-    /// Whether the chain is enrolled as what it is, and no other chain under its name.
+    /// Whether the fleet log enrols this very chain, and no other chain under its name.
     fn enrolled(&self, chain: &AnchoredChain<'_>, id: &str) -> Result<(), Outcome> {
         let log = &chain.checkpoint.origin;
         let genesis = chain.lines.first().and_then(|line| line.get::<ChainGenesis>());
@@ -179,8 +181,8 @@ impl Fleet {
         self.lines.iter().filter(move |line| line.is(kind)).filter(of_chain)
     }
 
-    /// Whether the first `size` entries of the fleet log enrol every chain here and have a head of it beyond
-    /// its entries.
+    /// Whether the first `size` entries of the fleet log enrol every chain of the bundle and have a
+    /// head beyond its entries.
     pub(super) fn has(
         &self,
         size: Seq,
@@ -198,7 +200,8 @@ impl Fleet {
         })
     }
 
-    /// What the bundle has of the fleet log beyond the entries that others have seen, in words.
+    /// The bundle's entries of the fleet log that only its own key vouches for, described for the
+    /// report.
     pub(super) fn unseen(&self, seen: Seq) -> Option<String> {
         let beyond = self.lines.iter().filter(|line| line.entry.seq >= seen);
         let told: Vec<String> =
@@ -216,7 +219,7 @@ impl Fleet {
         ))
     }
 
-    /// F1 itself: whether every chain's entries are below a head the fleet log has.
+    /// F1 itself: whether the entries of every chain are below a head in the fleet log.
     pub(super) fn covers(&self, chains: &[AnchoredChain<'_>], recorded: &[Recorded]) -> Outcome {
         let Some(newest) = self.heads.first().map(|head| &head.checkpoint) else {
             return Outcome::Unverifiable("no fleet head".into());
@@ -241,7 +244,8 @@ impl Fleet {
     }
 }
 
-/// Opens a fleet head: signed by a trusted fleet key under the log's name, which may sign that far.
+/// Opens a fleet head: a trusted fleet key that may sign up to there signed it under the log's
+/// name.
 fn open(files: &Files, name: &str, trust: &Trust) -> Result<(Checkpoint, String), Outcome> {
     let text = files.get(name).and_then(|bytes| std::str::from_utf8(bytes).ok());
     let text = text.ok_or_else(|| bad(format!("`{name}` is no text")))?;
@@ -264,7 +268,7 @@ fn open(files: &Files, name: &str, trust: &Trust) -> Result<(Checkpoint, String)
     }
 }
 
-/// A fleet key that the fleet log itself revokes may not have signed the head beyond that.
+/// A fleet key that the fleet log itself revokes must not have signed a head beyond the revocation.
 fn revoked_within(
     lines: &[EntryLine],
     checkpoint: &Checkpoint,
@@ -286,7 +290,7 @@ fn revoked_within(
     Ok(())
 }
 
-/// Heads of the fleet log that the auditor noted before. Its lines are in it, each by a proof.
+/// Heads of the fleet log that the auditor pinned. Each must be proven to be in it.
 fn pinned(
     files: &Files,
     (lines, checkpoint): (&[EntryLine], &Checkpoint),
@@ -318,8 +322,8 @@ fn pinned(
     Ok(())
 }
 
-/// Whether two heads are of one log; `None` if there is no proof to tell. `proofs` are by the smaller
-/// size of the two.
+/// Whether two heads are of one log; `None` without a proof. `proofs` are by the smaller size of
+/// the two.
 fn extends(
     one: &Checkpoint,
     other: &Checkpoint,
@@ -333,7 +337,7 @@ fn extends(
     Some(verifies_consistency(old.size, new.size, &old.root, &new.root, path))
 }
 
-/// The entries: strict, of one chain of this name, in order, linked, and in the tree.
+/// The entries: strict, of one chain with this name, in order, linked, and in the tree.
 pub(super) fn entries(files: &Files, checkpoint: &Checkpoint) -> Result<Vec<EntryLine>, Outcome> {
     let text = files.get(FLEET_ENTRIES).ok_or_else(|| bad(format!("no `{FLEET_ENTRIES}`")))?;
     let body = text.strip_suffix(b"\n").ok_or_else(|| bad("no final newline"))?;

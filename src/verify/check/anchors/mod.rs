@@ -1,8 +1,9 @@
-//! F1, W1, W2 and the two sides of C1: what others than the log itself say of its history.
+//! F1, W1, W2 and the two sides of C1: what parties other than the log vouch for in its history.
 //!
-//! The fleet log has the heads of all chains, and only it is cosigned and stamped. So a chain's entry
-//! was there at the latest when somebody else saw a fleet head that includes a head of the chain beyond
-//! it, and at the earliest after the newest token that stands before it in its own chain.
+//! The fleet log has the heads of all chains, and only the fleet log is cosigned and stamped. So an
+//! entry of a chain existed at the latest when another party saw a fleet head that includes a later
+//! head of the chain, and at the earliest after the newest token that stands before it in its own
+//! chain.
 
 mod fleet;
 mod proofs;
@@ -20,10 +21,10 @@ use crate::trust::{Trust, Use};
 
 use fleet::Fleet;
 
-/// One chain of a bundle, whose own checks were made before.
+/// One chain of a bundle, whose own checks are done.
 #[derive(Clone, Copy, Debug)]
 pub struct AnchoredChain<'a> {
-    /// Where its files are: `ledger`, or `chains/<k>`.
+    /// The folder of its files: `ledger`, or `chains/<k>`.
     pub folder: &'a str,
     /// Its entries in the bundle, ascending.
     pub lines: &'a [EntryLine],
@@ -32,7 +33,7 @@ pub struct AnchoredChain<'a> {
 }
 
 impl<'a> AnchoredChain<'a> {
-    /// What was read of a chain, if its checkpoint holds.
+    /// The chain that was read, if its checkpoint holds.
     #[must_use]
     pub fn of(strand: &'a ChainSlice) -> Option<Self> {
         let (folder, lines) = (strand.folder.as_str(), strand.lines.as_slice());
@@ -40,29 +41,30 @@ impl<'a> AnchoredChain<'a> {
     }
 }
 
-/// Heads of one chain that are in the fleet log: where in the fleet log, and how many entries.
+/// Heads of one chain in the fleet log: the place in the fleet log, and the number of entries.
 type Recorded = Vec<(Seq, Seq)>;
 
-/// A fleet head that holds, and who vouches for it when.
+/// A valid fleet head and its note.
 #[derive(Clone, Debug)]
 struct VouchedHead {
     /// `fleet/checkpoint.txt`, or `anchors/<n>.txt`.
     file: String,
     checkpoint: Checkpoint,
-    /// What stands on it, cosignatures included.
+    /// The note, cosignatures included.
     note: String,
 }
 
-/// What a trusted party said of a fleet head, in milliseconds since 1970.
+/// A trusted party's statement about a fleet head, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug)]
 struct Vouched {
     /// Entries of that head.
     size: Seq,
-    /// It was there by then.
+    /// The head existed by then.
     by: i64,
 }
 
-/// What a fleet log of a bundle needs, whether or not the trust file asks for it: a head, and its entries in it.
+/// What every fleet log of a bundle needs, even if the trust file does not ask for it: a head, and
+/// its entries under it.
 pub(super) fn whole(files: &Files) -> Result<(), Outcome> {
     let note = files.get(fleet::NOTE).and_then(|note| std::str::from_utf8(note).ok());
     let note = note.ok_or_else(|| Outcome::invalid(format!("no `{}`", fleet::NOTE)))?;
@@ -73,7 +75,7 @@ pub(super) fn whole(files: &Files) -> Result<(), Outcome> {
 
 /// F1, W1, W2, and the sides of C1 that others vouch for.
 ///
-/// What the trust file does not ask for is not checked, and said to be not proven.
+/// What the trust file does not ask for is not checked, and reported as not proven.
 pub fn check(files: &Files, trust: &Trust, chains: &[AnchoredChain<'_>], report: &mut Report) {
     let asked: Vec<&'static str> = [
         ("F1", !trust.fleet.is_empty()),
@@ -135,12 +137,13 @@ pub fn check(files: &Files, trust: &Trust, chains: &[AnchoredChain<'_>], report:
     time::between(files, &fleet, trust, (chains, &recorded), &vouched, report);
 }
 
-/// W1: enough witnesses with different keys cosigned the fleet head, or another head of the fleet log
-/// that has the enrolment and a head beyond the entries of every chain here. The times by which a quorum
-/// had seen each head, too.
+/// W1: enough witnesses with different keys cosigned the fleet head, or another head of the fleet
+/// log that has the enrolment and a head beyond the entries of every chain of the bundle. Also
+/// returns the times by which a quorum had seen each head.
 ///
-/// WHY another head is enough: a bundle that ends with that head would prove the same of the chains. What
-/// the fleet log has after it is the word of its key alone, and told as not proven ([`Fleet::unseen`]).
+/// WHY another head is enough: a bundle that ends with that head would prove the same about the
+/// chains. Only the log's own key vouches for later entries of the fleet log, and the report lists
+/// them as not proven ([`Fleet::unseen`]).
 fn witnessed(
     fleet: &Fleet,
     trust: &Trust,
@@ -159,7 +162,7 @@ fn witnessed(
             Ok(times) => times,
             Err(why) => return Some((Outcome::Invalid(format!("`{}`: {why}", head.file)), vec![])),
         };
-        // WHY: fewer than a quorum may be dishonest, so a time counts once a quorum had said it.
+        // WHY: fewer than a quorum may be dishonest, so a time counts once a quorum has stated it.
         let by = quorum.checked_sub(1).and_then(|at| times.seconds.get(at)).copied();
         let by = by.map(|seconds| seconds.saturating_mul(1000));
         vouched.extend(by.map(|by| Vouched { size: head.checkpoint.size, by }));
@@ -194,7 +197,7 @@ fn distinct(keys: &[VerifierKey]) -> usize {
 struct Cosigned {
     /// One for each witness, ascending, in seconds since 1970.
     seconds: Vec<i64>,
-    /// Cosignatures that hold and do not count, and why.
+    /// Valid cosignatures that do not count because of their time.
     out_of_time: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Proofs as a bundle carries them: paths by a number, and spans.
+//! Proofs in a bundle: numbered paths, and spans.
 
 use crate::bundle::Files;
 use crate::check::log::{self, ProofError};
@@ -11,7 +11,7 @@ use crate::domain::id::Seq;
 use crate::entries::EntryLine;
 use crate::scope::Span;
 
-/// Reads a file of paths; none if there is no such file. Strict, no number twice.
+/// Reads a file of paths; no paths if the file does not exist. Strict, no number twice.
 pub(super) fn paths(
     files: &Files,
     name: &str,
@@ -21,7 +21,7 @@ pub(super) fn paths(
     log::proofs(files, name, version, key).map(Option::unwrap_or_default)
 }
 
-/// The span that a range proof shows to be all there is of `[from, to)`, if these lines are in it.
+/// The span of `[from, to)` that a range proof shows to be complete, if these lines are in it.
 pub(super) fn span(
     files: &Files,
     name: &str,

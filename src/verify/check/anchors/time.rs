@@ -1,4 +1,4 @@
-//! W2 and C1: stamps of authorities, and between which times each entry lies.
+//! W2 and C1: stamps of authorities, and the time bounds of each entry.
 
 use super::fleet::Fleet;
 use super::{AnchoredChain, Recorded, Vouched, VouchedHead, cosigned};
@@ -12,12 +12,12 @@ use crate::entries::EntryLine;
 use crate::record::chain::AnchorObserved;
 use crate::trust::Trust;
 
-/// What the stamps of a bundle come to.
+/// The result of checking a bundle's stamps.
 #[derive(Default)]
 pub(super) struct Stamps {
     /// Stamps in the bundle.
     pub(super) files: usize,
-    /// Those that hold.
+    /// Those that are valid.
     pub(super) vouched: Vec<Vouched>,
     authorities: Vec<String>,
     wrong: Option<String>,
@@ -63,7 +63,7 @@ pub(super) fn stamps(files: &Files, fleet: &Fleet, trust: &Trust) -> Stamps {
     stamps
 }
 
-/// A stamp over a head; its time lies after what the head includes, and not in the future.
+/// A stamp over a head; its time is after that of the head's entries, and not in the future.
 fn stamp(bytes: &[u8], head: &VouchedHead, fleet: &Fleet, trust: &Trust) -> Result<Stamp, Fault> {
     let imprint = Digest::of(&[head.checkpoint.body().as_bytes()]);
     let stamp =
@@ -109,14 +109,15 @@ impl Stamps {
     }
 }
 
-/// When somebody else had seen this entry, in milliseconds since 1970.
+/// The time by which another party had seen this entry, in milliseconds since 1970.
 fn until(seq: Seq, recorded: &Recorded, vouched: &[Vouched]) -> Option<i64> {
     // The first place in the fleet log that has a head beyond the entry.
     let place = recorded.iter().filter(|(_, size)| *size > seq).map(|(place, _)| *place).min()?;
     vouched.iter().filter(|head| head.size > place).map(|head| head.by).min()
 }
 
-/// C1: every entry between the newest token before it and the earliest word of others over it.
+/// C1: every entry lies between the newest token before it and the earliest statement of another
+/// party over it.
 pub(super) fn between(
     files: &Files,
     fleet: &Fleet,
@@ -154,7 +155,7 @@ pub(super) fn between(
     }
 }
 
-/// Between which times entries lie.
+/// The time bounds of entries.
 #[derive(Default)]
 struct TimeBounds {
     by: usize,
@@ -193,8 +194,8 @@ impl TimeBounds {
     }
 }
 
-/// The time of the token that an `anchor.observed` names, if it is in the bundle and holds: whatever
-/// follows in the chain was written after it.
+/// The time of the token that an `anchor.observed` names, if the bundle has it and it is valid:
+/// later entries of the chain were written after it.
 fn token(files: &Files, fleet: &Fleet, trust: &Trust, line: &EntryLine) -> Option<i64> {
     let said = line.get::<AnchorObserved>()?;
     let wanted = said.token.0;
@@ -217,7 +218,7 @@ fn token(files: &Files, fleet: &Fleet, trust: &Trust, line: &EntryLine) -> Optio
         let stamp = stamp(bytes, head, fleet, trust).ok()?;
         return Some(stamp.millis.saturating_sub(stamp.accuracy_millis));
     }
-    // The note had all its lines only after the last of them was made.
+    // The note was complete only after the last of its lines was made.
     let times = cosigned(head, fleet, trust).ok()?;
     times.seconds.last().map(|seconds| seconds.saturating_mul(1000))
 }
