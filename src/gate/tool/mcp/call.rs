@@ -28,7 +28,7 @@ use crate::ledger::permit::Permit;
 use crate::mcp::http;
 use crate::mcp::raw::quoted;
 use crate::tool::ToolExecutor;
-use crate::tool::shape::{self, lenient};
+use crate::tool::shape::lenient;
 
 /// How long before its deadline a call gives up waiting for a connection, so that what is known then
 /// (nothing was sent) is also what is written.
@@ -232,7 +232,7 @@ struct Reference {
 /// What a policy reads as the name of what is asked for.
 fn named(method: &str, args: &Json) -> Option<String> {
     if method == "completion/complete" {
-        let CompletionParams { reference } = shape::read(args).ok()?;
+        let CompletionParams { reference } = args.read().ok()?;
         return reference.name.or(reference.uri);
     }
     args.get(http::name_of(method)?).and_then(Json::as_str).map(str::to_owned)
