@@ -189,7 +189,7 @@ async fn a_bundle_that_one_proposed_and_another_approved_replaces_the_old_one_an
     let (policies, page) = desk.evidence(&agent.run);
     assert_eq!(policies["outcome"], "VALID", "{policies}");
     assert!(policies.to_string().contains("amended 1 times"), "{policies}");
-    assert!(page.contains("amended on the books") && page.contains("hugo"), "{page}");
+    assert!(page.contains("Recorded amendments of the policy") && page.contains("hugo"), "{page}");
     let summary = desk.close().await;
     let seen = ["proposed", "approved", "refused"]
         .map(|word| kinds(&summary, &format!("amendment.{word}")));

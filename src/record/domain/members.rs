@@ -13,6 +13,9 @@ use serde::{Serialize, Serializer, forward_to_deserialize_any};
 
 use super::json::Json;
 
+/// Characters of a place or a name that an error shows: documents choose their names.
+const SHOWN: usize = 128;
+
 /// Why a document does not match a type.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Mismatch {
@@ -32,13 +35,18 @@ pub enum Mismatch {
     },
 }
 
+/// A name that a document chose, as an error shows it.
+fn clipped(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(SHOWN).collect()
+}
+
 fn place(path: &str) -> String {
     if path.is_empty() { String::new() } else { format!("`{path}`: ") }
 }
 
 impl Mismatch {
     fn at(path: &serde_path_to_error::Path, wrong: Wrong) -> Self {
-        let path = Some(path.to_string()).filter(|path| path != ".").unwrap_or_default();
+        let path = Some(clipped(&path.to_string())).filter(|path| path != ".").unwrap_or_default();
         let below = |name: &str| match path.as_str() {
             "" => name.to_owned(),
             above => format!("{above}.{name}"),
@@ -97,7 +105,7 @@ impl serde::de::Error for Wrong {
     }
 
     fn unknown_field(field: &str, _expected: &'static [&'static str]) -> Self {
-        Self::Unknown(field.to_owned())
+        Self::Unknown(clipped(field))
     }
 }
 
@@ -172,10 +180,8 @@ impl<'de> Deserializer<'de> for &'de Json {
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Wrong> {
-        if matches!(self, Json::Array(_)) {
-            return Err(Wrong::invalid_type(Unexpected::Seq, &visitor));
-        }
-        self.deserialize_any(visitor)
+        let Json::Object(members) = self else { return Err(Wrong::custom("expected an object")) };
+        visitor.visit_map(MapDeserializer::new(named(members)))
     }
 
     /// Accepts only strings: our enums have no values.
@@ -320,7 +326,7 @@ mod tests {
             (r#"{"count":1,"more":1,"name":"n"}"#, "unknown member `more`"),
             (r#"{"count":1,"list":[1,"x"],"name":"n"}"#, "`list[1]`: expected i64, found a string"),
             (r#"{"count":-1,"name":"n"}"#, "`count`: expected u64"),
-            ("[]", "expected struct Sample, found a list"),
+            ("[]", "expected an object"),
         ] {
             let wrong_read = parsed(text).read::<Sample<'_>>().unwrap_err().to_string();
             assert!(wrong_read.starts_with(wrong), "{text}: {wrong_read}");

@@ -20,7 +20,7 @@ use super::net::{
 };
 use super::probe::{self, Point, ProbeState};
 use super::request::{RequestError, failed, headers_of, not_connected, sources};
-use super::shape::{self, Value, lenient};
+use super::shape::lenient;
 use super::{ToolExecutor, content};
 use crate::catalog::binding::{self, Credential};
 use crate::catalog::fetch::{Denied, HostPattern};
@@ -68,7 +68,7 @@ struct Args {
     #[serde(default, deserialize_with = "lenient")]
     method: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
-    headers: Option<BTreeMap<String, Value>>,
+    headers: Option<BTreeMap<String, Json>>,
 }
 
 /// Why the agent may not call this tool for the target of a redirect.
@@ -101,7 +101,7 @@ impl Fetch {
 
     /// Parses the request from the arguments, or returns every reason against it.
     fn read(&self, args: &Json) -> Result<PreparedFetch, Vec<Denied>> {
-        let args = shape::read::<Args>(args).unwrap_or_default();
+        let args = args.read::<Args>().unwrap_or_default();
         let text = args.url.as_deref().unwrap_or_default();
         let (mut denied, url) = match WebUrl::parse(text) {
             Ok(url) => (self.rule.denials(&url), Some(url)),
@@ -135,7 +135,7 @@ impl Fetch {
     fn headers(&self, args: &Args) -> Result<Vec<(HeaderName, HeaderValue)>, Denied> {
         let denied = |message: String| Denied { detail: "fetch.header", message };
         let mut out: Vec<(HeaderName, HeaderValue)> = Vec::new();
-        for (name, Value(value)) in args.headers.iter().flatten() {
+        for (name, value) in args.headers.iter().flatten() {
             let known = HeaderName::from_bytes(name.as_bytes())
                 .ok()
                 .filter(|name| self.rule.headers_allowed.contains(name));

@@ -23,7 +23,7 @@ use crate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
 use crate::judge::prepared::PreparedResource;
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
-use crate::tool::shape::{self, lenient};
+use crate::tool::shape::lenient;
 
 /// Names examined for one answer, whatever its size.
 const SCANNED_MAX: usize = 65_536;
@@ -96,8 +96,8 @@ impl FileList {
     }
 
     fn look(&self, args: &Json) -> Result<(Effect, OpenDirectory), LayerReason> {
-        let Args { path, depth } = shape::read(args)
-            .map_err(|why| reason("file.depth", format!("the arguments: {why}")))?;
+        let Args { path, depth } =
+            args.read().map_err(|why| reason("file.depth", format!("the arguments: {why}")))?;
         let path = path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".");
         if path != "." {
             self.beneath.check(path, Use::Look)?;

@@ -21,7 +21,7 @@ use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Unmasked};
 use crate::judge::prepared::{Prepared, PreparedResource};
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
-use crate::tool::shape::{self, lenient};
+use crate::tool::shape::lenient;
 
 /// Bytes of the largest file that may be read in parts.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -103,7 +103,7 @@ impl FileRead {
 #[async_trait]
 impl ToolExecutor for FileRead {
     fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
-        let Args { path, offset, length } = shape::read(call.args()).map_err(|why| {
+        let Args { path, offset, length } = call.args().read().map_err(|why| {
             vec![reason("file.span", format!("`offset` and `length` are numbers of bytes: {why}"))]
         })?;
         let path = path.ok_or_else(|| vec![reason("file.path", "`path` is missing")])?;

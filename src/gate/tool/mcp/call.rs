@@ -29,7 +29,7 @@ use crate::ledger::permit::Permit;
 use crate::mcp::http;
 use crate::mcp::raw::quoted;
 use crate::tool::ToolExecutor;
-use crate::tool::shape::{self, lenient};
+use crate::tool::shape::lenient;
 
 /// How long before its deadline a call stops waiting for a connection, so that its outcome can
 /// still be recorded as "nothing was sent".
@@ -234,7 +234,7 @@ struct Reference {
 /// The name of the subject, as a policy reads it.
 fn named(method: &str, args: &Json) -> Option<String> {
     if method == "completion/complete" {
-        let CompletionParams { reference } = shape::read(args).ok()?;
+        let CompletionParams { reference } = args.read().ok()?;
         return reference.name.or(reference.uri);
     }
     args.get(http::name_of(method)?).and_then(Json::as_str).map(str::to_owned)

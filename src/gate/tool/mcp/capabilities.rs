@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 
 use crate::domain::json::Json;
-use crate::tool::shape::{self, Value, lenient};
+use crate::tool::shape::lenient;
 
 /// The capabilities that the gate uses. A capability is present whatever its value.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Deserialize)]
@@ -35,7 +35,7 @@ pub(super) struct ToolsCapability {
 impl Capabilities {
     /// Reads the `capabilities` member of the server.
     pub fn of(json: &Json) -> Self {
-        shape::read(json).unwrap_or_default()
+        json.read().unwrap_or_default()
     }
 
     /// The methods besides `tools/call` that the capabilities promise.
@@ -55,8 +55,7 @@ fn there<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
 }
 
 fn tools<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ToolsCapability>, D::Error> {
-    let Value(value) = Value::deserialize(from)?;
-    Ok(Some(shape::read(&value).unwrap_or_default()))
+    Ok(Some(Json::deserialize(from)?.read().unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use super::traffic::McpRequest;
 use super::{Error, strict};
 use crate::domain::json::{Json, Limits};
 use crate::mcp::raw::quoted;
-use crate::tool::shape;
 
 /// Tools of one server.
 pub(super) const TOOLS_MAX: usize = 1_000;
@@ -66,7 +65,7 @@ impl Listed {
             Ok(tool) => tool,
             Err(error) => return self.left_out.push(format!("a tool is no strict JSON: {error}")),
         };
-        let Ok(NamedTool { name }) = shape::read(&tool) else {
+        let Ok(NamedTool { name }) = tool.read() else {
             return self.left_out.push("a tool has no name".to_owned());
         };
         match self.by_name.get_mut(&name) {
@@ -135,7 +134,7 @@ mod tests {
     fn page(text: &str) -> Result<Page, Error> {
         let mut listed = Listed::default();
         let cursor = read(&RawValue::from_string(text.to_owned()).unwrap(), &mut listed)?;
-        let name = |tool: &Json| shape::read::<NamedTool>(tool).unwrap().name;
+        let name = |tool: &Json| tool.read::<NamedTool>().unwrap().name;
         Ok((listed.tools().iter().map(name).collect(), listed.left_out.len(), cursor))
     }
 

@@ -6,10 +6,11 @@ use serde_json::value::RawValue;
 
 use super::strict;
 use super::traffic::Notes;
+use crate::domain::json::Json;
 use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Unmasked};
 use crate::mcp::raw::{Members, ObjectWriter};
 use crate::mcp::{META_NOTIFICATIONS, OWN, rpc};
-use crate::tool::shape::{Value, lenient, present};
+use crate::tool::shape::{lenient, present};
 
 /// The outcome of one result. Its bytes stay unchanged, except in `_meta`: members that only this
 /// gate may write are dropped, and the server's notifications during the call are added.
@@ -27,7 +28,7 @@ pub(super) fn outcome(result: &RawValue, notes: &Notes, bytes_max: usize) -> Unm
     let Ok(ResultHead { result_type, is_error, meta }) = serde_json::from_slice(text) else {
         return failed(FailureClass::Protocol, "the server's result is no object");
     };
-    match result_type.as_ref().map(|Value(kind)| kind.as_str().unwrap_or_default()) {
+    match result_type.as_ref().map(|kind| kind.as_str().unwrap_or_default()) {
         None | Some("complete") => {}
         Some("input_required") => {
             let message = "the tool asks its client for input, which this gate does not give";
@@ -53,7 +54,7 @@ pub(super) fn outcome(result: &RawValue, notes: &Notes, bytes_max: usize) -> Unm
 #[serde(rename_all = "camelCase")]
 struct ResultHead<'a> {
     #[serde(default, deserialize_with = "present")]
-    result_type: Option<Value>,
+    result_type: Option<Json>,
     #[serde(default, deserialize_with = "lenient")]
     is_error: Option<bool>,
     #[serde(borrow, default, rename = "_meta", deserialize_with = "present")]

@@ -8,7 +8,8 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::domain::json::Json;
-use crate::tool::shape::{self, ShapeError, Value, lenient, list, present};
+use crate::domain::members::Mismatch;
+use crate::tool::shape::{lenient, list, present};
 
 /// Characters of a function's name.
 const NAME_MAX: usize = 64;
@@ -93,7 +94,7 @@ pub(super) struct Requested {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
     #[error("{at}: {why}")]
-    Shape { at: String, why: ShapeError },
+    Shape { at: String, why: Mismatch },
     #[error("{at}: `{name}` is not understood")]
     Member { at: String, name: String },
     #[error("the arguments cannot be read as they were sent")]
@@ -135,7 +136,7 @@ impl AskError {
 type Read<T> = Result<T, AskError>;
 
 fn read<'a, T: Deserialize<'a>>(value: &'a Json, at: &str) -> Read<T> {
-    shape::read(value).map_err(|why| AskError::Shape { at: at.to_owned(), why })
+    value.read().map_err(|why| AskError::Shape { at: at.to_owned(), why })
 }
 
 /// The arguments. Members that are ignored here are sent unchanged.
@@ -144,8 +145,8 @@ fn read<'a, T: Deserialize<'a>>(value: &'a Json, at: &str) -> Read<T> {
 #[expect(dead_code, reason = "members that may be there, whatever their value is")]
 struct Args {
     model: String,
-    messages: Vec<Value>,
-    tools: Option<Vec<Value>>,
+    messages: Vec<Json>,
+    tools: Option<Vec<Json>>,
     #[serde(default, deserialize_with = "present")]
     tool_choice: Option<String>,
     #[serde(default, deserialize_with = "present")]
@@ -206,15 +207,13 @@ impl ModelRequest {
         let format = response_format.zip(sent.response_format);
         Ok(Self {
             model,
-            messages: messages.map(|(i, m)| ChatMessage::read(&m.0, i)).collect::<Read<_>>()?,
+            messages: messages.map(|(i, m)| ChatMessage::read(m, i)).collect::<Read<_>>()?,
             conversation: sent.messages.to_owned(),
             temperature: own(sent.temperature),
             top_p: own(sent.top_p),
             seed: own(sent.seed),
             stop: own(sent.stop),
-            tools: tools
-                .map(|(i, (tool, sent))| function(&tool.0, sent, i))
-                .collect::<Read<_>>()?,
+            tools: tools.map(|(i, (tool, sent))| function(tool, sent, i)).collect::<Read<_>>()?,
             tool_choice: tool_choice.zip(sent.tool_choice).map(|(word, t)| Excerpt::of(word, t)),
             response_format: format.map(|(format, text)| Excerpt::of(format.kind, text)),
         })
@@ -250,7 +249,7 @@ struct SizedPart {
 impl Size {
     pub fn of(args: &Json) -> Self {
         // A value of another form is refused when the request is parsed.
-        shape::read(args).unwrap_or_default()
+        args.read().unwrap_or_default()
     }
 
     /// The number of images in the arguments.
@@ -269,7 +268,7 @@ struct Kind {
 
 impl Kind {
     fn of(value: &Json) -> String {
-        shape::read::<Self>(value).unwrap_or_default().kind.unwrap_or_default()
+        value.read::<Self>().unwrap_or_default().kind.unwrap_or_default()
     }
 }
 
@@ -314,7 +313,7 @@ struct WrittenMessage {
     role: Role,
     content: Option<WrittenContent>,
     name: Option<String>,
-    tool_calls: Option<Vec<Value>>,
+    tool_calls: Option<Vec<Json>>,
     #[serde(default, rename = "tool_call_id")]
     _tool_call_id: Option<String>,
 }
@@ -323,7 +322,7 @@ struct WrittenMessage {
 #[serde(untagged, expecting = "expected text or a list")]
 enum WrittenContent {
     Text(String),
-    Parts(Vec<Value>),
+    Parts(Vec<Json>),
 }
 
 impl ChatMessage {
@@ -334,11 +333,11 @@ impl ChatMessage {
             None => Vec::new(),
             Some(WrittenContent::Text(text)) => vec![MessagePart::Text(text)],
             Some(WrittenContent::Parts(parts)) => {
-                parts.iter().map(|part| MessagePart::read(&part.0, &at)).collect::<Read<_>>()?
+                parts.iter().map(|part| MessagePart::read(part, &at)).collect::<Read<_>>()?
             }
         };
         let calls = tool_calls.unwrap_or_default();
-        let calls = calls.iter().map(|call| Requested::echoed(&call.0, &at));
+        let calls = calls.iter().map(|call| Requested::echoed(call, &at));
         let tool_calls = calls.collect::<Read<Vec<_>>>()?;
         if !tool_calls.is_empty() && role != Role::Assistant {
             return Err(AskError::Asker(at));
@@ -413,7 +412,7 @@ impl MessagePart {
 #[derive(Default, Deserialize)]
 struct CallKind {
     #[serde(default, rename = "type", deserialize_with = "present")]
-    kind: Option<Value>,
+    kind: Option<Json>,
     #[serde(default, deserialize_with = "present")]
     function: Option<IgnoredAny>,
 }
@@ -437,8 +436,8 @@ struct CalledFunction {
 
 impl WrittenCall {
     fn read(call: &Json, at: &str) -> Read<Self> {
-        let CallKind { kind, function } = shape::read(call).unwrap_or_default();
-        let named = kind.is_none_or(|kind| kind.0.as_str() == Some("function"));
+        let CallKind { kind, function } = call.read().unwrap_or_default();
+        let named = kind.is_none_or(|kind| kind.as_str() == Some("function"));
         if function.is_none() || !named {
             return Err(AskError::HostedCall(at.to_owned()));
         }

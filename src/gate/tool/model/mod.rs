@@ -28,11 +28,11 @@ use crate::domain::canonical;
 use crate::domain::decision::LayerReason;
 use crate::domain::effect::{self, Effect};
 use crate::domain::json::{self, Json, Limits};
+use crate::domain::members::Mismatch;
 use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Unmasked, Usage};
 use crate::judge::prepared::PreparedResource;
 use crate::ledger::permit::Permit;
 use crate::limits::Spend;
-use crate::tool::shape::ShapeError;
 
 /// A model and its upstreams.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ enum AnswerError {
     #[error(transparent)]
     Json(#[from] json::Error),
     #[error(transparent)]
-    Shape(#[from] ShapeError),
+    Shape(#[from] Mismatch),
     #[error(transparent)]
     Written(#[from] serde_json::Error),
     #[error("{0} choices")]

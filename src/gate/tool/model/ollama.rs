@@ -7,7 +7,7 @@ use super::ask::{ChatMessage, MessagePart, ModelRequest, Requested, Role};
 use super::{AnswerError, ModelAnswer, openai};
 use crate::domain::json::{Json, Limits};
 use crate::mcp::raw::{ObjectWriter, quoted};
-use crate::tool::shape::{self, lenient};
+use crate::tool::shape::lenient;
 
 /// The body of `POST <base>/api/chat`; `None` if the format cannot express part of the request.
 ///
@@ -180,7 +180,7 @@ struct WrittenArguments<'a> {
 /// The part of it that is not a chat response.
 pub(super) fn said(answer: &Json, bytes: &[u8]) -> Result<ModelAnswer, AnswerError> {
     let ChatAnswer { model, message, done_reason, prompt_eval_count, eval_count } =
-        shape::read(answer)?;
+        answer.read()?;
     let written: WrittenAnswer<'_> = serde_json::from_slice(bytes)?;
     let written = written.message.tool_calls.unwrap_or_default();
     let calls = message.tool_calls.unwrap_or_default().into_iter().zip(written).enumerate();

@@ -7,7 +7,7 @@ use super::ask::{ModelRequest, Requested};
 use super::{AnswerError, ModelAnswer};
 use crate::domain::json::Json;
 use crate::mcp::raw::ObjectWriter;
-use crate::tool::shape::{self, Value, lenient, list};
+use crate::tool::shape::{lenient, list};
 
 /// The body of `POST <base>/chat/completions`. The parts that influence the model are the bytes
 /// that the agent sent.
@@ -76,7 +76,7 @@ struct Message {
     #[serde(default, deserialize_with = "lenient")]
     refusal: Option<String>,
     #[serde(default, deserialize_with = "list")]
-    tool_calls: Vec<Value>,
+    tool_calls: Vec<Json>,
 }
 
 #[derive(Deserialize)]
@@ -92,12 +92,12 @@ struct Tokens {
 /// # Errors
 /// The part of it that is not a chat completion.
 pub(super) fn said(answer: &Json) -> Result<ModelAnswer, AnswerError> {
-    let ChatCompletion { model, choices, usage } = shape::read(answer)?;
+    let ChatCompletion { model, choices, usage } = answer.read()?;
     let found = choices.len();
     let [Choice { message, finish_reason }] =
         <[Choice; 1]>::try_from(choices).map_err(|_other| AnswerError::Choices(found))?;
     let calls = message.tool_calls.iter();
-    let calls = calls.map(|call| Requested::answered(&call.0).map(|call| call.to_json()));
+    let calls = calls.map(|call| Requested::answered(call).map(|call| call.to_json()));
     Ok(ModelAnswer {
         model: model.unwrap_or_default(),
         content: message.content.map_or(Json::Null, Json::from),

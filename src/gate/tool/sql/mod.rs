@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 
 use super::net::{self, Resolve};
-use super::shape::{self, Value, lenient};
+use super::shape::lenient;
 use super::{Error, ToolExecutor};
 use crate::catalog::sql::{self, Engine, Named, SqlTarget, Statement, StatementSource};
 use crate::domain::call::ToolCall;
@@ -145,10 +145,10 @@ impl SqlTool {
     fn ready(&self, args: &Json) -> Result<(Option<String>, PreparedSql), LayerReason> {
         match &self.asks {
             StatementSource::Free(allowed) => {
-                let FreeForm { query, params } = shape::read(args).unwrap_or_default();
+                let FreeForm { query, params } = args.read().unwrap_or_default();
                 let read = sql::free_form(self.engine, allowed, &query.unwrap_or_default());
                 let statement = read.map_err(|refused| reason(refused.detail, refused.message))?;
-                let values = params.into_iter().flatten().map(|Value(value)| value);
+                let values = params.into_iter().flatten();
                 let statement = Arc::new(statement);
                 Ok((None, PreparedSql { statement, values: values.collect() }))
             }
@@ -219,7 +219,7 @@ struct FreeForm {
     #[serde(default, deserialize_with = "lenient")]
     query: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
-    params: Option<Vec<Value>>,
+    params: Option<Vec<Json>>,
 }
 
 /// The arguments of a tool with several of the operator's statements.
@@ -227,7 +227,7 @@ struct FreeForm {
 struct OneOfSeveral {
     #[serde(default, deserialize_with = "lenient")]
     query: Option<String>,
-    params: Option<Value>,
+    params: Option<Json>,
 }
 
 /// The selected statement of the operator, and its arguments.
@@ -238,9 +238,9 @@ fn chosen<'a>(
     let found = match (queries.len(), queries.first_key_value()) {
         (1, Some((name, query))) => Some((name.as_str(), query, args.clone())),
         _ => {
-            let OneOfSeveral { query, params } = shape::read(args).unwrap_or_default();
+            let OneOfSeveral { query, params } = args.read().unwrap_or_default();
             let entry = queries.get_key_value(query.as_deref().unwrap_or_default());
-            let params = params.map_or(Json::Null, |Value(params)| params);
+            let params = params.unwrap_or(Json::Null);
             entry.map(|(name, query)| (name.as_str(), query, params))
         }
     };
