@@ -1,5 +1,5 @@
-//! The anchor file, as a sidecar sees it: whenever somebody outside has seen a new head, that goes into
-//! the sidecar's own chain, so that later entries are shown to be later than it.
+//! The anchor file, as a sidecar sees it: whenever a witness has seen a new head, the sidecar
+//! records that in its own chain, which proves that later entries are later than that head.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -34,7 +34,7 @@ impl Anchors {
             Ok(Some(file)) => {
                 for observed in file.observed {
                     let draft = Draft::of(observed);
-                    // Nobody waits for it: it is on the books with the next batch or not at all.
+                    // No caller waits for it: the next batch records it, or it is lost.
                     if ledger.submit_event(DraftWithPayloads::bare(draft)).is_err() {
                         return;
                     }

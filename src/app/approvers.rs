@@ -38,7 +38,7 @@ pub(super) struct ApproverList {
 pub(super) fn signers(checked: &Checked, ledger: &Ledger) -> Signers {
     let list = signed(checked, &checked.live(), ledger).map(Arc::new);
     if let Some(Err(why)) = list.as_ref().map(|list| list.open()) {
-        // Held calls wait all the same; somebody may mend the list meanwhile.
+        // Held calls wait all the same; an operator may mend the list meanwhile.
         tracing::warn!(%why, "no approval can count");
     }
     Signers {
@@ -82,7 +82,7 @@ pub(super) fn read(
 /// The configured list, for orders to erase and to end a hold; it is kept for evidence.
 ///
 /// # Errors
-/// None is configured, it counts for nobody, or it cannot be kept.
+/// No list is configured, no approver on it counts, or it cannot be kept.
 pub(crate) fn for_orders(config: &Config, now: Timestamp) -> Result<Approvers, Error> {
     let file = config.approvals.signers.as_ref().ok_or(Error::Unset)?;
     let mut wrong = Vec::new();
@@ -116,8 +116,8 @@ impl ApproverList {
         read(Purpose::Approval, &self.file, (&self.trusted, self.threshold))
     }
 
-    /// Has the list as it is now on the chain, if it may be there. One that cannot be read counts for nobody: that is
-    /// said by whoever goes by it.
+    /// Records the list as it is now on the chain, if it may be there. From a list that cannot be
+    /// read no approver counts; the check of an approval reports that.
     pub(super) async fn bind(&self) -> Result<(), ApprovalRefusal> {
         match self.read() {
             Ok((list, _)) => self.known.bind(&list).await,
@@ -150,7 +150,7 @@ impl ApproverList {
         })
     }
 
-    /// The hold, with everybody who may not approve it.
+    /// The hold, with every subject who may not approve it.
     fn of(&self, hold: &HeldCall, parties: &Parties) -> approval::Hold {
         let mut barred = vec![parties.agent.clone()];
         barred.extend((!self.owners).then(|| parties.owner.clone()));

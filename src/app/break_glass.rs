@@ -75,7 +75,7 @@ pub(super) fn breaker(
 ) -> Result<Option<Arc<dyn Breaker>>, Vec<String>> {
     let Some((list, terms)) = configured(&checked.config)? else { return Ok(None) };
     if let Err(why) = list.open() {
-        // Somebody may mend it before it is needed.
+        // An operator may mend it before it is needed.
         tracing::warn!(%why, "no break-glass order can count");
     }
     let known = KnownLists::of(Purpose::BreakGlass, checked, ledger);
@@ -83,7 +83,7 @@ pub(super) fn breaker(
     Ok(Some(Arc::new(RecordedList { list, terms, artifacts, known })))
 }
 
-/// What an office needs to take statements. `None`: it takes none.
+/// What the operator API needs to take statements. `None`: it takes none.
 pub(super) fn office(
     config: &Config,
     metrics: &Arc<Metrics>,
@@ -122,7 +122,7 @@ impl Breaker for RecordedList {
         Box::pin(async {
             match self.list.open() {
                 Ok((list, _)) => self.known.bind(&list).await,
-                // Said by whoever goes by it.
+                // The check of a statement reports this.
                 Err(_) => Ok(()),
             }
         })
@@ -143,7 +143,7 @@ impl Breaker for RecordedList {
         };
         let open = break_glass::check(&self.terms, &self.known.trusted(list), signed, now);
         let mut open = open.map_err(refused)?;
-        // As stock tools spell them: that is what goes on the books.
+        // The ledger records signatures as stock tools spell them.
         for signature in &mut open.signed.signatures {
             if let Ok(spelled) = SshSig::parse(signature) {
                 *signature = spelled.armored();

@@ -30,8 +30,8 @@ use crate::replay::fork::Forked;
 use crate::replay::props::RecordedClock;
 use crate::telemetry::metrics::Metrics;
 
-/// One state of everything that may change while the gate runs: it was checked as a whole, and whoever works
-/// with it works with all of it.
+/// One state of everything that may change while the gate runs. It was checked as a whole, and its
+/// readers use it as a whole.
 #[derive(Clone)]
 pub(super) struct Live {
     pub config: Config,
@@ -82,7 +82,7 @@ impl Checked {
 }
 
 impl Live {
-    /// Keeps every manifest for whoever verifies evidence.
+    /// Keeps every manifest for the verifiers of evidence.
     pub fn keep_manifests(&self, artifacts: &Artifacts) -> Result<(), evidence::Error> {
         let mut all = self.callers.manifests().iter();
         all.try_for_each(|one| artifacts.put_manifest(&one.digest, &one.yaml, &one.envelope))

@@ -1,4 +1,4 @@
-//! The list of operators' orders, beside the books: where it is, and following it.
+//! The list of operators' orders, beside the ledger: where it is, and following it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl OrderList {
         }
     }
 
-    /// The list, for whoever reads it or puts orders on it.
+    /// The list, to read it or to put orders on it.
     pub fn orders(&self) -> Arc<dyn Orders> {
         match self {
             Self::Sqlite(list) => Arc::<sqlite::SqliteControl>::clone(list),

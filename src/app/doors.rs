@@ -42,7 +42,7 @@ impl ListenerTls {
         news
     }
 
-    /// Certificates that have ended: nobody who checks them is served any more.
+    /// Listeners whose certificate has ended: clients that check it no longer connect.
     pub fn reasons(&self) -> Vec<String> {
         let now = self.clock.now();
         let ended = self.all.iter().filter(|(_, tls)| tls.not_after() <= now);

@@ -1,4 +1,4 @@
-//! The gate's own health on its books: each turn of readiness after the first, with its reasons.
+//! The gate's own health in its ledger: each change of readiness after the first, with its reasons.
 
 use std::sync::{Arc, Weak};
 

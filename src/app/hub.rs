@@ -133,7 +133,7 @@ fn enrolling(
     }
 }
 
-/// A hub is ready when it can record what it is told.
+/// A hub is ready when it can record enrolments and orders.
 fn tell(readiness: &watch::Sender<Readiness>, status: &LedgerStatus, doors: &ListenerTls) {
     let books = (*status != LedgerStatus::Ready).then(|| format!("ledger: {status:?}"));
     let reasons: Vec<String> = books.into_iter().chain(doors.reasons()).collect();

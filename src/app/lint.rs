@@ -38,7 +38,7 @@ pub fn approvers(list: &Approvers) -> usize {
     signers.map(|one| one.subject.as_str()).collect::<BTreeSet<_>>().len()
 }
 
-/// As [`approvers`], of the list this configuration names; nobody, if that cannot be used.
+/// As [`approvers`], of the list this configuration names; 0, if that cannot be used.
 #[must_use]
 pub fn configured_approvers(config: &Config) -> usize {
     let open = || {

@@ -53,7 +53,7 @@ mod versions;
 pub use error::{Error, LedgerError, System};
 pub use hub::hub;
 
-/// Between two tries to put the opening of the gate on the books.
+/// Between two attempts to record the opening of the gate.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// How the gate ended.
@@ -104,7 +104,7 @@ pub struct Gate {
     supervised: Option<JoinHandle<Result<Ended, Error>>>,
 }
 
-/// What may be asked and not yet heard: more of the same says nothing new.
+/// Requests to the gate that wait at most: further ones would only repeat them.
 const ASKS: usize = 64;
 
 impl Gate {
@@ -172,7 +172,7 @@ impl Gate {
 
     /// Asks it to drain and to end; asked again, it does not wait for what is on the road.
     pub fn stop(&self) {
-        // It has ended already: nobody is left to ask.
+        // The gate may have ended already and dropped the receiver.
         self.asks.try_send(GateRequest::Stop).ok();
     }
 
@@ -185,7 +185,7 @@ impl Gate {
     /// Waits until it ended. May be dropped and asked again.
     ///
     /// # Errors
-    /// It could not open its books for calls.
+    /// It could not open its ledger for calls.
     pub async fn wait(&mut self) -> Result<Ended, Error> {
         let Some(supervised) = &mut self.supervised else { return Ok(Ended::Stopped) };
         let ended = supervised.await;
@@ -197,7 +197,7 @@ impl Gate {
 /// Logs to standard error and, if configured, traces; until the guard is flushed.
 ///
 /// # Errors
-/// The level or the collector cannot be understood, or somebody else logs in this process already.
+/// The level or the collector cannot be understood, or this process already has a logger.
 pub fn log(config: &Config, json: bool) -> Result<trace::TraceGuard, Error> {
     let otlp = config.telemetry.otlp.as_ref().map(|otlp| {
         let wrong = |(field, why)| Error::wrong(format!("telemetry.otlp.{field}: {why}"));

@@ -26,7 +26,7 @@ use crate::tool::sandbox::Levels;
 pub struct NamedFiles {
     /// What keeps the gate from starting, from being ready, or a part of it from working.
     pub problems: Vec<String>,
-    /// What keeps nobody from starting, and what the operator should know.
+    /// Warnings for the operator; the gate starts all the same.
     pub warnings: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ pub fn check(config: &Config, in_force: Vec<(String, Marks)>) -> NamedFiles {
         signers = bound.lock_signers().to_vec();
     }
     let opened = bound.and_then(|bound| tools::opened(config, bound, &Upstreams::default()));
-    // Only the thumbprints of tokens depend on this key, and nobody sees them here.
+    // Only the thumbprints of tokens depend on this key, and this check shows none.
     let tokens = Arc::new(RunTokens::new([0; 32]));
     let now = SystemClock::new().now();
     let approving = approving(config, &mut named.problems);
@@ -178,7 +178,7 @@ fn isolation(config: &Config, bound: &Bound) -> Vec<String> {
     missing
 }
 
-/// Grants that come to nothing: of tools that nobody bound, or from a lock that another key signed.
+/// Grants without effect: of tools that are not bound, or from a lock that another key signed.
 fn ungranted(manifest: &Manifest, bound: &[(String, Tier)], signers: &[String]) -> Vec<String> {
     let agent = &manifest.name;
     let mut said = Vec::new();

@@ -82,7 +82,8 @@ mod tests {
     use super::*;
     use crate::domain::tier::Face;
 
-    /// Every acceptance: what is told never to run is exactly what no face of this build can bring.
+    /// For every acceptance: the check reports a tool as never runnable exactly where no face of
+    /// this build meets it.
     #[test]
     fn a_t3_tool_never_runs_exactly_where_no_face_reaches_what_the_manifest_accepts() {
         for bits in 1_u8..16 {

@@ -24,7 +24,7 @@ pub(super) async fn open(
     running: Arc<Running>,
     recovered: oneshot::Receiver<Vec<RecoveredRun>>,
 ) -> Result<(), Error> {
-    // The writer ended first; whoever supervises it says why.
+    // The writer ended first; its supervisor reports why.
     let Ok(runs) = recovered.await else { return Ok(()) };
     let Some(leased) = running.ledger.leased() else { return Ok(()) };
     newest(&checked, &running).await?;
@@ -47,7 +47,7 @@ pub(super) async fn open(
     road.resume(runs, backlog).await;
     control::follow(&running, &road);
     road.summarise();
-    // WHY: what was amended while this gate was away is in force before anybody is served.
+    // WHY: an amendment made while this gate was away must be in force before the first call.
     if amended {
         policy::load(&checked, &running, &road).await;
     }

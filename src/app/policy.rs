@@ -65,7 +65,7 @@ pub(super) async fn load(checked: &Arc<Checked>, running: &Running, road: &Arc<R
         // WHY: a store that is away just now must not leave the gate shut for good.
         None => {
             let loaded = try_load(checked, running, road, |error| running.passes(error)).await;
-            // Told beside readiness until a bundle that is good was read.
+            // Readiness shows it until a good bundle was read.
             let why = loaded.err().map(|why| why.to_string());
             running.refused.lock().extend(why.iter().map(|why| format!("policy: {why}")));
             why
@@ -106,7 +106,7 @@ pub(super) async fn examine(
     let (list, theirs) = (approvers::signed(checked, live, ledger), live.clone());
     // Blocks for the trial in a child process.
     let loading = tokio::task::spawn_blocking(move || {
-        // Whose approval would count: on the list as it is signed, with a key that nobody revoked.
+        // Whose approval would count: on the list as it is signed, with a key that is not revoked.
         let list = list.and_then(|list| list.open().ok());
         let approvers = list.as_ref().map_or(0, lint::approvers);
         read(&theirs, &dir, now, (&tools, approvers))

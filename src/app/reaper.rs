@@ -1,9 +1,9 @@
-//! The reaper of the hub: somebody always closes what a dead sidecar left open.
+//! The reaper of the hub: closes what a dead sidecar left open.
 //!
-//! A sidecar that comes back on its own state takes up its runs and held calls again; nobody else can. So
-//! the reaper waits: for the grace after the lease ran out, and for as long as a held call of the slot may
-//! still be approved. Then open calls become unknown, held ones expired, runs are sealed, and the slot is
-//! free for whoever starts next.
+//! Only a sidecar that comes back on its own state can take up its runs and held calls again. So
+//! the reaper waits: for the grace after the lease ran out, and for as long as a held call of the
+//! slot may still be approved. Then open calls become unknown, held ones expired, runs are sealed,
+//! and the next sidecar that starts may take the slot.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl Reaper {
         while closing.join_next().await.is_some() {}
     }
 
-    /// Closes one slot, unless somebody may still come back for it, and says what became of it.
+    /// Closes one slot, unless its sidecar may still come back for it, and says what became of it.
     async fn visit(&self, slot: &Abandoned, stop: &CancellationToken) {
         let origin = slot.origin.as_str();
         let closed = match self.left(slot).await {

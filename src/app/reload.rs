@@ -51,7 +51,8 @@ pub(super) struct Watched {
     moving: Option<FileMarks>,
     /// Who reads them just now.
     reading: Option<JoinHandle<ReloadOutcome>>,
-    /// Whether somebody asked for more than who reads now may have seen.
+    /// Whether another request came after the current read began, which may have missed its
+    /// changes.
     again: bool,
 }
 
@@ -62,7 +63,8 @@ pub(super) type ReloadOutcome = (FileMarks, Result<usize, Unchanged>);
 pub(super) enum Unchanged {
     /// Everything that is wrong.
     Refused(Vec<String>),
-    /// Somebody still changes the files, or the books take nothing just now: to be tried again.
+    /// The files are still changing, or the ledger takes nothing just now: try again after the
+    /// delay.
     Later(Delay),
 }
 
@@ -97,8 +99,8 @@ impl Watched {
         moved && still
     }
 
-    /// Has everything read again and put in force, by a task of its own: what is on the books of a change is in
-    /// force even where the gate is asked to end meanwhile.
+    /// Starts a task that reads everything again and puts it in force: a recorded change is in
+    /// force even if the gate is asked to end meanwhile.
     pub fn begin(&mut self, checked: &Arc<Checked>, running: &Arc<Running>) {
         // WHY: the first bundle is not yet in force, and would come to be so after a newer one.
         let Some(road) = running.road.get().filter(|_| running.judged.get().is_some()) else {
@@ -231,12 +233,13 @@ fn ordered(checked: &Checked, next: &Live) -> bool {
     agents.any(|(agent, manifest)| agent.ordered != checked.ordered.contains(&manifest.name))
 }
 
-/// Whether no bundle is named any more: the one in force would go on judging, whoever signed it.
+/// Whether the configuration no longer names a bundle: the one in force would go on judging,
+/// whatever its signer.
 fn unjudged(checked: &Checked, next: &Live) -> bool {
     next.config.policy.bundle.is_none() && checked.live().config.policy.bundle.is_some()
 }
 
-/// Whether operators are named, and no office was opened for any at the start.
+/// Whether operators are named although no operator API was opened at the start.
 fn unheard(checked: &Checked, next: &Live) -> bool {
     let none = checked.config.operators.is_empty() && checked.config.approvals.webhook.is_none();
     none && !next.staff.is_empty()
@@ -294,7 +297,7 @@ async fn put(
     if let Some(list) = approvers::signed(checked, &checked.live(), &running.ledger)
         && let Err(why) = list.bind().await
     {
-        // It is tried again before anybody's word counts by it.
+        // The next attempt records it; no approval counts by it before that.
         tracing::warn!(why = %why.message, "the list of approvers is not recorded yet");
     }
     Ok(recorded)

@@ -47,7 +47,7 @@ pub(super) struct Running {
     pub list: OrderList,
     /// Ends following the list.
     pub deaf: CancellationToken,
-    /// Whoever follows it.
+    /// The tasks that follow the list of orders.
     pub following: TaskTracker,
     /// What lints have against the bundle in force.
     pub findings: Mutex<Vec<String>>,
@@ -61,15 +61,15 @@ pub(super) struct Running {
     pub hurry: CancellationToken,
 }
 
-/// What the holder of the gate asks; it ends when nobody holds the gate any more.
+/// What the holder of the gate asks; the channel ends when the holder drops it.
 pub(super) type GateRequests = mpsc::Receiver<GateRequest>;
 
-/// A gate nobody holds ends as one that was asked to.
+/// A gate whose holder is gone stops, as on request.
 async fn next(asked: &mut GateRequests) -> GateRequest {
     asked.recv().await.unwrap_or(GateRequest::Stop)
 }
 
-/// A gate that was started, for whoever holds it.
+/// A started gate, for its holder.
 pub(super) struct Started {
     pub readiness: watch::Receiver<Readiness>,
     pub agents: Vec<SocketAddr>,
@@ -77,7 +77,7 @@ pub(super) struct Started {
     pub supervised: JoinHandle<Result<Ended, Error>>,
 }
 
-/// Opens the books, binds the listeners, and leaves the rest to a task.
+/// Opens the ledger, binds the listeners, and leaves the rest to a task.
 pub(super) async fn start(
     (checked, tools): (Checked, BoundTools),
     asked: GateRequests,
@@ -162,7 +162,8 @@ async fn supervise(
                 }
                 running.listening.doors.look();
             }
-            // What only time changes: a layer that is enforced again, a server that fails, a list nobody reads.
+            // What only time changes: a layer that is enforced again, a server that fails, a list
+            // that went unread.
             _ = tells.tick() => running.tell(),
             came = watched.came(checked) => watched.told(checked, running, came).await,
             opened = async { opening.as_mut().map(Box::pin)?.await.ok() }, if opening.is_some() => {
@@ -179,7 +180,7 @@ async fn supervise(
     Ok(finish(checked, running, writing, asked).await)
 }
 
-/// A second request to end. Nobody left to ask is no request.
+/// Waits for a second request to end. A dropped holder is no request: this then waits without end.
 async fn asked_again(asked: &mut GateRequests) {
     while let Some(ask) = asked.recv().await {
         if ask == GateRequest::Stop {
@@ -254,7 +255,8 @@ fn waits(status: &LedgerStatus) -> bool {
 }
 
 impl Running {
-    /// Whether it makes sense to ask the ledger again: the store is away, and somebody still writes.
+    /// Whether asking the ledger again can succeed: the store is away, and the writer has not
+    /// ended.
     pub fn passes(&self, error: &ledger::Error) -> bool {
         let over = match &*self.ledger.status().borrow() {
             LedgerStatus::Ready

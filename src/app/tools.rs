@@ -58,8 +58,8 @@ pub(super) fn opened(
     Ok(BoundTools { toolbox, upstreams })
 }
 
-/// What callers and operators of this gate show it, as far as it is not known by itself (`domain::token`). What is
-/// wrong with a file is said where it is read to know somebody by.
+/// The secrets that callers and operators show this gate, as far as it does not recognise them by
+/// itself (`domain::token`). Where a file is read to identify its caller, its errors are reported.
 fn own(config: &Config) -> Vec<Secret> {
     let callers = config.agents.iter().flat_map(|agent| &agent.callers);
     let callers = callers.filter_map(|caller| caller.token_file.as_deref());

@@ -1,5 +1,6 @@
-//! Which bundle may be in force where amendments are required: the one of the last entry that put one in
-//! force on this chain, and after it only what was proposed and approved on the list and on the books.
+//! Which bundle may be in force where amendments are required: the one of the last entry that put
+//! one in force on this chain, and after it only one that was proposed and approved on the list and
+//! recorded.
 //!
 //! The list carries proposals with their files, so that a gate needs no directory that changes under it. This
 //! gate checks every row itself: the author's role, the bundle as any other, the publishers' signatures.
@@ -84,7 +85,7 @@ pub(super) struct DirectoryError(Option<LoadError>);
 struct OpenProposal {
     proposal: Proposal,
     granted: Vec<Approval>,
-    /// Who refused it, if anybody did.
+    /// Who refused it, if an approver did.
     refused: Option<String>,
 }
 
@@ -164,7 +165,7 @@ impl Constitution {
         opened
     }
 
-    /// Somebody asked to read the policy again: without an amendment that puts nothing else in force.
+    /// Reads the policy again on request; without an amendment this puts no other bundle in force.
     pub async fn look_again(&self, road: &Arc<Road>) {
         if road.engine().is_none() && *self.opened.borrow() {
             if let Err(why) = self.open(road).await {

@@ -72,7 +72,7 @@ pub(super) fn recall(inner: &mut ListProgress, row: &Row, done: &Json) {
 }
 
 impl Constitution {
-    /// Obeys a row; what was done, or why it was not, is on the books when this returns.
+    /// Obeys a row; the ledger has recorded its outcome, or the refusal, when this returns.
     pub(super) async fn obey(&self, inner: &mut ListProgress, row: &Row, road: &Arc<Road>) -> Json {
         let (step, done) = match &row.order {
             Some(Order::Propose { .. }) => (Step::Proposal, self.propose(inner, row, road).await),
@@ -263,7 +263,8 @@ fn find<'a>(
     inner.open.get_mut(bundle).ok_or_else(none)
 }
 
-/// Whether whoever gave the order has this role. The office has asked before; a row may come from elsewhere.
+/// Whether the operator who gave the order has this role. The operator API checked it; a row may
+/// come from elsewhere.
 fn role(row: &Row, role: &str) -> Result<(), AmendmentRefusal> {
     if row.given.roles.iter().any(|one| one == role) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What goes on the books about an amendment.
+//! The entries that the ledger records about an amendment.
 
 use super::Constitution;
 use super::effect::Effect;

@@ -152,8 +152,9 @@ impl OperatorApi {
         read.map_err(|error| unavailable(&error))
     }
 
-    /// Passes a signed word on to the gate that holds the call. Only the two statements of this very
-    /// hold are passed; the signature is checked by whoever runs the call.
+    /// Passes a signed approval or refusal on to the gate that holds the call. The operator API
+    /// accepts only the two statements of this held call; the gate that runs the call checks the
+    /// signature.
     ///
     /// # Errors
     /// The call is not held, or the statement is another.
@@ -178,7 +179,7 @@ impl OperatorApi {
         self.to_holder(&who, &order, "").await
     }
 
-    /// Whether this looks like a signature; whoever acts on it checks whether it is one.
+    /// Checks the armour of a signature only; the gate that acts on the signature verifies it.
     pub(super) fn armored(&self, signature: &str) -> Result<(), Problem> {
         let armored = signature.starts_with("-----BEGIN SSH SIGNATURE-----")
             && signature.trim_end().ends_with("-----END SSH SIGNATURE-----");
@@ -189,9 +190,9 @@ impl OperatorApi {
         Err(self.refuse(Problem::new(Code::RequestMalformed, "approval.signature", message)))
     }
 
-    /// Passes a signed proposal on to the gate that holds the call: to ask it again with other arguments. What is
-    /// asked then is judged as any call is, and waits for somebody else. The signature is checked by whoever runs
-    /// the call.
+    /// Passes a signed proposal on to the gate that holds the call, to submit the call again with
+    /// other arguments. The policy judges the new call like any other, and a second approver must
+    /// approve it. The gate that runs the call checks the signature.
     ///
     /// # Errors
     /// The call is not held, these are no arguments, or the statement is not about them.
@@ -294,7 +295,7 @@ fn ask(group: &[Waiting<'_>]) -> Option<HeldCall> {
     })
 }
 
-/// What is on the books about one held call, without its payloads.
+/// What the ledger records about one held call, without its payloads.
 fn find(desk: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
     let (id, chain, open) = desk.run(run)?;
     let hold = open.held.get(call)?;

@@ -1,7 +1,8 @@
-//! Break-glass at the office: who brings what was signed, who is told before it opens, and what was reviewed.
+//! Break-glass in the operator API: opening and closing a signed order, and recording its review.
 //!
-//! The office checks a statement so that nobody is alarmed for nothing; each gate checks it again. An alarm that
-//! nobody received is none: while the configured receiver does not take it, nothing is opened.
+//! The operator API checks a statement first, so that an invalid one raises no alarm; each gate
+//! checks it again. The configured receiver must take the alarm before an order opens: while it
+//! does not, the order stays closed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,13 +35,13 @@ const NOTE_MAX: usize = 1024;
 /// The list of those who may sign, as it is now.
 pub type List = Arc<dyn Fn() -> Result<Approvers, Cause> + Send + Sync>;
 
-/// What the office works with.
+/// What the operator API needs for break-glass.
 pub struct Glass {
     /// What a statement is held to.
     pub terms: Terms,
     /// Who may sign.
     pub list: List,
-    /// Who is told before it opens, besides the log and the metrics.
+    /// Receives the alarm before an order opens, besides the log and the metrics.
     pub alarm: Option<Webhook>,
     /// Where alarms are counted.
     pub metrics: Arc<Metrics>,
@@ -69,7 +70,7 @@ impl OperatorApi {
         drop(self.glass.set(glass));
     }
 
-    /// Opens what enough people have signed, once, after everybody was told.
+    /// Opens an order that enough approvers signed, once, after the receiver took the alarm.
     ///
     /// # Errors
     /// What is wrong with it (`break_glass.*`), it was used before, or the alarm was not taken.
@@ -122,7 +123,7 @@ impl OperatorApi {
         })
     }
 
-    /// Ends an order before its time. Nobody has to sign that.
+    /// Ends an order before its time. This needs no signature.
     ///
     /// # Errors
     /// There is none of this nonce.
@@ -136,10 +137,12 @@ impl OperatorApi {
         self.order(&who, &order, (&request.reason, None), None).await
     }
 
-    /// Records that somebody looked at what was done. Whoever signed or brought it does not review it.
+    /// Records an operator's review of what was done. An operator who signed or submitted the order
+    /// may not review it.
     ///
     /// # Errors
-    /// There is none of this nonce, it is still open, the reviewer had a part in it, or nobody can tell who had.
+    /// No order has this nonce, the order is still open, the reviewer took part in it, or its
+    /// signers are unknown.
     pub(super) async fn review_glass(
         &self,
         asked: OperatorRequest<route::BreakGlassReview>,
@@ -200,7 +203,8 @@ impl OperatorApi {
     /// Who signed an order, by the list as it is now.
     ///
     /// # Errors
-    /// There is no list that can be used, or a key that signed is not on it: nobody can tell who had a part.
+    /// No list of approvers is usable, or the list lacks a key that signed: the signers are then
+    /// unknown.
     async fn signed_by(&self, nonce: &str) -> Result<Vec<String>, Problem> {
         let unknown = |why: &str| {
             let message = format!("the signer of the order cannot be found: {why}");

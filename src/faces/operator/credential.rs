@@ -46,12 +46,13 @@ impl ShownCredential {
             (Ok(Some(token)), None) => Self::Token(Zeroizing::new(token.to_owned())),
             (Ok(None), None) => Self::Nothing(IdentityError::Missing),
             (Err(error), None) => Self::Nothing(error),
-            // WHY: with two, whoever adds one to another's connection could choose who is asking.
+            // WHY: a third party could add its own credential to another caller's connection and so
+            // choose the caller.
             (Ok(Some(_)) | Err(_), Some(_)) => Self::Nothing(IdentityError::Ambiguous),
         }
     }
 
-    /// Why nobody is known by this, where nobody is.
+    /// Why this credential identifies no caller. Callers ask only where that is so.
     #[must_use]
     pub const fn stranger(&self) -> IdentityError {
         match self {

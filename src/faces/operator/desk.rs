@@ -1,4 +1,4 @@
-//! What lies on the desk: open runs and held calls, read off the ledger and kept up to date.
+//! The approval queue: open runs and held calls, read from the ledger and kept up to date.
 //!
 //! A projection that can be thrown away at any time: the first look reads the open runs of each chain,
 //! later ones only what was added since.
@@ -58,7 +58,7 @@ pub struct Hold {
     pub held: CallHeld,
     /// The whole entry.
     pub entry: Entry,
-    /// Words that are on the books: subject and key.
+    /// Recorded approvals: subject and key.
     pub granted: Vec<(String, String)>,
     /// SHA-256 of its arguments, never shown: the same ask twice is one ask for a person.
     pub ask: Option<Digest>,

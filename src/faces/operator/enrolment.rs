@@ -1,8 +1,10 @@
-//! The registrar of the hub: certifies the keys of writers with the enrolment key, so that no sidecar has it.
+//! The registrar of the hub: it certifies the keys of writers with the enrolment key, so that no
+//! sidecar has it.
 //!
-//! A sidecar shows a token that stands for one pool of slots, a shared one or the projected one of its pod's
-//! service account, and proves that it holds the key it names. It is certified for the epoch its slot is in now, once: the same request again has the same answer, and
-//! another key for that epoch is refused. Each certificate is on the books of the hub before it is given.
+//! A sidecar shows a token that stands for one pool of slots: a shared token, or the projected
+//! token of its pod's service account. It also proves that it holds the key it names. The registrar
+//! certifies one key per slot and epoch: the same request again has the same answer, and it refuses
+//! another key for that epoch. The hub records each certificate before it sends it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,7 +37,7 @@ use crate::record::fleet::WriterEnrolled;
 use crate::record::{Base64, Draft, Entry, Kind};
 use crate::serve::problem::Problem;
 
-/// The pool of the hubs' own slots, whose chains tell what was enrolled. Nobody is enrolled into it.
+/// The pool of the hubs' own slots, whose chains record enrolments. No sidecar can enrol into it.
 pub const HUBS: &str = "hub";
 /// Entries that are read at once.
 const BATCH: u32 = 512;
@@ -55,7 +57,7 @@ pub struct Pool {
 pub struct RegistrarParts {
     /// Who may be enrolled where by a shared token.
     pub pools: Vec<Pool>,
-    /// Asks about projected tokens; nobody is enrolled by one without.
+    /// Reviews projected tokens. Without it, the registrar accepts shared tokens only.
     pub reviewer: Option<Reviewer>,
     /// How long a certificate lasts at most.
     pub term: Duration,
@@ -139,9 +141,9 @@ impl Registrar {
     /// Whose token this is: a pool's shared one, or else the projected one of a pod.
     ///
     /// # Errors
-    /// `identity.missing` for anything nobody knows, `limit.exceeded` once there was too much of that,
-    /// `operator.forbidden` for a service account without a pool or a pod, `overloaded` and `not_ready` where
-    /// nobody could say.
+    /// `identity.missing` for an unknown token, `limit.exceeded` after too many unknown ones,
+    /// `operator.forbidden` for a service account without a pool or a pod, `overloaded` and
+    /// `not_ready` where the API server gave no verdict.
     pub async fn admit(&self, shown: &ShownCredential) -> Result<Admitted, Problem> {
         let admitted = self.known(shown).await?;
         crate::serve::places::proved();
@@ -330,7 +332,7 @@ impl RecordedEnrolments {
         Ok(())
     }
 
-    /// Takes an entry, if it enrols somebody. The first one of an epoch counts.
+    /// Takes over an entry that enrols a writer. The first one of an epoch counts.
     fn take(&mut self, body: &[u8]) {
         let Ok(entry) = Entry::parse(body) else { return };
         let Some(enrolled) = entry.draft.get::<WriterEnrolled>() else { return };
@@ -362,8 +364,8 @@ fn enrolled(who: &Admitted, log: &str, certificate: &Certificate) -> WriterEnrol
     }
 }
 
-/// The log that is written in a slot now, and its epoch: the one with the highest number at the end of its
-/// name. The others were lost, and nobody writes them any more.
+/// The log that a slot writes now, and its epoch: the one with the highest number at the end of its
+/// name. The others were lost, and no writer appends to them any more.
 fn latest<'a>(logs: impl Iterator<Item = (&'a str, Epoch)>) -> Option<(&'a str, Epoch)> {
     let number = |log: &str| log.rsplit('/').next().and_then(|n| n.parse::<u64>().ok());
     logs.max_by_key(|(log, _)| number(log))

@@ -1,7 +1,9 @@
-//! Erasing payloads over the door, with a receipt, and holding them against that.
+//! Erasure of payloads through the operator API, with a receipt, and the legal holds that prevent
+//! it.
 //!
-//! Who erases does not hold, who holds does not erase, and whoever gave a word about a call of a run does not
-//! erase the run: roles say the first, the ledger the second.
+//! Duties are separate: an operator who may erase may not place legal holds, and the reverse; an
+//! operator who decided about a call of a run may not erase that run. Roles enforce the first rule,
+//! the ledger the second.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,7 +64,8 @@ impl OperatorApi {
     /// Erases payloads: all that are meant or, if one is held or not known, none.
     ///
     /// # Errors
-    /// Nothing was erased; or, `erasure.unfinished`, it is on the books and asking again finishes it.
+    /// Nothing was erased; or, with `erasure.unfinished`, the erasure is recorded and the same
+    /// request again finishes it.
     pub(super) async fn erase(
         self: &Arc<Self>,
         asked: api::OperatorRequest<route::Erasure>,
@@ -71,7 +74,7 @@ impl OperatorApi {
         let room = self.evidence()?;
         let place = self.erasure_place(&room)?;
         let office = Arc::clone(self);
-        // WHY: what is on the books is to be deleted, whether or not anybody still waits.
+        // WHY: a recorded erasure must delete its payloads even if the client has disconnected.
         let working = self.tasks.spawn(async move {
             let done = Box::pin(office.erase_now(&room.evidence, &who, &request)).await;
             drop(place);
@@ -305,7 +308,7 @@ impl OperatorApi {
         };
         let reader = self.ledger(&room.evidence).await?;
         let deleted = gone(&*reader, &self.tenant, row).await?;
-        // Whoever asks later cannot search the files for bytes that nobody has any more.
+        // A later request cannot search the files for payloads that are already deleted.
         let told = ReceiptNotes { deleted, residue: "unknown", store: room.evidence.store };
         let key = &*room.evidence.key;
         let made = receipt::make(&*reader, &chain.origin, &[seq], &told, key).await;

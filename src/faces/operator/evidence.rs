@@ -1,7 +1,7 @@
-//! What the office hands out evidence with, and erases payloads with.
+//! What the operator API exports evidence and erases payloads with.
 //!
-//! Everything is opened for one request and closed after it, so that an export that takes long holds up no
-//! order. Both are recorded in the tenant's fleet log, under the name of whoever asked.
+//! Each request opens its own readers and closes them at its end, so that a long export delays no
+//! order. The tenant's fleet log records both, under the name of the operator who asked.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::ledger::retention::PayloadKeeper;
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::serve::problem::Problem;
 
-/// When somebody else is to ask again.
+/// When a client refused because of another's export may try again.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Where the office finds the ledger that it exports from and erases in.
+/// Opens the ledger that the operator API exports from and erases in.
 #[async_trait]
 pub trait Archive: Send + Sync {
     /// Opens the ledger for reading; closed when it is dropped.
@@ -36,7 +36,7 @@ pub trait Archive: Send + Sync {
     /// The list of those whose orders to erase and to end a hold count, as it is now; it is kept for evidence.
     ///
     /// # Errors
-    /// None is configured, or it counts for nobody.
+    /// No list is configured, or no approver on it counts.
     async fn approvers(&self) -> Result<Approvers, Cause>;
 
     /// With what the fleet log is written; it is not opened yet.
@@ -46,7 +46,7 @@ pub trait Archive: Send + Sync {
     async fn fleet(&self) -> Result<FleetParts, Cause>;
 }
 
-/// What the office works with.
+/// What the operator API needs for evidence and erasure.
 pub struct Evidence {
     /// The ledger.
     pub archive: Arc<dyn Archive>,
@@ -81,7 +81,7 @@ pub(super) struct Room {
 impl OperatorApi {
     /// From now on evidence is handed out and payloads are erased. Said once; later words change nothing.
     pub fn allow_evidence(&self, evidence: Evidence) {
-        // A bundle in the clear is not to lie there until somebody exports again.
+        // A crash can leave a bundle in the clear: remove it now rather than at the next export.
         if let Err(error) = exports::sweep(&evidence.scratch) {
             tracing::warn!(%error, "what an export left cannot be removed");
         }

@@ -1,7 +1,7 @@
-//! Exports over the door: made beside everything else, put on the books, and only then sent.
+//! Exports through the operator API: made on a thread of their own, recorded, and only then sent.
 //!
-//! One at a time: a bundle is made in memory. It is written to a file that has no name any more when its
-//! first byte leaves, so nothing is left behind whatever happens.
+//! One export runs at a time, because a bundle is made in memory. Its file is unlinked before the
+//! first byte leaves, so that no crash leaves a bundle behind.
 
 use std::io::Seek as _;
 use std::path::Path;
@@ -58,7 +58,7 @@ struct Selection {
     redactions: Redactions,
 }
 
-/// A bundle that is on the books, in a file without a name.
+/// A recorded bundle, in an unlinked file.
 #[derive(Debug)]
 pub struct ExportedFile {
     file: std::fs::File,
@@ -71,7 +71,7 @@ pub struct ExportedFile {
 /// Why there is no bundle.
 #[derive(Debug)]
 enum Failed {
-    /// Nobody waits for it any more.
+    /// The client disconnected.
     Left,
     /// The fleet log or the evidence key cannot be used.
     Unusable(Cause),
@@ -86,7 +86,7 @@ impl From<Error> for Failed {
     }
 }
 
-/// Everything one export needs, so that it can go on beside the door.
+/// Everything one export needs to run independently of its request.
 struct Job {
     room: Arc<Room>,
     place: OwnedSemaphorePermit,
@@ -122,7 +122,7 @@ impl OperatorApi {
         Ok(Selection { query, since, payloads, redactions })
     }
 
-    /// Makes a bundle and puts it on the books. Dropped before that, nothing is recorded.
+    /// Makes a bundle and records it. Dropped before that, it records nothing.
     ///
     /// # Errors
     /// Another is being made, what is asked for is not there, or it cannot be recorded.
@@ -140,7 +140,7 @@ impl OperatorApi {
         let gone = CancellationToken::new();
         let _leaving = gone.clone().drop_guard();
         let runtime = tokio::runtime::Handle::current();
-        // WHY: hashing and packing take seconds, and whoever stops an agent shares this thread.
+        // WHY: hashing and packing take seconds, and stop orders are served on this thread.
         let working = tokio::task::spawn_blocking(move || {
             runtime.block_on(async move {
                 tokio::select! {
@@ -332,7 +332,8 @@ impl ExportedFile {
                 Ok(count) => {
                     piece.truncate(count);
                     left = left.saturating_sub(count as u64);
-                    // WHY: whoever has read the last byte may ask for the next export at once.
+                    // WHY: a client that has read the last byte may ask for the next export at
+                    // once.
                     place = place.filter(|_| left > 0);
                     Ok(Bytes::from(piece))
                 }

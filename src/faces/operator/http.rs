@@ -171,7 +171,7 @@ async fn enrol(State(registrar): State<Arc<Registrar>>, request: Request) -> Res
     }
 }
 
-/// What browsers are told, should one get here: load nothing, be framed by nobody, guess no types.
+/// Headers for a browser that gets here: load nothing, allow no frame, guess no types.
 pub(crate) fn guards() -> [(HeaderName, HeaderValue); 2] {
     let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
     [

@@ -1,9 +1,9 @@
 //! The operator's side: who may see and order what, what is held and why, and what became of an order.
 //!
-//! One office stands behind every way in (HTTP on the operator's door, gRPC beside it, the hub). It reads
-//! held calls off the ledger and puts orders on the list of `control`; it never touches the road. What an
-//! operator is, only the configuration of this process says: nothing a client sends can widen it. Every
-//! order becomes an entry of the chain this process writes.
+//! One `OperatorApi` serves every way in (HTTP on the operators' listener, gRPC beside it, the
+//! hub). It reads held calls from the ledger and passes orders to `control`; it never touches the
+//! road. Only the configuration of this process says what an operator may do: nothing a client
+//! sends can widen it. Every order becomes an entry of the chain this process writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// Counts a request that was refused.
 pub type Reject = Arc<dyn Fn(Code) + Send + Sync>;
 
-/// What the office works with.
+/// What the operator API is built from.
 pub struct OperatorParts {
     /// Who may do what.
     pub staff: Operators,
@@ -82,7 +82,7 @@ pub struct OperatorParts {
     pub entropy: Arc<dyn Entropy>,
     /// Where refusals are counted.
     pub reject: Reject,
-    /// Whose runs these are; nobody else's are seen.
+    /// The tenant whose runs it shows; it shows no other tenant's.
     pub tenant: String,
 }
 
@@ -118,7 +118,7 @@ impl std::fmt::Debug for OperatorApi {
 }
 
 impl OperatorApi {
-    /// An office that has looked at nothing yet.
+    /// An operator API that has read nothing from the ledger yet.
     #[must_use]
     pub fn new(parts: OperatorParts) -> Self {
         let OperatorParts { staff, reader, orders, books, vault, clock, entropy, reject, tenant } =
@@ -144,7 +144,7 @@ impl OperatorApi {
         }
     }
 
-    /// Knows these operators from now on, and nobody else.
+    /// Replaces all operators it knows by these.
     pub fn set_staff(&self, staff: Operators) {
         self.staff.store(Arc::new(staff));
     }
@@ -171,8 +171,8 @@ impl OperatorApi {
         Err(self.refuse(Problem::new(Code::OperatorForbidden, "operator.role", message)))
     }
 
-    /// WHY: whoever shows a valid credential is never limited: else anybody who can reach the door could
-    /// keep operators from their switches by guessing.
+    /// WHY: the limit never applies to a valid credential; otherwise a third party that reaches the
+    /// listener could keep operators from their switches by guessing.
     fn turned_away(&self, why: IdentityError) -> Problem {
         let wait = self.logins.lock().failed(self.clock.monotonic());
         self.refuse(unknown(why, wait))
@@ -209,7 +209,7 @@ impl OperatorApi {
     }
 }
 
-/// Somebody nobody knows, who has to wait if there were too many of that kind.
+/// The refusal of an unknown credential, with a wait after too many of them.
 fn unknown(why: IdentityError, wait: Option<Duration>) -> Problem {
     match wait {
         None => why.into(),

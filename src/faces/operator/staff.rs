@@ -63,7 +63,7 @@ impl Role {
     }
 }
 
-/// What may be asked of the office.
+/// A right that the operator API checks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Right {
     /// To see runs, gates, orders and which calls are held.
@@ -74,13 +74,14 @@ pub enum Right {
     Word,
     /// To stop and to reinstate, and to bring what break-glass signers have signed.
     Switch,
-    /// To record that somebody looked at what was done under break-glass.
+    /// To record the review of what was done under break-glass.
     Review,
     /// To take evidence away, as a bundle.
     Export,
-    /// To erase payloads. Whoever may hold them may not.
+    /// To erase payloads. An operator who may hold payloads may not erase them.
     Erase,
-    /// To hold payloads against erasing, and to lift that. Whoever may erase them may not.
+    /// To hold payloads against erasing, and to lift that. An operator who may erase payloads may
+    /// not hold them.
     Hold,
     /// To see what was erased and what is held.
     Custody,
@@ -251,7 +252,7 @@ struct Badge {
     who: Operator,
 }
 
-/// Everybody who is known. Of tokens only hashes are kept.
+/// All operators. It keeps only the hashes of their tokens.
 #[derive(Clone, Debug, Default)]
 pub struct Operators {
     badges: Vec<Badge>,
@@ -261,8 +262,8 @@ impl Operators {
     /// Reads every token.
     ///
     /// # Errors
-    /// Everything that is wrong: a file others may read, a token that is too short or somebody else's, a
-    /// subject that is there twice or has no role.
+    /// Everything that is wrong: a file that other users may read, a token that is too short or
+    /// that two operators share, a subject that is there twice or has no role.
     pub fn load(members: &[Member]) -> Result<Self, Vec<MemberError>> {
         let (mut staff, mut wrong) = (Self::default(), Vec::new());
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -296,7 +297,7 @@ impl Operators {
         Ok(())
     }
 
-    /// Whether nobody is known, so that nothing may be asked.
+    /// Whether no operator is configured, so that every request is refused.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.badges.is_empty()

@@ -44,7 +44,7 @@ pub struct Cluster {
     pub ca_file: PathBuf,
     /// The token by which we ask; read for each review, since kubelet replaces it.
     pub token_file: PathBuf,
-    /// What the tokens of sidecars are for: those for anybody else count for nothing.
+    /// The audience of the sidecars' tokens: the reviewer refuses a token for another audience.
     pub audience: String,
     /// The accounts that are enrolled, `<namespace>/<service account>`: each is its own pool of slots.
     pub pools: BTreeSet<String>,
@@ -104,19 +104,20 @@ pub(super) enum ReviewError {
     /// The server names an error beside its answer.
     #[error("it is not sure: {0}")]
     Unsure(String),
-    /// The token is somebody's, and the answer does not say whose.
+    /// The token is valid, and the answer does not name its user.
     #[error("the answer names no user")]
     NoUser,
 }
 
-/// Why nobody is known by a token.
+/// Why a token identifies no pod.
 #[derive(Debug)]
 pub(super) enum Doubt {
     /// Others are being asked about, as many as may be.
     Busy,
     /// There is no answer, or none that says anything.
     Unanswered(ReviewError),
-    /// The API server knows it for nobody, or not for us.
+    /// The token is unknown to the API server, belongs to no service account, or is for another
+    /// audience.
     Nobody(String),
     /// It is this account's, and no pod's.
     Unbound(String),

@@ -1,8 +1,10 @@
-//! Telling somebody else's server that a call is held: signed, without arguments, as often as needed.
+//! Notifies a third party's server that a call is held: signed, without arguments, repeated until
+//! it is received.
 //!
-//! The headers are those of Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature` with
-//! an Ed25519 signature, `v1a`). What is told can only lead to the place where people look: there is
-//! nothing in it to approve with. It is read off the ledger, so a slow receiver holds up nothing.
+//! The headers are those of Standard Webhooks (`webhook-id`, `webhook-timestamp`,
+//! `webhook-signature` with an Ed25519 signature, `v1a`). A notice only links to the place where
+//! approvers look: it contains nothing to approve with. The sender reads the ledger, so a slow
+//! receiver delays no call.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -23,7 +25,7 @@ use crate::witness::{Remote, RemoteError};
 
 /// Between two looks at what is held.
 const LOOK: Duration = Duration::from_millis(250);
-/// Held calls that wait to be told; others wait on the ledger, where they are anyway.
+/// Notices in the queue at most; further held calls stay in the ledger until there is room.
 const QUEUE_MAX: usize = 256;
 /// The first pause after a failure; each later one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
@@ -32,7 +34,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Bytes of an answer that are read; nothing in it counts.
 const ANSWER_MAX: usize = 64 * 1024;
 
-/// Where held calls are told.
+/// The receiver of notices about held calls.
 #[derive(Debug)]
 pub struct Webhook {
     remote: Remote,
@@ -54,7 +56,7 @@ pub(super) enum SendError {
     Status(u16),
 }
 
-/// What is told of one held call.
+/// The notice of one held call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Notice {
     digest: Digest,
@@ -83,8 +85,9 @@ impl Webhook {
         Ok(Self { remote: Remote::new(url, ca)?, key, link })
     }
 
-    /// Tells every call that is held, each until the receiver has taken it or the call is not held any
-    /// more. After a restart what is still held is told again, under the same id.
+    /// Notifies the receiver of every held call, until it has taken the notice or the call is not
+    /// held any more. After a restart it sends the notice of each call that is still held again,
+    /// under the same id.
     pub async fn run(self, office: Arc<OperatorApi>, stop: CancellationToken) {
         let mut told: BTreeSet<Digest> = BTreeSet::new();
         let mut queue: VecDeque<Due> = VecDeque::new();

@@ -45,7 +45,7 @@ pub(super) fn receipt(receipt: &Receipt) -> pb::Receipt {
     }
 }
 
-/// What is to be tested, as the agent is told.
+/// The challenge as the agent receives it.
 pub(super) fn challenge(challenge: Challenge) -> pb::ChallengePostureResponse {
     pb::ChallengePostureResponse {
         nonce: challenge.nonce,

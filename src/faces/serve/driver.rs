@@ -1,4 +1,4 @@
-//! Accepts connections and drives them: limits, back-off and drain in one place for every door.
+//! Accepts connections and drives them: limits, back-off and drain in one place for every listener.
 
 use std::convert::Infallible;
 use std::future::Future;

@@ -152,7 +152,7 @@ impl ConnectionEdge {
         if grpc { self.refusal(&problem) } else { self.plain(&problem) }
     }
 
-    /// A refusal for whoever does not speak gRPC.
+    /// A refusal for a client that does not speak gRPC.
     fn plain(&self, problem: &Problem) -> EdgeResponse {
         self.edge.faces.reject(problem.code);
         problem.response().map(|body| {

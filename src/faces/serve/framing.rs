@@ -1,9 +1,9 @@
-//! Watches the bytes of HTTP/1.1 requests go by: where each begins and ends, and whether anybody could
-//! read that differently.
+//! Follows the bytes of HTTP/1.1 requests: where each begins and ends, and whether another reader
+//! could frame it differently.
 //!
-//! The HTTP library follows the standard where it lets a server choose, and forgets what it did not need:
-//! a length beside chunks, a length said twice. Here both are an end of the connection. This reader never
-//! decides what a request is; it can only say that there will be no more.
+//! The HTTP library follows the standard where it lets a server choose, and drops what it does not
+//! need: a length beside chunks, a length said twice. Here both end the connection. This reader
+//! never interprets a request; it can only end the connection.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ enum At {
     Chunk(u64),
     /// In the lines after the last chunk.
     Trailers,
-    /// Not looked at any more: another protocol, or a framing nobody should read.
+    /// The reader no longer looks: the client speaks another protocol, or the framing is ambiguous.
     Off,
 }
 

@@ -35,8 +35,8 @@ pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 pub struct AgentSettings {
     /// The Unix sockets and addresses to listen on; each is bound before any is served.
     pub places: Vec<AgentEndpoint>,
-    /// Connections of agents at the same time, on each listener. Whoever has shown no credential that is known
-    /// has places of its own; one peer has three quarters of the places at most.
+    /// Connections of agents at the same time, on each listener. Clients without a known credential
+    /// have places of their own; one peer has three quarters of the places at most.
     pub connections_max: usize,
     /// Requests whose answers are not yet made and taken, over all listeners. More are `overloaded`.
     pub requests_max: usize,
@@ -111,7 +111,7 @@ impl Bound {
     /// The protocol cannot be reflected.
     pub async fn serve(self, faces: Faces, shutdown: CancellationToken) -> Result<(), Error> {
         let (health, routes) = routes(&faces)?;
-        // WHY: the reporter begins with "serving", which nobody has said yet.
+        // WHY: the reporter begins with "serving", before any readiness is known.
         say(&health, &SERVICES, ServingStatus::NotServing).await;
         let AgentSettings { connections_max, requests_max, drain, hosts, tls, .. } = self.settings;
         let edge = Edge::new(routes, faces.clone(), hosts, requests_max);
@@ -192,7 +192,7 @@ pub(super) async fn report(
         tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
-            // WHY: nobody left to say "ready" is no reason to go on saying it.
+            // WHY: the sender of readiness is gone, so its last "ready" no longer holds.
             more = changed => if !more { break },
         }
     }

@@ -21,8 +21,8 @@ use super::listener::STALLS_MAX;
 /// No frame is larger unless the client asks for it (RFC 9113, 4.2).
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Bytes of the last piece of what is longer. Whether the last piece was taken shows nowhere, since nobody
-/// asks for another; so it is a small one.
+/// Bytes of the last piece of a longer answer. The client may not have taken this piece when the
+/// slot is free, since the connection asks for no piece after it; so it is a small one.
 const LAST_BYTES: usize = 1024;
 
 /// A request's place among those that are answered. It is kept until the answer is taken: answers in memory
@@ -159,7 +159,8 @@ impl<B: Body<Data = Bytes> + Unpin> Body for PiecewiseAnswer<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        // WHY: after the end nobody asks for more, and nobody would see whether the last piece is taken.
+        // WHY: the connection asks for nothing after the end, and would not show whether the last
+        // piece was taken.
         let known = self.watched.is_none() || !self.begun;
         known && self.inner.is_end_stream()
     }

@@ -26,7 +26,7 @@ use crate::identity::Peer;
 
 const BACKLOG: i32 = 1024;
 
-/// Mode of an agent's socket: its owner and its group, nobody else.
+/// Mode of an agent's socket: read and write for its owner and its group.
 const SOCKET_MODE: u32 = 0o660;
 
 /// Bytes every client sends first: the preface of HTTP/2, and less than any HTTP/1.1 request.
@@ -36,7 +36,7 @@ const PREFACE_WITHIN: Duration = Duration::from_secs(10);
 /// How long a client may take nothing of what it is sent.
 pub(super) const STALLS_MAX: Duration = Duration::from_secs(30);
 
-/// Can stand nowhere in a request, and ends what looks like headers: whoever reads it answers 400.
+/// No request contains it, and it ends what looks like headers: the HTTP parser answers 400.
 const POISON: &[u8] = b"\0\r\n\r\n";
 
 /// A bound listener. A Unix socket's file is gone when this is dropped.
@@ -126,11 +126,11 @@ pub(super) fn adopt(bound: std::net::TcpListener) -> io::Result<Listener> {
 
 /// Listens on a Unix socket in the file system, mode 0660; a missing folder is made, mode 0700.
 ///
-/// A socket nobody answers on is a left-over and removed. Abstract sockets have no owner and no
-/// mode and are refused.
+/// A socket without a listening process is a left-over of one that died, and is removed. Abstract
+/// sockets have no owner and no mode and are refused.
 ///
 /// # Errors
-/// Somebody answers, the path is something else, or the system refuses.
+/// Another process listens there, the path is something else, or the system refuses.
 pub async fn socket(path: &Path) -> Result<Listener, Error> {
     let place = path.display().to_string();
     let folder = path.parent().filter(|_| path.is_absolute() && path.file_name().is_some());
@@ -174,8 +174,8 @@ async fn clear(path: &Path, place: &str) -> Result<(), Error> {
 fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // WHY: Linux gives the file the mode of the descriptor, less the umask: there is no moment in
-    // which everybody can connect.
+    // WHY: Linux gives the file the mode of the descriptor, less the umask: at no moment can every
+    // user connect.
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(SOCKET_MODE))?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE))?;
@@ -211,8 +211,8 @@ impl Drop for SocketFile {
     }
 }
 
-/// One connection, on which nobody is waited for without end: a client begins to speak within 10
-/// seconds, ends the headers of a request within as many, and reads what it is sent.
+/// One connection with deadlines: a client begins to speak within 10 seconds, ends the headers of a
+/// request within as many, and reads what it is sent.
 #[derive(Debug)]
 pub struct Stream {
     wire: Wire,
@@ -286,8 +286,8 @@ impl Stream {
         !deadlines.any(|deadline| deadline.as_mut().poll(cx).is_ready())
     }
 
-    /// Looks at the bytes that came. What nobody should read is replaced by what nobody can: the reader
-    /// of requests says so to the client and hangs up.
+    /// Looks at the bytes that came. It replaces an ambiguous request by an invalid one: the HTTP
+    /// parser then answers 400 and closes the connection.
     fn look(&mut self, buf: &mut ReadBuf<'_>, before: usize) {
         let new = buf.filled().get(before..).unwrap_or_default();
         if let Some((read, _)) = &mut self.preface {

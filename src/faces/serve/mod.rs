@@ -1,7 +1,7 @@
 //! The edge: decode, call the road, encode.
 //!
-//! A face may not decide, may not reach a tool and may not word an error of its own: what it is
-//! told by `enforce` is rendered by `problem`. Agents and operators come in by different doors: the
+//! A face may not decide, may not reach a tool and may not word an error of its own: `problem`
+//! renders what `enforce` returns. Agents and operators use different listeners: the
 //! agent's listeners speak gRPC (`grpc`) and MCP (`mcp`), the operator's speaks HTTP and gRPC (`operator`), and
 //! neither serves a route of the other. `surface` lists all there is; a test holds it against the
 //! compiled protocol and what MCP answers.
@@ -59,11 +59,11 @@ pub struct Readiness {
 /// What every face needs. Cheap to clone.
 #[derive(Clone)]
 pub struct Faces {
-    /// The road, once the books are open. Until it is set every request is answered `not_ready`.
+    /// The road, once the ledger is open. Until it is set every request is answered `not_ready`.
     pub road: Arc<OnceLock<Arc<Road>>>,
     /// Who a peer is.
     pub identify: Identify,
-    /// Fed by whoever knows; read by health and readiness.
+    /// The gate writes it; health and readiness read it.
     pub readiness: watch::Receiver<Readiness>,
     /// Where to count.
     pub metrics: Arc<Metrics>,
@@ -74,7 +74,7 @@ pub struct Faces {
 }
 
 impl Faces {
-    /// Counts a request that was refused at the edge, on the books too once they are open.
+    /// Counts a request that was refused at the edge; the ledger records it too, once it is open.
     fn reject(&self, code: Code) {
         match self.road.get() {
             Some(road) => road.reject(code),
@@ -98,7 +98,7 @@ pub enum Access {
     Identified,
     /// An operator with a role that has the right.
     Operated,
-    /// Anybody who can reach the listener; gives away no payload and changes nothing.
+    /// Any client that reaches the listener; discloses no payload and changes nothing.
     Open,
 }
 
@@ -157,7 +157,7 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
-    /// Somebody else answers on the socket.
+    /// Another process answers on the socket.
     #[error("cannot listen on `{0}`: another process answers there")]
     Taken(String),
     /// The path is there and is no socket, or names no file.

@@ -1,7 +1,7 @@
-//! The operator's door: is it alive, is it ready, what does it count; and behind a credential the office
-//! (`crate::operator`), the only part of it that changes anything.
+//! The operators' listener: liveness, readiness and metrics; and, with a credential, the operator
+//! API (`crate::operator`), the only part of it that changes anything.
 //!
-//! On an address of its own, so that an agent cannot reach it through its socket.
+//! It has an address of its own, so that an agent cannot reach it through its socket.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -45,11 +45,13 @@ pub struct OperatorSettings {
     pub addr: SocketAddr,
     /// Names besides loopback ones and `addr` under which this machine may be asked.
     pub hosts: Vec<String>,
-    /// Connections of operators at the same time. Whoever has shown no credential has places of its own.
+    /// Connections of operators at the same time. Clients without a known credential have places of
+    /// their own.
     pub connections_max: usize,
     /// TLS; in the clear without, which is for loopback addresses.
     pub tls: Option<Tls>,
-    /// A socket that answers the same in the clear, for probes of this pod and people on this machine: nobody but this user can take it.
+    /// A socket that answers the same in the clear, for probes of this pod and operators on this
+    /// machine; only this user can bind it.
     pub socket: Option<PathBuf>,
     /// An address that another process holds is tried again for as long as it takes, instead of ending what is served beside it.
     pub patient: bool,
@@ -63,7 +65,7 @@ impl Default for OperatorSettings {
     }
 }
 
-/// What the operator's door shows.
+/// What the operators' listener shows.
 #[derive(Clone, Debug)]
 pub struct OperatorView {
     /// Whether the gate can do its work.
@@ -74,7 +76,7 @@ pub struct OperatorView {
 
 impl OperatorView {
     fn now(&self) -> Readiness {
-        // WHY: with nobody left to say so, the last "ready" is worth nothing.
+        // WHY: the sender of readiness is gone, so its last "ready" no longer holds.
         if self.readiness.has_changed().is_err() {
             let reasons = vec!["the gate has stopped".to_owned()];
             return Readiness { reasons, ..Readiness::default() };
@@ -83,7 +85,7 @@ impl OperatorView {
     }
 }
 
-/// Why nobody is answered at the operators' address just now, if that is so.
+/// Why the operators' address is not served now, if it is not.
 #[derive(Clone, Debug, Default)]
 pub struct Hindered(Arc<Mutex<Option<String>>>);
 
@@ -99,7 +101,7 @@ impl Hindered {
     }
 }
 
-/// The operator's door on a thread of its own.
+/// The operators' listener on a thread of its own.
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
@@ -120,13 +122,14 @@ impl Running {
         self.hindered.clone()
     }
 
-    /// Whether the door is closed for good.
+    /// Whether the listener has closed for good.
     #[must_use]
     pub fn ended(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Waits until the door is closed: at most two seconds after shutdown. Blocks: not for a task.
+    /// Waits until the listener has closed: at most two seconds after shutdown. Blocks: not for a
+    /// task.
     pub fn join(self) {
         if self.thread.join().is_err() {
             tracing::error!("the operator's thread panicked");
@@ -134,8 +137,9 @@ impl Running {
     }
 }
 
-/// Binds the operator's address and serves it until `shutdown`, on a thread and a runtime of its own:
-/// somebody who looks cannot starve the road, and a busy road cannot hide from somebody who looks.
+/// Binds the operator's address and serves it until `shutdown`, on a thread and a runtime of its
+/// own: operators' requests cannot starve the road, and a busy road cannot make the gate
+/// unobservable.
 ///
 /// # Errors
 /// The address cannot be bound, or the thread cannot be started.
@@ -147,7 +151,7 @@ pub fn serve(
     serve_with(settings, view, None, shutdown)
 }
 
-/// As [`serve`], with the office behind it.
+/// As [`serve`], with the operator API behind it.
 ///
 /// # Errors
 /// As [`serve`].
@@ -175,7 +179,7 @@ pub fn serve_enrolment(
     bind(settings, view, OperatorRoutes::Registrar(registrar), shutdown)
 }
 
-/// Who answers what is not open to everybody.
+/// What serves the routes that need a credential.
 enum OperatorRoutes {
     Nobody,
     Office(Arc<OperatorApi>),
@@ -299,7 +303,8 @@ async fn open(
     };
     tokio::join!(at_address, at_socket, reporting);
     if let Some(office) = begun {
-        // What was begun is finished, or by whoever asks next.
+        // An operation that this timeout cuts short is recorded; the next request for it finishes
+        // it.
         drop(tokio::time::timeout(DRAIN, office.finished()).await);
     }
 }
@@ -326,7 +331,7 @@ async fn connection(
 const SERVICES: [&str; 3] =
     ["", pb::approvals_server::SERVICE_NAME, pb::control_server::SERVICE_NAME];
 
-/// The office over HTTP and gRPC, with health and reflection beside it.
+/// The operator API over HTTP and gRPC, with health and reflection beside it.
 fn served(office: Arc<OperatorApi>, health: HealthServer<impl Health>) -> Router {
     let [_, approvals, control] = SERVICES;
     let routes = crate::operator::grpc::router(&office)
@@ -387,7 +392,7 @@ struct Names {
 impl Names {
     fn include(&self, host: &str) -> bool {
         // WHY: a page that rebinds a name cannot make the browser send a bare address, so where the
-        // operator opened the door to the network, addresses are taken (probes use the pod's).
+        // operator bound the listener to the network, addresses are taken (probes use the pod's).
         let ip = host.parse::<std::net::IpAddr>();
         let bound = ip.is_ok_and(|ip| ip == self.addr.ip() || self.addr.ip().is_unspecified());
         let certified = |tls: &Tls| edge::is_local(host, &tls.names());
@@ -442,7 +447,7 @@ async fn livez() -> Response {
     typed(StatusCode::OK, "text/plain; charset=utf-8", "ok\n".into())
 }
 
-/// Whether agents can be let at the gate; a store that is away keeps nobody waiting.
+/// Whether agents may send requests; a store that is away does not delay the start.
 async fn startupz(State(view): State<OperatorView>, headers: HeaderMap) -> Response {
     let now = view.now();
     let reasons = if now.started { Vec::new() } else { now.reasons };

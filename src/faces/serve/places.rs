@@ -1,9 +1,10 @@
 //! Who may be connected to one listener, and who has to go when it is full.
 //!
-//! A connection begins as a stranger. It stops being one when a request on it shows a credential that is known
-//! ([`proved`]): from then on it has one of the places that strangers cannot take. Strangers have a small pool and
-//! seconds; a newcomer is never turned away for them, it takes the place of the one that is least likely to be
-//! somebody: of the peer that has most, silent before speaking, idle before served, the oldest first.
+//! A connection begins as a stranger. It stops being one when a request on it shows a known
+//! credential ([`proved`]): from then on it has one of the places that strangers cannot take.
+//! Strangers have a small pool and seconds; the listener never turns a newcomer away for them, but
+//! evicts the stranger that is least likely to be a real client: of the peer that has most, silent
+//! before speaking, idle before served, the oldest first.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -95,7 +96,7 @@ struct UnknownPeer {
 pub(super) enum Entered {
     /// A place.
     Placed(ConnectionSlot),
-    /// Nobody can go yet: at this time somebody can.
+    /// No stranger can be evicted yet: one can be at this time.
     Full(Instant),
 }
 
@@ -133,7 +134,7 @@ impl Places {
         Entered::Placed(ConnectionSlot(Arc::new(Held { id, places: Arc::clone(self), close })))
     }
 
-    /// The most proven connections of one origin: nobody has all of them.
+    /// The most proven connections of one origin: one origin never has all of them.
     fn share(&self) -> usize {
         self.proven_max.saturating_sub(self.proven_max / 4).max(1)
     }
@@ -351,8 +352,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever strangers do: there are never more than their pool, a newcomer gets a place once the grace is
-        /// over, and nobody who has proved itself is closed.
+        /// Whatever strangers do: there are never more than their pool, a newcomer gets a place
+        /// once the grace is over, and no proven connection is closed.
         #[test]
         fn strangers_never_cost_the_proven_a_place(steps in prop::collection::vec((0..5_u8, 0..3_u32), 1..80)) {
             let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,5 +1,5 @@
-//! TLS of a listener: what it shows of itself, and whose certificates count as somebody's. Its files are read
-//! again when they are others; connections that are open go on with what they began with.
+//! TLS of a listener: its own certificate, and which client certificates it accepts. It reads its
+//! files again when they change; open connections continue with what they began with.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,9 +22,10 @@ use crate::tool::net::identity::{Identity, Wrong, authorities};
 /// Who has to show a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Clients {
-    /// Nobody is asked for one.
+    /// The listener asks no client for one.
     Unasked,
-    /// Everybody is asked; who shows none may still ask what needs no certificate. Authorities in PEM.
+    /// The listener asks every client; a client without one may still use what needs no
+    /// certificate. Authorities in PEM.
     Asked(PathBuf),
     /// Without one there is no connection. Authorities in PEM.
     Demanded(PathBuf),
@@ -129,7 +130,7 @@ impl Tls {
         self.0.standing.lock().refused.clone()
     }
 
-    /// When the certificate in force ends: nobody believes it from then on.
+    /// When the certificate in force ends: clients reject it from then on.
     #[must_use]
     pub fn not_after(&self) -> Timestamp {
         self.0.live.load().not_after
@@ -218,6 +219,6 @@ fn verifier(path: &Path, demanded: bool) -> Result<Arc<dyn ClientCertVerifier>, 
 
 fn names(leaf: &rustls::pki_types::CertificateDer<'_>) -> Result<Arc<[String]>, webpki::Error> {
     let entity = EndEntityCert::try_from(leaf)?;
-    // A wildcard is no name of anybody.
+    // A wildcard names no single host.
     Ok(entity.valid_dns_names().filter(|name| !name.contains('*')).map(str::to_owned).collect())
 }

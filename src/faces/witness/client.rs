@@ -31,7 +31,7 @@ pub enum Error {
     /// The head to submit is no checkpoint signed by its log, or there is no consistency proof.
     #[error("the head to submit: {0}")]
     Head(String),
-    /// Nobody answered, or not in time. Trying again later is right.
+    /// The witness did not answer in time. A later attempt may succeed.
     #[error("witness `{name}` cannot be reached: {why}")]
     Unreachable {
         /// The witness.
@@ -57,8 +57,8 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// The witness has cosigned a longer log than ours: our storage was rolled back. Fatal: whoever
-    /// goes on forks the log.
+    /// The witness has cosigned a longer log than ours: our storage was rolled back. Fatal: writing
+    /// on forks the log.
     #[error(
         "rollback: witness `{name}` has seen {size} entries of `{log}`, the ledger has {ours}{}",
         if proof.is_some() { "; it shows a head that our own key signed" } else { "" }
@@ -93,7 +93,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the ledger itself is in doubt, so that nothing more may be written before somebody looked.
+    /// Whether the ledger itself is in doubt, so that the gate must not write before an operator
+    /// has looked at it.
     #[must_use]
     pub const fn is_fatal(&self) -> bool {
         match self {

@@ -1,9 +1,9 @@
-//! Witnesses: somebody else who sees the heads of a log, and nothing but heads.
+//! Witnesses: third parties that see the heads of a log, and nothing but heads.
 //!
 //! `server` is the small server an auditor runs (c2sp.org/tlog-witness): it cosigns a head only if it
 //! extends the one it cosigned last, and has that on disk before the cosignature leaves it. `client`
-//! is the log's side of it, `tsa` that of time stamping authorities (RFC 3161). What comes back is
-//! verified before anybody believes it.
+//! is the log's side of it, `tsa` that of time stamping authorities (RFC 3161). Both verify every
+//! answer before they use it.
 
 pub mod client;
 mod port;

@@ -1,7 +1,7 @@
 //! A witness (c2sp.org/tlog-witness): cosigns a head if it extends the one it cosigned last.
 //!
-//! Anybody may ask: what counts is the log's signature on the head. Nothing but heads and proofs comes
-//! in here, so that whoever runs it learns nothing of what a log is about.
+//! Any client may ask: what counts is the log's signature on the head. Only heads and proofs come
+//! in here, so that the operator of a witness learns nothing of what a log is about.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub async fn serve(witness: WitnessServer, listener: Listener, shutdown: Cancell
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .with_state(Arc::new(witness));
-    // Whoever asks a witness is a stranger to it.
+    // A witness knows none of its clients, so all of them share the places of strangers.
     let limits = Limits { connections: 0, strangers: CONNECTIONS, drain: DRAIN };
     let serve = move |stream, _, closing| {
         driver::http1(stream, TowerToHyperService::new(router.clone()), closing)

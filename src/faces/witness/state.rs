@@ -1,8 +1,8 @@
 //! What a witness remembers: for each log the newest head it cosigned, one file per log.
 //!
-//! A file is the cosigned note itself, so that the witness's own signature tells whether it is whole. It
-//! is replaced by rename and on disk before the cosignature is given away: whatever is killed when, a
-//! head that was cosigned for somebody is remembered.
+//! A file is the cosigned note itself, so that the witness's own signature shows whether the file
+//! is whole. The witness replaces it by rename and syncs it before the cosignature leaves: no crash
+//! loses a head that it cosigned for a log.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -36,7 +36,7 @@ pub enum Error {
     /// Another witness works with this state.
     #[error("`{0}`: another witness uses this state directory")]
     Taken(String),
-    /// What was remembered cannot be relied on. Nobody may go on by forgetting it.
+    /// A file is damaged. The witness must not go on without it.
     #[error("`{path}` is damaged: {why}; restore it, a witness that forgets would cosign a fork")]
     Damaged {
         /// The file.
@@ -126,7 +126,7 @@ impl Log {
     }
 }
 
-/// The state directory, locked: nobody else cosigns with it.
+/// The state directory, locked against a second witness process.
 #[derive(Debug)]
 pub struct Store {
     dir: PathBuf,
@@ -140,7 +140,7 @@ impl Store {
     /// Locks the directory, makes it if it is missing, and reads what is remembered.
     ///
     /// # Errors
-    /// Somebody else uses it, or a file is not what this witness wrote.
+    /// Another process uses it, or a file is not what this witness wrote.
     pub fn open(dir: &Path, witness: &VerifierKey, keys: Vec<VerifierKey>) -> Result<Self, Error> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io(dir))?;
         let path = dir.join("lock");
@@ -181,8 +181,8 @@ impl Store {
         !self.broken.load(Ordering::SeqCst)
     }
 
-    /// Shows `decide` what is remembered of a log, and remembers what it makes of it before anybody
-    /// else may decide: check and write are one step.
+    /// Shows `decide` what is remembered of a log, and stores its decision before the next one can
+    /// begin: check and write are one step.
     ///
     /// `decide` gives the new head, or `None` if there is nothing to remember, and an answer. The answer
     /// is given away only after the head is on disk.

@@ -14,7 +14,7 @@ pub enum Error {
     /// The address or the authorities are wrong.
     #[error("time stamping authority: {0}")]
     Settings(String),
-    /// Nobody answered, or not in time.
+    /// The authority did not answer in time.
     #[error("the time stamping authority cannot be reached: {0}")]
     Unreachable(String),
     /// It answered with another status or another media type.
@@ -69,7 +69,7 @@ impl Tsa {
         Ok(Self { remote, authorities, skew_millis })
     }
 
-    /// A stamp over the three lines of this checkpoint, verified as anybody later will.
+    /// A stamp over the three lines of this checkpoint, verified as a later verifier will.
     ///
     /// # Errors
     /// As [`Error`] says.

@@ -1,8 +1,9 @@
-//! What an approver sees of a held call: all of it, from what is on the books, or nothing.
+//! What an approver sees of a held call: all that the ledger records of it, or nothing.
 //!
-//! One renderer, used on both sides: the office sends the facts, and whoever looks at them checks that
-//! the arguments are those of the digest (nobody in between can show one thing and have another signed)
-//! before the same code lays them out. Nothing an agent wrote reaches a terminal as it is.
+//! Both sides use one renderer: the operator API sends the facts, and the approver's client checks
+//! that the arguments match the digest (so that no party in between can show one call and have
+//! another signed) before the same code lays them out. An agent's text reaches a terminal only
+//! escaped.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! One call: from a request to the road, and from what the road says to what the agent is told.
+//! One call: from an MCP request to the road, and from its result to the agent's response.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::serve::problem::{Problem, receipt_json};
 
 /// Everything about a caller that its call depends on.
 pub(super) struct CallerTraits {
-    /// How results are told.
+    /// How results are rendered.
     pub style: Style,
     /// Which run the call belongs to.
     pub thread: Thread,
@@ -126,7 +126,8 @@ async fn called(
         call_id: call.clone(),
         traceparent: ask.meta("traceparent").and_then(Json::as_str).map(str::to_owned),
     };
-    // Only where requests stand alone is a response that no receiver waits for a call that nobody wants.
+    // WHY: only where requests stand alone does a closed response mean that the client no longer
+    // wants the call.
     let mut left = CancelOnDrop::new(exchange, &run, &call, manner.style.modern);
     let answer = Box::pin(exchange.road.execute(&run, request)).await;
     left.answered();
@@ -273,7 +274,7 @@ fn minted(
     }
 }
 
-/// What the agent is told when there is no result.
+/// The agent's response when there is no result.
 fn refused(
     manner: &CallerTraits,
     asked: &ToolRequest,
@@ -357,7 +358,7 @@ struct InputResponses {
     wicketgate_wait: WaitAnswer,
 }
 
-/// The person does not want to wait: the model is told what there is to tell.
+/// Whether the person declined to wait: the model then gets the state of the call.
 fn declined(ask: &McpRequest) -> bool {
     let responses = ask.read::<InputResponses>("inputResponses");
     responses.is_some_and(|given| given.wicketgate_wait.action != "accept")

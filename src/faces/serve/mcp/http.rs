@@ -26,7 +26,7 @@ pub(super) const RUN: &str = "x-wicketgate-run";
 /// How long a body may take to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 
-/// Headers that mean something here, and would mean something else to whoever reads another copy;
+/// Headers that may stand once: of two copies, another reader could use the other one;
 /// `authorization` has its own reader.
 const ONCE: [http::HeaderName; 4] = [HOST, ORIGIN, CONTENT_TYPE, CONTENT_LENGTH];
 

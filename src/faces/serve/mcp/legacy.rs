@@ -71,7 +71,7 @@ pub(super) fn get(exchange: &Exchange) -> Result<McpResponse, ReplyRefusal> {
 pub(super) async fn delete(exchange: &Exchange) -> Result<McpResponse, ReplyRefusal> {
     let session = session(exchange)?;
     exchange.shared.sessions.end(&session);
-    // A run with a name may have other sessions; it ends when nobody uses it any more.
+    // A run with a name may have other sessions; the road ends it when the last of them is gone.
     if exchange.run_name.is_none() {
         let thread = thread(exchange, &session);
         Box::pin(exchange.road.end_implicit(&exchange.caller, &thread)).await;

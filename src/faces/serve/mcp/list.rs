@@ -24,7 +24,7 @@ const LIST_TTL_MS: u64 = 60_000;
 /// Names the server software in `_meta` of a result.
 pub(super) const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
-/// Told to models that read such things.
+/// Instructions for clients that pass them to their model.
 const INSTRUCTIONS: &str = "Every call goes through Wicketgate, which asks a policy and writes the \
 decision and the outcome to a ledger. A denied call is a tool error that says why and which rule said \
 so; it did not run, and asking again gives the same answer. A call that waits for approval says until \
@@ -62,8 +62,8 @@ impl ShownTools {
         answer
     }
 
-    /// `_meta` of what is told once: who answers, if that is said there, and what a deterministic run may
-    /// take for randomness and time.
+    /// `_meta` of a response that opens an exchange: the server's name, if it belongs there, and
+    /// what a deterministic run may use for randomness and time.
     fn meta(&self, modern: bool) -> Map<String, Value> {
         let mut meta = Map::new();
         if modern {

@@ -1,5 +1,5 @@
-//! Headers that repeat the body (2026-07-28): whoever routes by the one and whoever runs the other must
-//! see the same.
+//! Headers that repeat the body (2026-07-28): a proxy that routes by the headers and the gate that
+//! runs the body must see the same.
 
 use http::HeaderMap;
 

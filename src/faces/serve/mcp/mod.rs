@@ -169,7 +169,7 @@ impl Verb {
     }
 }
 
-/// The id of what is asked, if it can be read: whoever asked knows its answer by it.
+/// The id of the request, if it can be read: the client matches its answer by it.
 async fn asked_id(verb: Verb, request: ::http::Request<Incoming>) -> Option<Id> {
     let Verb::Post = verb else { return None };
     let (parts, body) = request.into_parts();

@@ -116,7 +116,7 @@ struct Capabilities {
     elicitation: BTreeMap<String, IgnoredAny>,
 }
 
-/// What a client wants to be told of.
+/// The notifications that a client subscribes to.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Notifications {
@@ -131,7 +131,8 @@ fn elicits(capabilities: &Json) -> bool {
     modes.is_empty() || modes.contains_key("form")
 }
 
-/// `subscriptions/listen`: changes of the list of tools, until somebody ends the stream.
+/// `subscriptions/listen`: changes of the list of tools, until the client or the gate ends the
+/// stream.
 fn listen(exchange: &Exchange, ask: &McpRequest) -> Result<McpResponse, ReplyRefusal> {
     if !exchange.accepts.events {
         return Err(ReplyRefusal::broken(Broken::Accept, "a stream of events must be accepted"));

@@ -1,4 +1,4 @@
-//! Recorded results as an agent sees them: a server's own bytes, and where they are on the books.
+//! Recorded results as an agent sees them: a server's own bytes, and their place in the ledger.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -12,7 +12,7 @@ use crate::mcp::raw::{Members, ObjectWriter};
 use crate::mcp::{META_CALL, META_NOTIFICATIONS, META_RECEIPT, OWN, rpc};
 use crate::serve::problem::{Problem, receipt_json};
 
-/// How one client is told results.
+/// How one client gets its results.
 #[derive(Clone, Debug)]
 pub(super) struct Style {
     /// Requests stand alone: results say their type, their freshness and who answers.

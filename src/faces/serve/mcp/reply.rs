@@ -54,7 +54,8 @@ pub(super) enum ReplyRefusal {
     /// The road says no: a JSON-RPC error, with the server's own code and words if it gave some. The
     /// road has counted it.
     Told(Box<Problem>, Option<(i64, String)>),
-    /// Refused before anybody looked at what is asked for: a JSON-RPC error all the same, with the HTTP status of its code.
+    /// Refused before the gate read the request: a JSON-RPC error all the same, with the HTTP
+    /// status of its code.
     Turned(Box<Problem>),
 }
 
@@ -65,7 +66,7 @@ pub(super) struct ExchangeError {
     detail: String,
     message: String,
     more: Map<String, Value>,
-    /// What it is counted as; nothing if it is on the books already.
+    /// What it is counted as; `None` if it is recorded already.
     counted: Option<Code>,
 }
 
@@ -88,7 +89,7 @@ impl ReplyRefusal {
         Self::broken(Broken::Params, message)
     }
 
-    /// Nobody answers to this method.
+    /// This server does not know the method.
     pub(super) fn method(method: &str) -> Self {
         let shown: String = method.chars().take(64).collect();
         Self::broken(Broken::Method, format!("no method `{shown}` here"))
@@ -134,7 +135,7 @@ impl ReplyRefusal {
         }
     }
 
-    /// Refused before anybody looked at what is asked for.
+    /// Refused before the gate read the request.
     pub(super) fn turned(problem: impl Into<Problem>) -> Self {
         Self::Turned(Box::new(problem.into()))
     }

@@ -47,7 +47,7 @@ impl Session {
         self.level.store(level.rank(), Ordering::Release);
     }
 
-    /// The session's one stream, if nobody has it.
+    /// The session's one stream, if it is free.
     pub(super) fn stream(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.stream).try_acquire_owned().ok()
     }

@@ -26,7 +26,7 @@ const CALL_BEAT: Duration = Duration::from_secs(1);
 /// Between two signs of life on a stream of changes.
 const CHANGES_BEAT: Duration = Duration::from_secs(15);
 
-/// A comment: carries nothing, and shows that somebody is there.
+/// A comment: carries nothing, and shows that the gate is alive.
 const COMMENT: &[u8] = b":\n\n";
 
 type Piece = Result<Frame<Bytes>, Infallible>;
@@ -83,7 +83,7 @@ pub(super) struct Changes {
     pub alive: Box<dyn Fn() + Send + Sync>,
 }
 
-/// A stream that says what changes, until somebody ends it.
+/// A stream that says what changes, until the client or the gate ends it.
 pub(super) fn of_changes(changes: Changes) -> Body {
     let Changes { first, each, last, version, closing, places, alive } = changes;
     let first = first.map_or_else(|| Bytes::from_static(COMMENT), |m| sse::message(&m).into());

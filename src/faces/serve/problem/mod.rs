@@ -1,8 +1,8 @@
 //! Errors as callers see them: one table, three renderings, no wording of a face's own.
 //!
 //! The codes are contract. `rule` is one total match over `Code`, so a new code does not compile
-//! until somebody decides its status and whether trying again is safe. `mcp` has what only agents
-//! over MCP are told: what is wrong with an exchange, and denials a model can act on.
+//! until its author decides its status and whether trying again is safe. `mcp` has what only agents
+//! over MCP receive: errors of an exchange, and denials a model can act on.
 
 use std::time::Duration;
 
@@ -164,7 +164,7 @@ pub struct Problem {
     pub call: Option<CallId>,
     /// Every reason of a recorded denial or hold.
     pub reasons: Vec<LayerReason>,
-    /// Where it is on the books.
+    /// Where the ledger records it.
     pub receipt: Option<Receipt>,
     /// Until when a held call waits.
     pub expires: Option<Timestamp>,
@@ -401,7 +401,7 @@ fn reason_json(reason: &LayerReason) -> Value {
     })
 }
 
-/// Rounded up: a caller that waits as long as it is told does not come back too early.
+/// Rounded up, so that a caller that waits exactly this long does not come back too early.
 fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
