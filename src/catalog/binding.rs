@@ -20,7 +20,7 @@ pub use super::model::{Api, Model, ModelUpstream};
 pub struct Binding {
     /// Its name.
     pub name: ToolName,
-    /// What agents are told it does.
+    /// The description that agents see.
     pub description: String,
     /// What arguments it takes.
     pub schema: Schema,

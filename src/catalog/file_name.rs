@@ -113,8 +113,8 @@ const SECRET_PAIRS: &[(&str, &str)] = &[
     ("appdata", "local"),
 ];
 
-/// Names that may be read and are not written: what a build machine, a package manager, a test runner, an interpreter
-/// or an agent reads and obeys without being told to.
+/// Names that may be read and are not written: what a build machine, a package manager, a test
+/// runner, an interpreter or an agent reads and obeys of its own accord.
 const STEERING: &[&str] = &[
     // agents
     "agent.md",

@@ -157,7 +157,7 @@ fn merge_tagged(members: &mut Map<String, Value>) {
     members.extend(closed.map(|(name, value)| (name.to_owned(), value)));
 }
 
-/// Takes `null` out of the types where nobody says what it means.
+/// Removes `null` from the types, unless the field gives `null` a meaning.
 fn null(members: &mut Map<String, Value>, nullable: bool) {
     let Some(Value::Array(types)) = members.get_mut("type") else { return };
     if nullable {

@@ -1,7 +1,7 @@
 //! Characters that a reader does not see, or that change what a reader sees of the others.
 //!
-//! A model reads them all. So text that is shown to models in somebody's name is looked through before it is signed,
-//! and each find is named with its place.
+//! A model reads them all. So the gate scans text that models see in an operator's name before it
+//! is signed, and names each find with its place.
 
 use crate::domain::json::Json;
 
@@ -29,7 +29,8 @@ const fn misleads(c: char) -> bool {
     (is_hidden(c) && !plain) || private || blank
 }
 
-/// Whether this asks for the picture of the symbol before it, as `⚠\u{fe0f}` does: what everybody writes, and one bit.
+/// Whether this asks for the picture of the symbol before it, as `⚠\u{fe0f}` does: common in plain
+/// text, and only one bit.
 const fn is_picture(before: Option<char>, c: char) -> bool {
     matches!(c, '\u{fe0f}')
         && matches!(

@@ -65,8 +65,8 @@ impl Schema {
         Self::build(closed(schema)?, Draft::Draft202012)
     }
 
-    /// Compiles the schema of a tool that somebody else wrote: older dialects are understood, and one
-    /// that says nothing at all about its arguments takes any, as the protocol says of it.
+    /// Compiles the schema of a third party's tool: older dialects are understood, and one that
+    /// says nothing at all about its arguments takes any, as the protocol says of it.
     ///
     /// # Errors
     /// What is wrong, for the operator.
@@ -83,7 +83,7 @@ impl Schema {
             root.remove("additionalProperties");
         }
         // WHY: only the newer dialects can close a root that is described in parts, and an open one
-        // would let through what nobody looked at.
+        // would let through arguments that the operator never reviewed.
         let newer = matches!(draft, Draft::Draft202012 | Draft::Draft201909);
         if open && is_composed(schema) && !newer {
             root.remove("$schema");
@@ -222,7 +222,7 @@ fn composed<'a>(mut names: impl Iterator<Item = &'a String>) -> bool {
     names.any(|name| APPLICATORS.contains(&name.as_str()))
 }
 
-/// The schema with its root closed: an object, and no argument that nobody described.
+/// The schema with its root closed: an object, and no argument that the schema does not describe.
 fn closed(schema: &Json) -> Result<Json, Error> {
     let mut root = schema.as_object().ok_or(Error::Object)?.clone();
     if root.entry("type".into()).or_insert_with(|| "object".into()).as_str() != Some("object") {

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::crypto::private;
 
-/// Bytes of the shortest secret: anything shorter cannot be told from ordinary text in an answer.
+/// Bytes of the shortest secret: a shorter one looks like ordinary text in an answer.
 pub const SECRET_BYTES_MIN: usize = 8;
 /// Bytes of the longest secret.
 pub const SECRET_BYTES_MAX: usize = 16 * 1024;
@@ -145,7 +145,7 @@ impl Secret {
         if values.all.len() > VALUES_MAX {
             values.all.remove(0);
         }
-        // Whoever looks for the values must know the new one before anybody can send it.
+        // WHY: scanners for the values must know the new one before a request can carry it.
         self.0.generation.fetch_add(1, Ordering::Release);
     }
 

@@ -25,7 +25,7 @@ pub struct WebUrl {
     pub pairs: Vec<(String, String)>,
 }
 
-/// Why a text is no URL that anybody may fetch.
+/// Why a text is no URL that a tool may fetch.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
     /// It is none, or not every reader reads it the same way.

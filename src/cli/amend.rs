@@ -1,6 +1,7 @@
 //! `wicketgate policy propose | amendments | approve | refuse | activate`: a new policy, in front of two people.
 //!
-//! What is signed is made here, of the files that were fetched here: the office only carries it.
+//! This program makes the statement to sign, from the files it fetched itself: the operator API
+//! only carries it.
 
 use std::path::PathBuf;
 

@@ -282,7 +282,7 @@ fn sign(args: &SignBreakGlass) -> Result<(), Error> {
         name.push(".sig");
         name.into()
     });
-    // Somebody else's signature is never written over.
+    // WHY: `write` refuses an existing file, which may be another approver's signature.
     write(&out, signature.as_bytes())?;
     tell(json!({"wrote": out}), format!("wrote {}", out.display()));
     Ok(())

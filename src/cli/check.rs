@@ -181,7 +181,8 @@ async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure
     let absent = |origin: &str| rows.iter().all(|row| row.origin != origin);
     let tenant = |origin: &str| origin.split('/').nth(1).unwrap_or_default().to_owned();
     let named = trust.heads.iter().map(|pin| (pin.origin.as_str(), "a pinned head"));
-    // What the fleet log itself tells as lost is not missing; a head that somebody pinned still is.
+    // A chain that the fleet log records as lost is not missing; one with a head pinned by the
+    // auditor still is.
     let there = fleet.0.iter().filter(|(_, known)| !known.lost);
     let enrolled = there.map(|(origin, _)| (origin.as_str(), "the fleet log"));
     let mut said: BTreeMap<&str, &str> = named.collect();

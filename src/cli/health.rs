@@ -1,4 +1,5 @@
-//! `wicketgate control health`: what a probe asks, where there is no shell and the door is on loopback.
+//! `wicketgate control health`: the check for a probe without a shell, whose gate listens on
+//! loopback only.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -41,7 +41,8 @@ pub fn run(args: &Args) -> Exit {
     };
     let findings = match &args.config {
         None => {
-            // Of nobody nothing is known, so nothing is missing.
+            // Without a configuration the approvers are unknown, so the lints report none as
+            // missing.
             let around = Surroundings { tools: &[], approvers: usize::MAX, webhook: false };
             crate::policy::lint::lint(&bundle, &around)
         }

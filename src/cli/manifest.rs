@@ -151,7 +151,7 @@ fn sign(file: &Path, keys: &[PathBuf]) -> Result<(), Error> {
     let keys = keys.iter().map(|path| SecretKey::load(path)).collect::<Result<Vec<_>, _>>()?;
     let envelope = identity::sign(&yaml, &shown, &keys.iter().collect::<Vec<_>>())?;
     let beside = identity::envelope_path(file);
-    // Written aside and renamed, so that nobody ever reads half an envelope.
+    // Written aside and renamed, so that no reader sees half an envelope.
     let aside = beside.with_extension("json.new");
     std::fs::write(&aside, envelope).map_err(failed(&aside))?;
     std::fs::rename(&aside, &beside).map_err(failed(&beside))?;

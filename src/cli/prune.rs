@@ -159,7 +159,8 @@ async fn record(
     };
     let recording = Recording::prepare(&command.source, &fleet).await.map_err(Failure::usage)?;
     let fleet = recording.open().await.map_err(unreadable)?;
-    // WHY: the archive may have been read for minutes, and nobody else writes the fleet log from here on.
+    // WHY: reading the archive may have taken minutes, and from here on only this process writes
+    // the fleet log.
     let recorded = match pruning::still_free(reader, row, plan).await.map_err(refused) {
         Ok(()) => {
             let draft = pruning::draft(&row.origin, plan, root, &command.by);
@@ -173,7 +174,7 @@ async fn record(
     Ok(pruning)
 }
 
-/// Whoever may drop rows of this ledger.
+/// The store that may drop rows of this ledger.
 async fn pruner(command: &Prune) -> Result<Arc<dyn Pruner>, Failure> {
     let sqlite = match command.source.place() {
         Some(LedgerLocation::Sqlite(path)) => Some(path.to_owned()),

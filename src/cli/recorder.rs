@@ -98,8 +98,8 @@ impl Recording {
     /// Takes the fleet log's slot.
     ///
     /// # Errors
-    /// It cannot be written, somebody else has been recording in it for half a minute, or it is not what
-    /// was seen.
+    /// It cannot be written, another process has been recording in it for half a minute, or it is
+    /// not what was seen.
     pub async fn open(self) -> Result<OpenFleetLog, OpenError> {
         OpenFleetLog::open(self.parts).await
     }

@@ -197,7 +197,7 @@ fn keys(config: &Config, found: &Examined) -> Result<Option<FleetKeys>, Failure>
     }
 }
 
-/// The same desk, for the fields that two slots share.
+/// The same parts, for the fields that two slots share.
 fn desk_of<'a>(desk: &RestartParts<'a>) -> RestartParts<'a> {
     RestartParts { log_keys: None, ..*desk }
 }
@@ -207,8 +207,8 @@ async fn give_back(desk: &RestartParts<'_>, found: &Examined) {
     desk.store.release(&found.leased.key).await.ok();
 }
 
-/// When the fleet log was set back and this machine remembers nothing of its own chain, that chain is
-/// as old as the fleet log: how much is lost of it nobody can say.
+/// When the fleet log was set back and this machine remembers nothing of its own chain, that chain
+/// is as old as the fleet log, and the number of its lost entries is unknown.
 fn presumed(found: &Examined, fleet: Option<&LostEntry>) -> Option<LostEntry> {
     let head = &found.leased.head;
     let unsure = fleet.is_some() && !found.remembered() && head.size > 0;
@@ -230,7 +230,8 @@ struct FleetLogParts {
 }
 
 impl FleetLogParts {
-    /// The fleet log's, if there is a fleet log here or anybody has seen one.
+    /// The parts of the fleet log, if this ledger has one or a witness or this machine has seen
+    /// one.
     async fn of(
         config: &Config,
         keys: &FleetKeys,
@@ -297,7 +298,7 @@ fn aside(path: &Path) -> Result<(), Failure> {
     Err(system(RecoverError::Kept(path.to_owned())))
 }
 
-/// Who accepts, for the books.
+/// The operator who accepts the loss, for the ledger.
 fn who() -> String {
     let user = config::environment("USER").or_else(|| config::environment("LOGNAME"));
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();

@@ -229,7 +229,7 @@ impl Study {
     }
 }
 
-/// The rule that spoke against a call. That no rule allowed it speaks for nobody.
+/// The rule that denied a call. `no_allow` is not counted as one: it names no rule of the bundle.
 fn spoke_against(decided: &Entry) -> Option<String> {
     let decision = decided.draft.body.decision()?;
     let spoke = decision.reasons.iter().find(|reason| {
@@ -319,7 +319,7 @@ fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Calls that are told one by one; of more, how many.
+/// Calls that are printed one by one; of the rest, only the number.
 const TOLD_MAX: usize = 20;
 
 /// What the rules do not allow, and why.
@@ -333,7 +333,7 @@ fn left_out(study: &Study) {
     }
 }
 
-/// What whoever signs these rules should know of how they came to be.
+/// What an author should know about the origin of these rules before signing them.
 fn said(study: &Study, text: &str) {
     for (call, rule) in study.observed.iter().take(TOLD_MAX) {
         note(format!(

@@ -1,4 +1,4 @@
-//! `evidence`: what the office needs to hand out evidence and to erase payloads.
+//! `evidence`: what the operator API needs to hand out evidence and to erase payloads.
 
 use std::path::PathBuf;
 

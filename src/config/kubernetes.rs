@@ -13,7 +13,7 @@ use crate::operator::token_review::Cluster;
 
 /// Where the section stands.
 pub(super) const AT: &str = "/hub/enrolment/kubernetes";
-/// What API servers call themselves, unless they are told otherwise.
+/// The issuer of an API server that sets no other.
 const API_SERVER: &str = "https://kubernetes.default.svc";
 
 /// `hub.enrolment.kubernetes`.

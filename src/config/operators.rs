@@ -97,8 +97,8 @@ pub struct Webhook {
     pub link: Option<String>,
 }
 
-/// What to say of `operators` that nobody asks: on Postgres operators ask the hub, not the sidecar. Nothing
-/// of a configuration that is a hub's.
+/// The warning about `operators` without effect: on Postgres operators ask the hub, not the
+/// sidecar. `None` for the configuration of a hub.
 #[must_use]
 pub fn unheard(config: &super::Config) -> Option<String> {
     let sidecar = config.hub.reader_url_file.is_none();

@@ -53,10 +53,10 @@ impl Tls {
         self.open_for(self.client_ca.clone().map_or(Clients::Unasked, Clients::Asked))
     }
 
-    /// The same, but nobody is served without a certificate.
+    /// The same, but the listener serves only clients with a certificate.
     ///
     /// # Errors
-    /// As [`Self::open`]; or nobody's certificate would count.
+    /// As [`Self::open`]; or no authority is configured, so that no certificate would count.
     pub fn demand(&self) -> Result<tls::Tls, Wrong> {
         let why = "set it: agents are known by certificates, and these are their authorities";
         let missing = || Wrong { field: "client_ca", why: why.to_owned() };

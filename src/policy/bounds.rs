@@ -151,8 +151,8 @@ pub(super) fn marshal(args: &[Value]) -> Result<(), &'static str> {
     within(args.iter().map(weight).fold(0, usize::saturating_add))
 }
 
-/// Values in these, each once for every place it is in; stops counting once past the limit. A value may
-/// share its parts, and whoever goes through it meets them as often as there are ways to them.
+/// Values in these, each once for every place it is in; stops counting once past the limit. A value
+/// may share its parts, and a walk meets a part as often as there are ways to it.
 fn values(args: &[Value], most: usize) -> usize {
     let mut total = 0_usize;
     let mut todo: Vec<&Value> = args.iter().collect();

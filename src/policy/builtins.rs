@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// `policies/BUILTINS.md` is what authors are told, and what OPA's list is held against.
+    /// Policy authors read `policies/BUILTINS.md`, and OPA's list is compared with it.
     #[test]
     fn the_documented_list_is_the_admitted_one() {
         let text = include_str!("../../policies/BUILTINS.md");

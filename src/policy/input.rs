@@ -38,7 +38,7 @@ pub struct AgentFacts {
     /// The weakest binding with which a T3 tool may be called: that of the manifest, or a stricter one of a
     /// run above.
     pub tier3: Binding,
-    /// The runs above this one, from the one that nobody delegated to its parent (`input.agent.delegation`).
+    /// The runs above this one, from the root run to the parent (`input.agent.delegation`).
     pub delegation: Vec<Delegator>,
 }
 
@@ -85,7 +85,7 @@ pub struct RunFacts {
 /// What else a decision depends on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Standing<'a> {
-    /// The time the policy is told.
+    /// The time in the policy's input.
     pub now: Timestamp,
     /// The layers in observe mode.
     pub observe: &'a [&'static str],
@@ -108,15 +108,15 @@ pub struct CallInput<'a> {
     pub findings: &'a [Finding],
 }
 
-/// What a policy is told of one pool that covers the call (`input.pools[]`).
+/// One pool that covers the call, as a policy sees it (`input.pools[]`).
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct PoolInput {
     /// The pool.
     pub name: String,
     /// `requests`, `cost_micro_usd` or `concurrency`.
     pub unit: String,
-    /// What is left of the window in thousandths, this call taken off: what this gate holds, and what
-    /// nobody held when it last asked.
+    /// What is left of the window in thousandths, this call taken off: what this gate holds, and
+    /// what no gate held when it last asked.
     pub left_permille: u64,
     /// Units of a window.
     pub size: u64,
@@ -270,14 +270,14 @@ pub fn document(
     ]))
 }
 
-/// The layers that count approvers for themselves, as the policy is told.
+/// The layers that count approvers for themselves, as the policy sees them.
 #[must_use]
 pub fn quorum_json(by_hand: &[&str]) -> Json {
     let layers = by_hand.iter().map(|layer| Json::from(*layer)).collect::<Vec<_>>();
     Json::object([("by_hand", layers.into())])
 }
 
-/// What a policy and an entry are told of a break-glass order: its nonce, its end, and who signed it.
+/// A break-glass order in a policy's input and in an entry: its nonce, its end, and who signed it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Broken {
     /// The nonce of its statement.
@@ -288,7 +288,7 @@ pub struct Broken {
     pub by: Vec<String>,
 }
 
-/// What is told of this order.
+/// The facts of this order for a policy and an entry.
 #[must_use]
 pub fn broken(open: &Open) -> Broken {
     Broken {
@@ -304,7 +304,7 @@ pub fn break_glass_json(open: Option<&Broken>) -> Json {
     Json::of(&Glass::from(open))
 }
 
-/// One approval, as the policy is told of it.
+/// One approval, as the policy sees it.
 #[must_use]
 pub fn approval_json(approval: &Approval) -> Json {
     let roles = approval.roles.iter().map(|role| Json::from(role.as_str()));
@@ -378,7 +378,7 @@ fn map(labels: &BTreeMap<String, String>) -> Json {
     Json::object(labels.iter().map(|(k, v)| (k.clone(), Json::from(v.as_str()))))
 }
 
-/// One finding, as the policy is told it.
+/// One finding, as the policy sees it.
 #[must_use]
 pub fn finding_json(finding: &Finding) -> Json {
     Json::object([

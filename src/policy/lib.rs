@@ -109,7 +109,8 @@ pub trait PolicyEngine: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// See [`EngineError`]; the caller denies.
     fn decide(&self, input: &[u8]) -> Result<Answer, EngineError>;
-    /// The rule an allow of these input bytes follows from, with its file and line. `None`: it cannot be told.
+    /// The rule an allow of these input bytes follows from, with its file and line. `None`: the
+    /// engine cannot name one.
     fn allowed_by(&self, input: &[u8]) -> Option<String> {
         let _ = input;
         None

@@ -5,8 +5,8 @@ use crate::approval::Approval;
 use crate::domain::code::Code;
 use crate::domain::decision::{LayerReason, Verdict};
 
-/// What follows from a policy's answer about a call that `proposer` had asked with other arguments, where these have
-/// approved it: what would run without anybody else waits for one. The same at the gate and in an audit.
+/// The answer to a call whose arguments `proposer` changed, given who approved it: a call that
+/// would run without a second approver is held for one. The gate and an audit compute the same.
 #[must_use]
 pub fn weighed(answer: Answer, proposer: Option<&str>, approvals: &[Approval]) -> Answer {
     let Some(proposer) = proposer else { return answer };

@@ -146,8 +146,8 @@ impl PolicyEngine for RegoEngine {
         if decided.verdict == Verdict::Allow || !observed(&input) {
             return Ok(decided);
         }
-        // WHY: layers in observe mode are left out by the library, in Rego, so that anybody can do the
-        // same sum from the recorded input and bundle.
+        // WHY: the library leaves out layers in observe mode, in Rego, so that a third party can
+        // compute the same from the recorded input and bundle.
         let binding = self.evaluate(BINDING, &input)?;
         if binding.verdict == Verdict::Allow {
             return Ok(Answer { obligations: binding.obligations, enforced: false, ..decided });

@@ -124,7 +124,7 @@ macro_rules! canned {
     };
 }
 
-/// A read, a request, an irreversible call, and arguments that somebody made large and odd.
+/// A read, a request, an irreversible call, and unusually large and odd arguments.
 const CANNED: [&str; 4] = [
     canned!(
         "repo.read_file",

@@ -22,8 +22,8 @@ pub(super) fn text(span: &Span) -> &str {
     span.source.contents().get(start..end).unwrap_or_default()
 }
 
-/// From which byte to which the value of an assignment goes. WHY: the span of an object begins at its last
-/// member, so the places of values are told by what stands before them.
+/// From which byte to which the value of an assignment goes. WHY: the span of an object begins at
+/// its last member, so the operator before the value marks its begin.
 pub(super) fn assigned(assign: &RuleAssign) -> (usize, usize) {
     let (start, end) = range(&assign.span);
     let operator = match assign.op {

@@ -27,7 +27,7 @@ pub struct Bound {
     pub servers: Vec<Arc<Server>>,
     /// The lock their tools stand in; none if there is none.
     pub lock: Option<Verified>,
-    /// What keeps nobody from starting, and what the operator should know.
+    /// Warnings for the operator; the gate starts all the same.
     pub warnings: Vec<String>,
 }
 
@@ -116,7 +116,7 @@ fn inline_secrets(server: &Server) -> Vec<String> {
     names.map(said).collect()
 }
 
-/// A program that nobody decided to run without a sandbox, and that runs without one.
+/// A program that runs without a sandbox although the operator did not ask for that.
 fn unconfined(server: &Server) -> Option<String> {
     let Transport::Stdio(stdio) = &server.transport else { return None };
     let name = &server.name;

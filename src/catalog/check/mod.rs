@@ -152,8 +152,8 @@ impl Config {
         if problems.is_empty() { Ok(bindings) } else { Err(problems) }
     }
 
-    /// As [`Self::check`], each tool by itself and in the order of the list: what is wrong with one keeps
-    /// nobody from looking at the others.
+    /// As [`Self::check`], each tool by itself and in the order of the list: an error in one does
+    /// not hide the state of the others.
     #[must_use]
     pub fn check_each(self, around: &Surroundings<'_>) -> Vec<Checked> {
         let mut names = BTreeSet::new();
@@ -331,7 +331,7 @@ fn binding(
     })
 }
 
-/// What one call costs, where somebody says so.
+/// What one call costs, if the operator states it.
 pub(super) fn cost(given: Option<u64>) -> Result<Option<u64>, Error> {
     match given {
         Some(cost) if cost > COST_MICRO_USD_MAX => Err(Error::Range(0, COST_MICRO_USD_MAX)),
@@ -339,7 +339,7 @@ pub(super) fn cost(given: Option<u64>) -> Result<Option<u64>, Error> {
     }
 }
 
-/// For how long the same call under another id is the first one, where somebody says so.
+/// For how long the same call under another id is the first one, if the operator states it.
 pub(super) fn dedupe(given: Option<u64>) -> Result<Option<Duration>, Error> {
     let window = given.map(|ms| bounded(Some(ms), ms, DEDUPE_MS_MAX)).transpose()?;
     Ok(window.map(Duration::from_millis))

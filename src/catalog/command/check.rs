@@ -159,7 +159,7 @@ fn template(
     elements
 }
 
-/// What a shell is told is a program, and an agent must not write programs.
+/// A shell's argument is a program, and an agent must not write programs.
 fn shell(program: &Program, argv: &[Element], at: &str, problems: &mut Problems) {
     let name = program.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if SHELLS.contains(&name) && argv.iter().any(|element| element.argument().is_some()) {

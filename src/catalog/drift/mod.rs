@@ -21,11 +21,11 @@ const CHANGES_MAX: usize = 16;
 pub enum Drift {
     /// Not at all.
     Same,
-    /// In words only: it works on, somebody should look.
+    /// In words only: it works on, and the operator should look at it.
     Text,
     /// It takes more than it did: it works on by the old schema.
     Compatible,
-    /// It is another tool, or gone: nobody gets it until the lock is signed again. What changed.
+    /// It is another tool, or gone: no agent gets it until the lock is signed again. What changed.
     Breaking(Vec<String>),
 }
 
@@ -113,7 +113,7 @@ pub fn changes(pinned: &Json, live: Option<&Json>) -> Vec<Change> {
         Some(live) => {
             walk.tool(pinned, live);
             if walk.0.is_empty() {
-                // Nothing here explains the difference, so nobody knows what it means.
+                // No rule here explains the difference, so its effect is unknown.
                 walk.note(Weight::Breaking, "tool", "changed");
             }
         }
@@ -300,8 +300,8 @@ const HOLDS_SCHEMA: [&str; 12] = [
 /// Keywords whose value is a list of schemas.
 const HOLDS_SCHEMAS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 
-/// Whether the pinned schema refuses a property that it does not list, so that nobody can send a new
-/// one before somebody looked at it.
+/// Whether the pinned schema refuses a property that it does not list, so that no agent can send a
+/// new one before the operator has looked at it.
 fn refuses_unknown(pinned: &Json, stand: Stand) -> bool {
     let closed = match Keywords::of(pinned).additional {
         Some(word) => word == &Json::Bool(false),

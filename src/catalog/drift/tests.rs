@@ -58,7 +58,7 @@ const TABLE: &[(&str, &str, &str, &str)] = &[
         "text",
         "",
     ),
-    // Order is no word of anybody's.
+    // The order of a list means nothing.
     (r#"["title", "kind"]"#, r#"["kind", "title"]"#, "text", ""),
     (r#"["bug", "task"]"#, r#"["task", "bug"]"#, "text", ""),
     (r#"{"type": "null"}"#, r#"{"type": ["null"]}"#, "text", ""),
@@ -78,7 +78,8 @@ const TABLE: &[(&str, &str, &str, &str)] = &[
     ),
     (r#""$defs": {"#, r#""$defs": {"new": {"type": "string"}, "#, "compatible", ""),
     (r#""all of it","#, r#""all of it", "additionalProperties": false,"#, "compatible", ""),
-    // More is taken, and anybody can send it already, or it must be sent, or it is told to a header.
+    // The tool takes more: every agent can send it already, or it must be sent, or it goes into a
+    // header.
     (
         r#"{"a": {"type": "string"}}},"#,
         r#"{"a": {"type": "string"}, "bcc": {}}},"#,

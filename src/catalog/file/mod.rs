@@ -18,7 +18,7 @@ pub struct Root {
     pub name: String,
     /// The directory: absolute, without symbolic links when it was checked.
     pub path: PathBuf,
-    /// More names that nobody is given.
+    /// More names of files that no agent gets.
     pub protect: Vec<String>,
     /// Exact paths that are given although a name in them is protected.
     pub allow: Vec<String>,

@@ -184,7 +184,7 @@ impl Callers {
     /// The one agent this peer or token is. `bearer` is the credential itself, without a scheme.
     ///
     /// # Errors
-    /// Any doubt: nobody, an unknown token (whatever the peer), or two different agents.
+    /// Any doubt: no agent, an unknown token (whatever the peer), or two different agents.
     pub fn identify(&self, peer: &Peer, bearer: Option<&str>) -> Result<Caller, IdentityError> {
         let mapped = self.certified(peer)?.or_else(|| self.peer(peer));
         let Some(bearer) = bearer else {
@@ -200,7 +200,8 @@ impl Callers {
         Ok(Caller { manifest: Arc::clone(&token.manifest), auth })
     }
 
-    /// The agent of the certificate, by its SPIFFE id and by its thumbprint: two that disagree are nobody.
+    /// The agent of the certificate, by its SPIFFE id and by its thumbprint: if the two disagree,
+    /// there is none.
     fn certified(&self, peer: &Peer) -> Result<Option<&Arc<Manifest>>, IdentityError> {
         let Some(shown) = &peer.certificate else { return Ok(None) };
         let by_id = shown.spiffe.as_ref().and_then(|id| self.certified.get(id));
@@ -303,7 +304,7 @@ pub enum CallerError {
     /// A `uid` without a socket that it could come over.
     #[error("`socket` is missing and `listen.socket` is off")]
     NoSocket,
-    /// A socket that everybody may use.
+    /// A socket that every user may use.
     #[error("`socket` needs a `uid`")]
     NoUid,
     /// No form at all.

@@ -20,7 +20,7 @@ pub enum Error {
     /// Fields of the manifest are wrong: all of them.
     #[error("{}", lines(.0))]
     Schema(Vec<yaml::Error>),
-    /// The signature is missing, by nobody trusted, or over other bytes.
+    /// The signature is missing, made by an untrusted key, or over other bytes.
     #[error("{path}: signatures: {why}")]
     Signature {
         /// The signature file.
@@ -165,7 +165,7 @@ pub enum IdentityError {
     /// `authorization` holds something else than one bearer credential.
     #[error("`authorization` is not `Bearer` and one credential")]
     Malformed,
-    /// A credential was shown that nobody was given.
+    /// The client showed a credential that is not configured.
     #[error("the credential is not known here")]
     Unknown,
     /// Token, socket peer and certificate do not all belong to the same caller.
@@ -174,7 +174,7 @@ pub enum IdentityError {
 }
 
 impl IdentityError {
-    /// Every one, for whoever goes over all of them.
+    /// Every one, for code that goes over all of them.
     pub const ALL: [Self; 4] = [Self::Missing, Self::Malformed, Self::Unknown, Self::Ambiguous];
 
     /// The finer code beside `identity.missing`.

@@ -15,7 +15,8 @@ use crate::domain::tier::{Binding, Face};
 use crate::domain::time::Timestamp;
 use crate::yaml::{self, Document};
 
-/// The JSON Schema (2020-12) of a manifest. `x-error` is what a person is told instead of the pattern.
+/// The JSON Schema (2020-12) of a manifest. `x-error` is the message for a person instead of the
+/// pattern.
 #[must_use]
 pub fn schema() -> Value {
     let digest = json!({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$",

@@ -86,8 +86,8 @@ impl RunTokens {
         hash.hex().chars().take(16).collect()
     }
 
-    /// The hash a thread of work is found by, of everything that tells it from others: the same in
-    /// every life of this sidecar, and nobody's token.
+    /// The hash a thread of work is found by, of everything that distinguishes it from others: the
+    /// same in every life of this sidecar, and never a valid token.
     #[must_use]
     pub fn thread(&self, parts: &[&[u8]]) -> Digest {
         self.keyed(b"wicketgate/thread/1\0", &framed(parts))

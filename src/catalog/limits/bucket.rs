@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How fast somebody may ask.
+/// How fast a caller may ask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rate {
     /// Requests per second, in the long run; at least 1.

@@ -152,7 +152,8 @@ impl Usage {
     /// Sets aside what a call may take, or says why not.
     ///
     /// # Errors
-    /// `whose` `cost_usd` or `tokens` would be passed, or nobody can tell; nothing is set aside.
+    /// `whose` `cost_usd` or `tokens` would be passed, or what is left is unknown; nothing is set
+    /// aside.
     pub fn spend(
         &mut self,
         whose: LimitOwner<'_>,
@@ -326,7 +327,7 @@ impl Usage {
                 self.errors_in_row = self.errors_in_row.saturating_add(1);
             }
             Went::NotRun => self.denied = self.denied.saturating_add(1),
-            // WHY: whoever stops a call says nothing about the tool.
+            // WHY: an operator's stop says nothing about the tool.
             Went::Stopped => {}
         }
     }

@@ -1,9 +1,9 @@
-//! Shared pools: so many units in each window, for everybody they are shared by.
+//! Shared pools: so many units in each window, for all gates that share them.
 //!
-//! A gate does not ask the store for each call. It leases a block of units and spends them on its own;
-//! blocks shrink as the pool runs out, so that little is left lying at a gate that does not need it. A
-//! leased unit is never given to anybody else in its window: what a gate that crashed had leased is lost
-//! until the next window, and never spent twice.
+//! A gate does not ask the store for each call. It leases a block of units and spends them on its
+//! own; blocks shrink as the pool runs out, so that few units lie unused at a gate. The store never
+//! leases a unit to a second gate in its window: what a gate that crashed had leased is lost until
+//! the next window, and never spent twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -155,7 +155,7 @@ pub struct Ask {
 pub struct Lease {
     /// Units that are the gate's now: 0, or at least as many as it needs.
     pub granted: u64,
-    /// Units nobody holds, after this.
+    /// Units that no gate holds, after this.
     pub spare: u64,
 }
 
@@ -183,11 +183,11 @@ pub struct Unanswered(pub String);
 
 /// The port to what all gates share.
 ///
-/// What is granted is durable when a method returns `Ok`. After `Unanswered` it may be granted all the
-/// same; nobody else will ever get it in that window.
+/// What is granted is durable when a method returns `Ok`. After `Unanswered` it may be granted all
+/// the same; no other gate will ever get it in that window.
 #[async_trait]
 pub trait Pools: Send + Sync + std::fmt::Debug {
-    /// Leases a block of at least `need` units: [`block`] of what nobody holds, or 0.
+    /// Leases a block of at least `need` units: [`block`] of what no gate holds, or 0.
     ///
     /// # Errors
     /// [`Unanswered`].

@@ -1,5 +1,5 @@
-//! Fair shares: half of what a gate has is set aside in equal parts for its agents, the rest is for whoever
-//! comes first. However much one agent takes, every other one still gets its part.
+//! Fair shares: half of what a gate has is set aside in equal parts for its agents, the rest goes
+//! to the first agents that ask. However much one agent takes, every other one still gets its part.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

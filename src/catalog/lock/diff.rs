@@ -18,8 +18,8 @@ pub struct Difference {
     pub what: Vec<String>,
 }
 
-/// Everything that differs, by server and tool. What is new is harmless to what was there, and is
-/// still a difference: somebody has to look at it.
+/// Everything that differs, by server and tool. A new tool does not affect the pinned ones, and is
+/// still a difference: the operator has to look at it.
 #[must_use]
 pub fn differences(old: &Lock, new: &Lock) -> Vec<Difference> {
     let names: BTreeSet<&String> = old.servers.keys().chain(new.servers.keys()).collect();

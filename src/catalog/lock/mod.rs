@@ -1,9 +1,9 @@
 //! `tools.lock`: what each MCP server showed when an operator looked, under that operator's signature.
 //!
-//! Agents are always shown the pinned text, and a pinned tool is the only tool there is: what a server
-//! says later is compared with it (`drift`) and never served. The file is JSON that a person can review;
-//! the signature is an envelope beside it, over its exact bytes. Whoever changes how a server is reached
-//! changes its binding digest, and with it the lock no longer fits.
+//! Agents are always shown the pinned text, and a pinned tool is the only tool there is: what a
+//! server says later is compared with it (`drift`) and never served. The file is JSON that a person
+//! can review; the signature is an envelope beside it, over its exact bytes. A change of how a
+//! server is reached changes its binding digest, and with it the lock no longer fits.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
-    /// The signature is missing, by nobody trusted, or over other bytes.
+    /// The signature is missing, made by an untrusted key, or over other bytes.
     #[error("{path}: signatures: {why}")]
     Signature {
         /// The envelope.

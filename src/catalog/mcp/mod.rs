@@ -72,13 +72,13 @@ impl std::fmt::Display for Version {
 /// Begins every name in `_meta` and every notification that is ours. What a server puts under it is dropped.
 pub const OWN: &str = "wicketgate.dev/";
 
-/// `_meta` of a result: where its outcome is on the books.
+/// `_meta` of a result: where the ledger records its outcome.
 pub const META_RECEIPT: &str = "wicketgate.dev/receipt";
 /// `_meta` of a result: the call's id.
 pub const META_CALL: &str = "wicketgate.dev/call";
 /// `_meta` of a recorded result: the notifications the server sent while it worked, in order.
 pub const META_NOTIFICATIONS: &str = "wicketgate.dev/notifications";
-/// `_meta` of what is told once of a deterministic run: its seed, 16 hex digits.
+/// `_meta` at the opening of a deterministic run: its seed, 16 hex digits.
 pub const META_SEED: &str = "wicketgate.dev/seed";
 /// The same: when it was opened, which its agent may take for the time.
 pub const META_CLOCK: &str = "wicketgate.dev/clock";

@@ -8,11 +8,11 @@ use super::raw::{Members, ObjectWriter, quoted};
 pub const PARSE_ERROR: i64 = -32700;
 /// The JSON is no message.
 pub const INVALID_REQUEST: i64 = -32600;
-/// Nobody answers to this method.
+/// The server does not know this method.
 pub const METHOD_NOT_FOUND: i64 = -32601;
 /// The method cannot work with these parameters.
 pub const INVALID_PARAMS: i64 = -32602;
-/// Something failed that is nobody's fault in particular.
+/// An error with no more specific code.
 pub const INTERNAL_ERROR: i64 = -32603;
 /// A header says something else than the body (MCP 2026-07-28).
 pub const HEADER_MISMATCH: i64 = -32020;
@@ -54,7 +54,7 @@ impl Id {
     }
 }
 
-/// An error somebody answered with.
+/// An error that a peer answered with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
     /// The code.

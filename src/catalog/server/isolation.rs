@@ -1,7 +1,8 @@
 //! What a server over stdio runs in: from `sandbox:` as it was written to paths and limits, or to what is wrong.
 //!
-//! The words are those of commands. A server is a program of somebody else's that goes on for as long as the gate
-//! and is told things all the time, so it is also said what it may write and whether it has the network.
+//! The vocabulary is that of command tools. A server is a third party's program that runs as long
+//! as the gate and receives requests all the time, so its sandbox also says what it may write and
+//! whether it has the network.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ pub(super) const PIDS: (u64, u64) = (128, 1024);
 /// What a server runs in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Isolation {
-    /// Nothing: it can do what the gate's user can. `said`: somebody wrote `level: none`.
+    /// No sandbox: it can do what the gate's user can. `said`: the operator wrote `level: none`.
     None {
         /// Whether that was written.
         said: bool,
@@ -59,7 +60,7 @@ pub enum Network {
 /// Hosts that a server may connect to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hosts {
-    /// Their names and ports; what is said to them nobody looks at.
+    /// Their names and ports; the gate does not inspect the traffic to them.
     pub origins: Vec<Origin>,
     /// Ranges beyond the public Internet that their names may lead to.
     pub private_addresses: Vec<Cidr>,

@@ -142,7 +142,7 @@ pub struct Stdio {
     pub args: Vec<String>,
     /// Its whole environment: literal values.
     pub env: Vec<(String, String)>,
-    /// And values that nobody may see, each with its reference.
+    /// And secret values, each with its reference.
     pub secrets: Vec<(String, Secret, String)>,
     /// Where it runs.
     pub cwd: PathBuf,

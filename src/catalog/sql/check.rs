@@ -22,7 +22,7 @@ pub(super) const ROWS: u64 = 1_000;
 pub(super) const ROWS_MAX: u64 = 100_000;
 pub(super) const CONNECTIONS: u64 = 4;
 pub(super) const CONNECTIONS_MAX: u64 = 64;
-/// Never a database of anybody's tool.
+/// Directories that hold no tool's database.
 const SYSTEM_DIRS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// What agents are asked for: one query's own parameters, the name of one of several, or a statement.

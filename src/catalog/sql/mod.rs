@@ -58,7 +58,7 @@ pub struct Sql {
     pub target: SqlTarget,
     /// What may be asked.
     pub asks: StatementSource,
-    /// The operator says it changes nothing, and the database is told so.
+    /// The operator says it changes nothing, and the connection is opened read-only.
     pub read_only: bool,
     /// When the database itself gives up.
     pub statement_timeout: Duration,

@@ -35,7 +35,7 @@ pub struct StatementRefusal {
     /// `sql.parse`, `sql.multi_statement`, `sql.not_select`, `sql.attach`, `sql.relation`,
     /// `sql.column`, `sql.function`, `sql.syntax`, `sql.params` or `sql.too_large`.
     pub detail: &'static str,
-    /// What is wrong, for whoever wrote the statement.
+    /// What is wrong, for the author of the statement.
     pub message: String,
 }
 
@@ -156,8 +156,8 @@ fn parse(engine: Engine, text: &str) -> Result<ast::Statement, StatementRefusal>
     }
 }
 
-/// The parts of a text that may be one statement. What stands behind its end is refused, comments too:
-/// nobody needs to write there, and readers disagree about what it is.
+/// The parts of a text that may be one statement. Text behind its end is refused, comments too: no
+/// statement needs it, and readers disagree about what it is.
 fn tokens(engine: Engine, text: &str) -> Result<Vec<Token>, StatementRefusal> {
     if text.len() > SQL_BYTES_MAX {
         let message = format!("a statement has at most {SQL_BYTES_MAX} bytes");

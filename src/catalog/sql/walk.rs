@@ -182,7 +182,7 @@ impl<'a> Walk<'a> {
     fn kind(&self, name: &str) -> Flow {
         let name = name.replace('"', "").to_ascii_lowercase();
         let bare = name.strip_prefix("pg_catalog.").unwrap_or(&name);
-        // WHY no other schema: a cast to a type of somebody's own may call a function of theirs.
+        // WHY no other schema: a cast to a user-defined type may call a user-defined function.
         let foreign = self.engine == Engine::Postgres && bare.contains('.');
         if bare.starts_with("reg") || bare.starts_with("pg_") || foreign {
             return refuse("sql.syntax", format!("nothing is cast to `{name}`"));
@@ -256,7 +256,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What the parser knows of other databases, and what nobody here looked at.
+/// Refuses syntax of other databases, and syntax that this check does not know to be safe.
 fn other() -> Flow {
     refuse("sql.syntax", "the statement uses a form that is not allowed")
 }

@@ -1,6 +1,6 @@
 //! `wicketgate approval`: see what is held, all of it, and give a signed word about it.
 //!
-//! What is signed is made here, from what was shown here: the office only carries it.
+//! This program makes the statement to sign, from what it showed: the operator API only carries it.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
@@ -160,10 +160,10 @@ enum Error {
     /// The operator did not confirm.
     #[error("that is not the tool's name: nothing was signed")]
     OtherName,
-    /// Nobody can be asked to confirm.
+    /// There is no terminal on which to confirm.
     #[error("there is no terminal to ask whether to {0}: give --yes")]
     NoTerminal(&'static str),
-    /// The call cannot be shown, so nobody can sign it.
+    /// The call cannot be shown, so the approver cannot sign it.
     #[error("{error} ({})", error.detail)]
     Unviewable {
         #[from]

@@ -1,4 +1,5 @@
-//! The gate, as the doctor sees it: what it says has to be out of reach, and what it is told.
+//! The gate, as the doctor sees it: it names what the agent must not reach, and receives the
+//! findings.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

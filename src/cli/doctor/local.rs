@@ -30,7 +30,7 @@ pub fn probe(name: &str, target: &str, (outcome, detail): (Attempt, String)) -> 
     Probe { probe: name.to_owned(), target, outcome, detail }
 }
 
-/// What nobody can tell without the gate.
+/// The finding for what only a gate could tell.
 pub fn no_gate(name: &str) -> Probe {
     probe(name, "gate", (Attempt::Unknown, "no gate was asked".to_owned()))
 }
@@ -93,7 +93,8 @@ fn reached(tried: io::Result<()>, yes: &str) -> (Attempt, String) {
     }
 }
 
-/// What an error of a path means: nothing is there, nobody answers there, or it may not be used.
+/// What an error of a path means: the path is missing, no process listens there, or it may not be
+/// used.
 pub(super) fn shut(error: &io::Error) -> (Attempt, String) {
     let blocked = matches!(
         error.kind(),

@@ -107,7 +107,7 @@ async fn again_and_again(args: &Args, every: Duration) -> Exit {
 /// How one attempt at everything went.
 struct AttemptReport {
     exit: Exit,
-    /// Whether the gate that was named has it on its books.
+    /// Whether the named gate recorded this report.
     heard: bool,
 }
 

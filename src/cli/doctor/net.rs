@@ -143,7 +143,8 @@ fn silence() -> AttemptOutcome {
     (Attempt::Blocked, format!("no answer within {} s", WITHIN.as_secs()))
 }
 
-/// What an error says about the way there: whoever refuses was reached, unless it is this machine.
+/// What an error says about the network path: a host that refuses was reached, unless it is this
+/// machine.
 fn refused(address: SocketAddr, error: &io::Error) -> AttemptOutcome {
     let refused = error.kind() == io::ErrorKind::ConnectionRefused;
     let reset = error.kind() == io::ErrorKind::ConnectionReset;
@@ -205,7 +206,7 @@ async fn apart(work: fn() -> AttemptOutcome) -> AttemptOutcome {
     done.unwrap_or_else(|lost| (Attempt::Unknown, lost.to_string()))
 }
 
-/// Whether somebody answers on a socket.
+/// Whether a process answers on a socket.
 async fn unix(path: &Path) -> AttemptOutcome {
     match tokio::time::timeout(WITHIN, UnixStream::connect(path)).await {
         Ok(Ok(_)) => (Attempt::Open, "connected".to_owned()),

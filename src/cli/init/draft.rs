@@ -1,4 +1,4 @@
-//! One server of somebody's as it will stand in `wicketgate.yaml`: its credentials taken out.
+//! One server of the user's as it will stand in `wicketgate.yaml`: its credentials taken out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -51,7 +51,7 @@ pub enum ExpandError {
 /// The pieces of a text.
 ///
 /// # Errors
-/// A form nobody knows.
+/// An unknown form.
 pub fn parts(text: &str, folder: &Path) -> Result<Vec<ExpansionPart>, ExpandError> {
     let mut parts = Vec::new();
     let mut rest = text;
@@ -117,7 +117,7 @@ pub struct Expanded {
 /// Expands a text.
 ///
 /// # Errors
-/// A form nobody knows, a variable that is not set, a value nobody gave.
+/// An unknown form, a variable that is not set, a value that the user did not give.
 pub fn expand(text: &str, around: &ExpansionSources<'_>) -> Result<Expanded, ExpandError> {
     let parts = parts(text, around.folder)?;
     let mut whole = Zeroizing::new(String::new());

@@ -1,4 +1,4 @@
-//! The files of one governed configuration: written, signed and tried before anybody sees them.
+//! The files of one governed configuration: written, signed and tried in a staging directory.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -23,7 +23,7 @@ use crate::identity::token::{RunTokens, mint};
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{DEADLINE, RegoEngine};
 
-/// The rules everybody starts with.
+/// The rules that every new configuration starts with.
 const STARTER: [(&str, &str); 5] = [
     ("policy/org/guard.rego", include_str!("../../../policies/starter/org/guard.rego")),
     ("policy/org/guard_test.rego", include_str!("../../../policies/starter/org/guard_test.rego")),
@@ -39,7 +39,7 @@ const STARTER: [(&str, &str); 5] = [
 pub struct Plan {
     /// The agent's name.
     pub agent: String,
-    /// Whoever has this uid on the socket is this agent.
+    /// A process with this uid on the socket is this agent.
     pub uid: u32,
     /// Where the servers were found, for comments.
     pub from: String,

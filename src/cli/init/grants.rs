@@ -1,8 +1,10 @@
 //! What a server's command line names, and with that what it may read and change in a sandbox.
 //!
-//! Nobody said it, so it is taken from what the server is given anyway: its program and script with the package
-//! they belong to are read, directories and data files among its arguments and variables are changed. Nothing of
-//! that is a network: a credential or a URL does not say that its server may reach whatever this host reaches.
+//! The user's file does not say what a server may touch, so this module derives it from the
+//! server's command line: the server may read its program and script with the package they belong
+//! to, and change directories and data files among its arguments and variables. None of that grants
+//! a network: a credential or a URL does not say that its server may reach whatever this host
+//! reaches.
 
 use std::path::{Path, PathBuf};
 
@@ -119,7 +121,7 @@ impl Grants {
         Ok(if relative { format!("{option}{}", path.display()) } else { arg.to_owned() })
     }
 
-    /// Something that the server is told of.
+    /// A path in the server's arguments or variables.
     fn given(&mut self, path: &Path) -> Result<(), GrantError> {
         let Ok(real) = path.canonicalize() else {
             // A file that it is to make, unless it is no path at all.

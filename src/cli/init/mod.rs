@@ -1,4 +1,4 @@
-//! `wicketgate init`: from somebody else's MCP configuration to a governed one.
+//! `wicketgate init`: from an MCP client's configuration to a governed one.
 //!
 //! Reads the client's file, takes credentials out of it, starts every server once to see what it offers,
 //! and writes configuration, manifest, lock and policy, signed, in one step or not at all. The client

@@ -62,7 +62,7 @@ pub struct ClientFile {
     pub entries: Vec<Entry>,
 }
 
-/// One server as somebody wrote it.
+/// One server as the user wrote it.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// What the client calls it.

@@ -170,7 +170,7 @@ impl Bridge {
                 else {
                     return;
                 };
-                // In a session the gate has to be told; without one, hanging up says it.
+                // A session needs the notification; without one, closing the request cancels it.
                 if !open.alone {
                     self.client.notify(Some(method), text).await;
                 }

@@ -1,4 +1,5 @@
-//! The gate's MCP face as one client sees it: its session, its paths, and what it was told of tools.
+//! The gate's MCP face as one client sees it: its session, its paths, and the tools the client
+//! knows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,8 +31,8 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// The paths of this server's view, or of all servers; `run` is the name of a run the user gave,
-    /// `own` is one that nobody else uses.
+    /// The paths of this server's view, or of all servers; `run` is the name of a run the user
+    /// gave, `own` is a name that no other bridge uses.
     pub fn new(server: Option<&str>, run: Option<&str>, own: &str) -> Self {
         let view = server.map(|name| format!("/s/{name}")).unwrap_or_default();
         let named = |run: &str| format!("/mcp/r/{run}{view}");
@@ -117,7 +118,8 @@ impl Client {
         }
     }
 
-    /// Sends `initialize` and keeps the session; tells the client if it is `told` under that id.
+    /// Sends `initialize` and keeps the session; passes the answer on to the client if it waits under
+    /// this id.
     async fn handshake(&self, text: Bytes, told: Option<&Id>) -> Result<bool, Fault> {
         let headers = headers_of(&Session::default(), &Method::POST);
         let answer = self.send(&self.paths.session, headers, text).await?;
@@ -149,7 +151,8 @@ impl Client {
         Ok(false)
     }
 
-    /// Begins the session again with the client's own words, unless somebody else just did.
+    /// Begins the session again with the client's own messages, unless another task has just done
+    /// so.
     async fn renew(&self, turn: u64) -> Result<(), Fault> {
         let _one = self.renewing.lock().await;
         let shaken = self.shaken.lock().clone();
@@ -170,8 +173,8 @@ impl Client {
         (headers_of(&shaken.session, method), shaken.turn)
     }
 
-    /// Sends one message; starts the gate if nobody answers. Nothing is ever sent twice: only when no
-    /// connection was made is there a second try.
+    /// Sends one message; starts the gate if none answers. It never sends a message twice: it tries
+    /// again only when no connection was made.
     async fn send(
         &self,
         path: &str,
@@ -348,7 +351,7 @@ impl Client {
             return None;
         }
         if answer.status() == StatusCode::NOT_FOUND {
-            // Another gate in the place of the one before: its changes are to be heard, too.
+            // A new gate runs in the old one's place: subscribe to its changes, too.
             return Some(self.renew(turn).await.is_ok());
         }
         if !answer.status().is_success() || AnswerForm::of(answer.headers()) != AnswerForm::Events {

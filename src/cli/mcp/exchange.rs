@@ -23,7 +23,7 @@ const MESSAGE_BYTES_MAX: usize = 32 << 20;
 /// Why an exchange came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// Nobody listens: nothing was sent.
+    /// No process listens: nothing was sent.
     #[error("the gate does not answer at `{socket}`: {source}")]
     Unreachable {
         /// The socket.
@@ -102,10 +102,10 @@ pub struct GateAddress {
 }
 
 impl GateAddress {
-    /// Whether somebody listens.
+    /// Whether a process listens.
     ///
     /// # Errors
-    /// Nobody does.
+    /// No process listens.
     pub async fn knock(&self) -> Result<(), Fault> {
         self.connect().await.map(drop)
     }

@@ -48,8 +48,8 @@ impl Host {
         Self { config, own: Mutex::new(None) }
     }
 
-    /// Returns when somebody answers at the socket; starts a gate if nobody does. One that another
-    /// process starts meanwhile is as good.
+    /// Returns when a gate answers at the socket; starts one if none does. One that another process
+    /// starts meanwhile is as good.
     ///
     /// # Errors
     /// None could be started.

@@ -69,7 +69,7 @@ fn skip(input: &mut impl BufRead) -> std::io::Result<()> {
 }
 
 /// Writes every message as one line to standard output. The second value comes when the last one is
-/// written, or nobody reads any more.
+/// written, or the reader has closed the pipe.
 pub fn outgoing() -> (mpsc::Sender<Vec<u8>>, oneshot::Receiver<()>) {
     let (lines, mut waiting) = mpsc::channel::<Vec<u8>>(WAITING_MAX);
     let (done, ended) = oneshot::channel();

@@ -248,7 +248,7 @@ impl Wrapped {
     async fn first(&self, observe_days: u16) -> Result<(), Error> {
         let stage = match StagingDirectory::begin(&self.dir) {
             Ok(stage) => stage,
-            // Somebody else made it meanwhile.
+            // Another process made it meanwhile.
             Err(_) if self.dir.join("wicketgate.yaml").is_file() => return Ok(()),
             Err(error) => return Err(error.into()),
         };

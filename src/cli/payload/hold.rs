@@ -58,7 +58,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
     let config = configuration(source)?;
     let reader = reader::open_reader(source).await.map_err(Failure::unverifiable)?;
     let tenant = super::access::tenant(fleet.tenant.as_ref(), config.as_ref());
-    // What is not there is said before anybody signs.
+    // Report missing payloads before the operator signs.
     log_of(reader.as_ref(), &tenant, &on).await.map_err(refused)?;
     let statement = brought_or(brought, wish.beside(reader.as_ref(), &tenant)).await?;
     if signing.statement {

@@ -19,7 +19,7 @@ use crate::ledger::store::LedgerReader;
 use crate::operator::api::route;
 use std::path::PathBuf;
 
-/// What is ordered, before anybody says for whom, when, and after what.
+/// An order without its tenant, its time and the entry it follows.
 pub struct OrderDraft {
     pub order: OrderKind,
     pub target: &'static str,

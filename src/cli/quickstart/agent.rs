@@ -30,7 +30,7 @@ pub struct DemoAgent {
 
 /// What the gate said to one call.
 pub enum DemoAnswer {
-    /// It ran: the tool's status, its result, and where that is on the books.
+    /// It ran: the tool's status, its result, and its entry in the ledger.
     Ran { status: String, result: String, entry: u64 },
     /// It did not run, or not well.
     Refused(DemoRefusal),
@@ -128,7 +128,7 @@ fn text(result: Option<pb::Result>) -> String {
     }
 }
 
-/// A reason of the policy, as far as it is told here.
+/// A reason of the policy, as far as the quickstart prints it.
 #[derive(Deserialize)]
 struct Reason {
     rule: String,

@@ -37,7 +37,7 @@ pub fn furnish(desk: &DemoDirectory, key: &SecretKey) -> Result<(), Error> {
     desk.write_bytes(&format!("{LIST}.sig.json"), &envelope, 0o644)
 }
 
-/// Makes somebody's key: the line of it for this purpose.
+/// Makes an approver's key: the line of it for this purpose.
 fn line(
     desk: &DemoDirectory,
     (name, subject): (&str, &str),

@@ -22,7 +22,7 @@ use crate::policy::bundle::Bundle;
 
 const CONFIG: &str = include_str!("../../../examples/quickstart/wicketgate.yaml");
 const MANIFEST: &str = include_str!("../../../examples/quickstart/agent.yaml");
-/// What the agent is told to be. Its hash is in the manifest.
+/// The agent's instructions. Their hash is in the manifest.
 pub const INSTRUCTIONS: &str = include_str!("../../../examples/quickstart/instructions.txt");
 
 /// Every other file: where it goes, what is in it.
@@ -254,7 +254,8 @@ impl DemoDirectory {
     }
 }
 
-/// Replaces what the example says. An example without it would be played as somebody else's.
+/// Replaces a value of the example. Fails if the example lacks it: the demo would then run with a
+/// foreign value.
 fn fill(text: &str, example: &str, real: &str) -> Result<String, Error> {
     if text.contains(example) {
         Ok(text.replace(example, real))

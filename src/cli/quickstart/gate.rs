@@ -74,7 +74,7 @@ impl DemoGate {
         Ok(format!("http://127.0.0.1:{port}"))
     }
 
-    /// Waits for an end that nobody asked for.
+    /// Waits until the gate ends unasked.
     pub async fn ended(&mut self) -> Error {
         let ended = self.child.wait().await;
         ended.map_or_else(failed, |status| self.ended_with(status))

@@ -1,4 +1,4 @@
-//! The auditor's part: commands that anybody could type in the quickstart's directory.
+//! The auditor's part: commands that the user could type in the quickstart's directory.
 
 use std::path::Path;
 

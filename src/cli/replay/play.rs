@@ -196,7 +196,7 @@ fn report(
         (None, _, None) => None,
     };
     if played.opened == 0 {
-        // Nothing was asked because nobody came.
+        // Without a run there were no calls, so a missing call is no drift.
         played.drifts.clear();
     }
     ReplayReport {

@@ -28,7 +28,7 @@ pub(super) struct OperatorRun {
 
 /// What the gate said to one call.
 pub(super) enum GateAnswer {
-    /// It ran; where that is on the books.
+    /// It ran; the sequence number of its entry.
     Ran(u64),
     /// It waits for an approval.
     Held(CallRefusal),

@@ -1,8 +1,9 @@
 //! `wicketgate run rollback`: what a run wrote to files is undone, each file by one governed call.
 //!
-//! There is no second way to a file: the ledger says what was there before, and the same tool is asked to
-//! put it back, in a run of the operator's own. Policy judges it, the books hold it, and the tool itself
-//! refuses if the file is not what the run left. So it can be repeated, and undone as any other run.
+//! There is no second way to a file: the ledger says what was there before, and the command asks
+//! the same tool to put it back, in a run of the operator's own. Policy judges the call, the ledger
+//! records it, and the tool itself refuses if the file is not what the run left. So it can be
+//! repeated, and undone as any other run.
 
 use std::path::PathBuf;
 

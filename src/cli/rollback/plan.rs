@@ -32,7 +32,7 @@ pub(super) struct Undo {
     pub tool: String,
     /// Place in the chain of the first authorisation.
     pub first: u64,
-    /// Why nobody knows any more what was there.
+    /// Why the former content of the file is unknown.
     pub lost: Option<ImageError>,
     steps: Vec<Step>,
     /// What was there before the run: the member of a write that holds it.
@@ -47,7 +47,7 @@ type Content = (&'static str, String);
 struct Step {
     before: Option<Digest>,
     after: Option<Digest>,
-    /// It is on the books that it did.
+    /// Whether the ledger records that it did.
     sure: bool,
 }
 

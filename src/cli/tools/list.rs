@@ -15,7 +15,7 @@ use crate::config;
 use crate::domain::json::{Json, Limits};
 use crate::tool::sandbox::{LevelError, Levels};
 
-/// What the servers show now; nothing if nobody asked.
+/// What the servers show now; empty without `--probe`.
 struct LiveServers {
     servers: BTreeMap<String, Result<LockedServer, ProbeError>>,
     levels: Levels,

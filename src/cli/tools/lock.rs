@@ -124,7 +124,7 @@ fn report(old: Option<&Lock>, new: &Lock, changed: &[Difference], left_out: &[St
     left_out.iter().for_each(|why| say(format!("left out: {why}")));
 }
 
-/// A description that changed, before and after: it is what a model is told.
+/// A description that changed, before and after: a model reads it.
 fn words(old: &Lock, new: &Lock, difference: &Difference) {
     let Some(tool) = &difference.tool else { return };
     let of = |lock: &Lock| -> Option<String> {
@@ -139,12 +139,12 @@ fn words(old: &Lock, new: &Lock, difference: &Difference) {
     }
 }
 
-/// Asks, if somebody is there to answer.
+/// Asks for consent, if there is a terminal to answer on.
 fn consent(at: &ToolsArgs, path: &Path) -> bool {
     if at.json || !std::io::stdin().is_terminal() {
         return false;
     }
-    // Nobody is left to ask if the terminal is gone: then no answer comes either.
+    // If the terminal is gone, this fails and no answer comes either.
     let _ = write!(std::io::stderr(), "replace {}? [y/N] ", path.display());
     let _ = std::io::stderr().flush();
     let mut answer = String::new();
@@ -152,7 +152,7 @@ fn consent(at: &ToolsArgs, path: &Path) -> bool {
     read.is_ok() && matches!(answer.trim(), "y" | "yes")
 }
 
-/// Writes both files aside and renames them, so that nobody ever reads half of one.
+/// Writes both files aside and renames them, so that no reader sees half of one.
 fn write(path: &Path, text: &str, envelope: &[u8]) -> Result<(), FileError> {
     let beside = envelope_path(path);
     let aside = |path: &Path| {

@@ -217,7 +217,8 @@ impl Picture {
         self.servers.retain(|server| wanted.contains(&server.name));
     }
 
-    /// The rows of one server that answered: those that are pinned, and those nobody has.
+    /// The rows of one server that answered: those of pinned tools and, if `new`, those of unpinned
+    /// ones.
     pub fn compared(&mut self, live: &LockedServer, new: bool) -> Vec<PictureRow> {
         let mut rows = self.taken(&live.name, |mcp| compare(mcp, live));
         if new {

@@ -21,7 +21,7 @@ use crate::tool::probe::{Point, ProbeSetup, ProbeState, probe};
 const AT_ONCE: usize = 16;
 /// How long a tool that is no server's gets, whatever `--wait` says.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// How often somebody who waits is told for what.
+/// How often a waiting user sees what the command waits for.
 const TELL: Duration = Duration::from_secs(5);
 /// Names in one such line.
 const TOLD_MAX: usize = 4;
@@ -61,7 +61,7 @@ async fn look(at: &ToolsArgs, picture: &mut Picture) -> (Vec<PictureRow>, Vec<Se
     let own = std::mem::take(&mut picture.own).into_iter();
     let own = own.map(async |(row, binding): (PictureRow, Option<Binding>)| {
         let Some(binding) = binding else { return row };
-        // Nobody closes it.
+        // The semaphore is never closed.
         let _slot = slots.acquire().await;
         pending.lock().insert(row.name.clone());
         let points = tokio::time::timeout(wait, probe(binding, &around)).await;
@@ -110,8 +110,8 @@ fn waiting(pending: &BTreeSet<String>) -> String {
     format!("waiting for {}{more}", some.join(", "))
 }
 
-/// What became of one server, and the rows of its tools. `whole`: everything it offers is printed;
-/// `new`: what nobody pinned is a row too.
+/// The outcome of one server, and the rows of its tools. `whole`: everything it offers is printed;
+/// `new`: unpinned tools have rows too.
 fn server(
     picture: &mut Picture,
     asked: ServerAnswer,

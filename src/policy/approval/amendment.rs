@@ -15,7 +15,7 @@ use crate::domain::time::Timestamp;
 
 /// The SSHSIG namespace of words about amendments.
 pub const NAMESPACE: &str = "wicketgate-amendment";
-/// The role without which nobody's word about an amendment counts.
+/// The role that a signer needs for an approval or refusal of an amendment to count.
 pub const ROLE: &str = "policy_publisher";
 
 /// Bytes of a statement: two digests, a name and a nonce are far fewer.

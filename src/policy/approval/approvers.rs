@@ -130,9 +130,9 @@ impl Signer {
 /// Which list of its kind it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Edition {
-    /// Counted by whoever signs it; a list with a lower one never follows.
+    /// The signer counts it up; a gate never accepts a list with a lower one after this.
     pub version: u64,
-    /// From then on nobody on it counts; `None`: it has no end.
+    /// From then on no approver on the list counts; `None`: it has no end.
     pub expires: Option<Timestamp>,
 }
 

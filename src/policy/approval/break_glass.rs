@@ -51,7 +51,7 @@ pub struct BreakGlassStatement {
     pub agent: String,
     /// The tools, sorted, each once; never empty.
     pub tools: Vec<ToolName>,
-    /// Why, for whoever reviews it.
+    /// Why, for the reviewer.
     pub reason: String,
     /// Before this it opens nothing.
     pub not_before: Timestamp,
@@ -192,7 +192,7 @@ pub struct Open {
     pub quorum: usize,
     /// SHA-256 of the list of keys that says so.
     pub signers: Digest,
-    /// What was signed, as it goes on the books.
+    /// The signed statement, as the ledger records it.
     pub signed: SignedBreakGlass,
 }
 

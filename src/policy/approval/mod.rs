@@ -148,7 +148,7 @@ fn layers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, Digest)>, D
     Ok(list.iter().map(|one| (one.layer.clone(), one.digest)).collect())
 }
 
-/// One approver's word about one hold, its signature checked: what the policy is told of it.
+/// One approver's decision about one hold, its signature checked, as the policy sees it.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct Approval {
     /// Who: the subject that the list of approvers gives the key. Quorums count these.

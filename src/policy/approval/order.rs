@@ -1,9 +1,9 @@
 //! What an operator signs to take back a stop, to erase, or to end a legal hold, and what that signature is worth.
 //!
-//! Stopping needs a role and a token; whatever loosens is signed with the operator's own SSH key in the namespace
-//! [`NAMESPACE`]. The statement names the newest entry that its signer saw of the list it is put on, by number and
-//! digest: it takes back what stood up to that one and nothing later, so that whoever puts it there a second time takes
-//! back nothing.
+//! Stopping needs a role and a token; an order that loosens is signed with the operator's own SSH
+//! key in the namespace [`NAMESPACE`]. The statement names the newest entry that its signer saw of
+//! the list it is put on, by number and digest: it takes back what stood up to that one and nothing
+//! later, so a replay of the same statement takes back nothing.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use crate::record::payload::SignedOrder;
 
 /// The SSHSIG namespace of orders that loosen.
 pub const NAMESPACE: &str = "wicketgate-order";
-/// The role without which nobody's order loosens anything.
+/// The role that a signer needs for an order that loosens.
 pub const ROLE: &str = "operator";
 /// Version of the statement (`v`).
 pub const VERSION: &str = "wicketgate/order/1";
@@ -35,7 +35,7 @@ const BYTES_MAX: usize = 20 * 1024;
 const TEXT_MAX: usize = 1024;
 /// Bytes of a payload's role and of a request.
 const WORD_MAX: usize = 256;
-/// How far the signer's clock may be ahead of whoever checks.
+/// How far the signer's clock may be ahead of the checker's.
 const AHEAD: std::time::Duration = std::time::Duration::from_secs(300);
 /// How long an order to erase or to end a hold may lie between signing and obeying.
 const OBEYED_WITHIN: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
@@ -95,7 +95,7 @@ pub struct OrderStatement {
     pub payloads: BTreeSet<Digest>,
     /// The request that an erasure follows, such as a ticket.
     pub request: Option<String>,
-    /// Why, for whoever reads it later.
+    /// Why, for later readers of the ledger.
     pub reason: String,
     /// When it was signed.
     pub at: Timestamp,
@@ -254,7 +254,7 @@ impl Loosening {
         self.version
     }
 
-    /// The statement and its signature, as they go on the books.
+    /// The statement and its signature, as the ledger records them.
     #[must_use]
     pub const fn signed(&self) -> &SignedApproval {
         &self.signed
@@ -274,8 +274,8 @@ impl Loosening {
     }
 }
 
-/// Whether somebody of the list who is an operator signed one of these orders, for this tenant. The key is judged as of
-/// `now`.
+/// Whether an operator on the list signed one of these orders, for this tenant. The key is judged
+/// as of `now`.
 ///
 /// # Errors
 /// The first thing that is wrong, under its code: `order.unsigned`, `order.statement`, `order.signature`,

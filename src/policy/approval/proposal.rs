@@ -1,7 +1,7 @@
 //! What an approver signs who wants a held call asked again with other arguments, and what that is worth.
 //!
-//! It has the form of a word about the held call, with the verdict `modify`, and names the new arguments. Whoever
-//! proposes does not approve: what is asked then waits for somebody else.
+//! It has the form of an approval of the held call, with the verdict `modify`, and names the new
+//! arguments. A proposer may not approve the call with the new arguments: another approver must.
 
 use super::approvers::Purpose;
 use super::check::{about, barred, refuse, signer};
@@ -102,7 +102,8 @@ impl Proposer {
     }
 }
 
-/// Whose proposal this is, if it is one about this hold, in time, of somebody who may approve it.
+/// The subject of this proposal, if it is about this hold, in time, and signed by an approver who
+/// may approve it.
 ///
 /// # Errors
 /// As [`super::check()`]. Which arguments it names is not looked at: see [`Proposal::names`].

@@ -11,7 +11,7 @@ use crate::crypto::signer;
 use crate::crypto::ssh::{self, PLAIN, SshKey, put};
 use crate::crypto::sshsig::{self, SshHash, SshSig, covered};
 
-/// How long an agent may take: somebody may have to find and touch a key.
+/// How long an SSH agent may take: its user may have to find and touch a security key.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why nothing was signed.

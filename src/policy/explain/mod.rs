@@ -121,7 +121,7 @@ fn layer(answer: Option<&Answer>, rules: &[RuleTrace]) -> String {
     spoke.unwrap_or_else(|| "library".to_owned())
 }
 
-/// A value of the engine as ours; what has no JSON form is told as text.
+/// A value of the engine as ours; a value without a JSON form becomes text.
 pub(super) fn json(value: &Value) -> Json {
     let text = value.to_json_str().unwrap_or_default();
     Json::parse(text.as_bytes(), &Limits::FILE).unwrap_or_else(|_| Json::from(text))

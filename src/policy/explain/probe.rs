@@ -7,7 +7,7 @@ use crate::ast;
 use crate::fault::read_engine_message;
 use crate::{source, stock};
 
-/// The name of our own rule; nobody else's begins so.
+/// The name of our own rule; no rule of a bundle begins so.
 const PROBE: &str = "wicketgate_probe__";
 /// The variable a value is bound to.
 const BOUND: &str = "wicketgate_value__";

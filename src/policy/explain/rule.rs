@@ -11,7 +11,7 @@ use crate::{ast, source};
 
 /// How far rules that rules ask are followed.
 const DEPTH: usize = 3;
-/// References of one condition that are told.
+/// References of one condition that the trace contains.
 const READS: usize = 8;
 
 /// Who tells: an engine with an input, and the modules whose rules can be followed.
@@ -27,7 +27,7 @@ impl<'a> RuleTracer<'a> {
         Self { prober, modules }
     }
 
-    /// How far this rule comes; nothing is told of functions and defaults.
+    /// How far this rule comes; functions and defaults have no trace.
     pub fn rule(&self, module: &Module, rule: &Rule, depth: usize) -> Option<RuleTrace> {
         let Rule::Spec { span, head, bodies } = rule else { return None };
         if matches!(head, RuleHead::Func { .. }) {

@@ -148,7 +148,7 @@ fn placed(encoding: &Encoding, reading: &Reading, bytes: &[u8], from: usize) -> 
     out
 }
 
-/// Whether somebody could have written these bytes as text: UTF-8, UTF-16 or an 8-bit set, without what steers
+/// Whether these bytes can be text: UTF-8, UTF-16 or an 8-bit set, without control characters for
 /// terminals.
 fn is_text(bytes: &[u8]) -> bool {
     let steers = |b: &u8| (*b < b' ' && !b"\t\n\r".contains(b)) || *b == 0x7f;

@@ -1,4 +1,4 @@
-//! One text, looked through as it is written and as whoever decodes it would read it.
+//! Scans one text, as it is written and as a recipient would decode it.
 
 use std::ops::Range;
 
@@ -6,7 +6,8 @@ use super::encoded::{self, Decoded, Which};
 use super::rules::{self, Mode};
 use crate::domain::readings::{LAYERS, Reading};
 
-/// Bytes of readings for each byte of the text, and beside that, until nobody looks any further.
+/// Budget of decoded readings: bytes for each byte of the text, and beside that. The scan stops
+/// when it is used up.
 const READINGS_PER_BYTE: usize = 96;
 const READINGS_BYTES: usize = 1 << 20;
 const READINGS_BYTES_MAX: usize = 1 << 29;
@@ -18,7 +19,7 @@ const AMONG_MIN: usize = 24;
 pub(super) struct TextFindings {
     /// Kinds and where they stand, in no order; they may overlap.
     pub spans: Vec<(&'static str, Range<usize>)>,
-    /// It holds something that nobody could look through.
+    /// It holds something that the scan could not read.
     pub unscanned: bool,
 }
 
@@ -39,7 +40,7 @@ fn through(source: &str, sifts: bool) -> TextFindings {
     look.seen
 }
 
-/// Looks at a number: nobody encodes with those.
+/// Scans a number: plain digits only, since numbers carry no encoded text.
 pub(super) fn number(source: &str) -> TextFindings {
     let hits = rules::scan(source, Mode::Written).into_iter();
     TextFindings {
@@ -202,7 +203,7 @@ mod tests {
 
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-    /// One way to write a text so that somebody else can read it again.
+    /// One way to encode a text so that a recipient can decode it again.
     fn written(text: &str, how: u8) -> String {
         match how {
             0 => base64(text.as_bytes(), ALPHABET),

@@ -1,9 +1,10 @@
 //! What must not travel unseen: personal data by checksum and shape, found in arguments, masked in
 //! results.
 //!
-//! Small on purpose: kinds whose shape or checksum says what they are. A text is looked through as it is written
-//! and as whoever decodes it would read it. Every scan is linear and bounded; what a scan cannot finish, and what is
-//! encoded and holds no text, is reported as `unscanned`, and a policy may deny it.
+//! Small on purpose: kinds whose shape or checksum says what they are. The firewall scans a text as
+//! it is written and as a recipient would decode it. Every scan is linear and bounded; it reports
+//! what it cannot finish, and what is encoded and holds no text, as `unscanned`, and a policy may
+//! deny it.
 
 mod encoded;
 mod look;
@@ -106,7 +107,7 @@ pub struct Redacted<T> {
     pub value: T,
     /// Places that were.
     pub masked: u64,
-    /// It holds something that nobody could look through.
+    /// It holds something that the scan could not read.
     pub unscanned: bool,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Hit {
 /// How a text came about: the further it is from what was written, the more must speak for a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mode {
-    /// As it was written, or as whoever decodes what was written reads it.
+    /// As it was written, or as a recipient decodes it.
     Written,
     /// From its end to its beginning.
     Backwards,

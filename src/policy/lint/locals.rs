@@ -21,8 +21,8 @@ pub(super) struct InputPath {
     shown: String,
 }
 
-/// What the calls of functions give to each parameter, by the whole path of the function: `None` where they
-/// differ or cannot be told.
+/// What the calls of functions give to each parameter, by the whole path of the function: `None`
+/// where they differ or are unknown.
 pub(super) type Given = BTreeMap<Vec<String>, Vec<Option<InputPath>>>;
 
 /// What a variable gets its value from.

@@ -1,4 +1,4 @@
-//! Calls that no rule can name, put to the engine: what it allows then, it allows to anybody.
+//! Calls that no rule can name, put to the engine: a call allowed then is allowed to every agent.
 
 use super::{Finding, Level, Surroundings};
 use crate::PolicyEngine as _;
@@ -56,7 +56,7 @@ pub(super) fn ask(
     findings
 }
 
-/// A tool and an agent that nobody ever named, changing something, of every kind.
+/// A tool and an agent that no rule names, changing something, of every kind.
 fn default_allow(engine: &RegoEngine, open: &[String]) -> Vec<Finding> {
     let allowed = |tier: Tier| {
         ToolKind::ALL
@@ -71,7 +71,8 @@ fn default_allow(engine: &RegoEngine, open: &[String]) -> Vec<Finding> {
         let (message, place) = (message.to_owned(), String::new());
         return vec![Finding { level: Level::Error, code, message, place }];
     }
-    // What other rules deny to everybody is no default allow, and still says more than it means.
+    // If other rules deny such a call to every agent, it is no default allow, and `allow` still
+    // covers more than it names.
     let level = if anybody { Level::Error } else { Level::Warning };
     let message = "`allow` holds for any call: only a rule that names what it allows is one";
     let one =

@@ -1,4 +1,5 @@
-//! What rules say about themselves: dead ones, ones that always hold, and paths nobody supplies.
+//! Findings about single rules: dead ones, ones that always hold, and paths that the input never
+//! has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -208,7 +209,8 @@ fn look(reading: &TruthScan<'_>, file: &str, rule: &Rule, out: &mut Read) {
     }
     let protects = matches!(name.as_str(), "deny" | "require_approval" | "obligations");
     if let Some(why) = dead(reading, rule) {
-        // WHY: a dead `allow` only takes away; a dead protection is one that somebody counts on.
+        // WHY: a dead `allow` only takes away; a dead protection misleads an operator who relies on
+        // it.
         let level = if protects { Level::Error } else { Level::Warning };
         let message = format!("`{name}` can never fire: {why}");
         let (code, place) = ("lint.dead_rule", place(rule.span()));

@@ -19,7 +19,7 @@ pub(crate) enum Shape {
     Number,
     /// `true` or `false`.
     Flag,
-    /// Texts by names nobody fixed.
+    /// An object of texts under arbitrary names.
     Texts,
     /// A list of these.
     List(&'static Shape),

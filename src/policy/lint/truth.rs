@@ -1,4 +1,4 @@
-//! Whether a condition can be told without a call: it always holds, it never does, or it depends.
+//! Whether a condition is decided without a call: it always holds, it never does, or it depends.
 
 use std::collections::{BTreeMap, BTreeSet};
 

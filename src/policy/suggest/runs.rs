@@ -1,5 +1,6 @@
-//! What a text may be for: prose that somebody reads, or something that is run, resolved or parsed. Only prose can be
-//! described by a length; of everything else only what was seen is allowed.
+//! What a text may be for: prose for a reader, or something that is run, resolved or parsed. A
+//! length can describe only prose; for everything else the suggested rule allows only the recorded
+//! values.
 
 use std::collections::BTreeSet;
 

@@ -12,7 +12,7 @@ use regorus::{Engine, Value};
 use crate::fault::Error;
 use crate::{ast, source};
 
-/// The function that notes; nobody else's name begins so.
+/// The function that notes; no name in a bundle begins so.
 const MARK: &str = "wicketgate_fired__";
 
 /// A rule, or one branch of it, that no test made fire.

@@ -85,7 +85,7 @@ pub struct Case {
     pub message: String,
     /// The conditions, the input and what rules said, in lines for a person; of a failure.
     pub details: Vec<String>,
-    /// The input that the test used, where one can be told.
+    /// The input that the test used, where the runner can tell which.
     pub input: Option<Json>,
 }
 

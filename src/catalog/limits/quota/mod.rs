@@ -13,7 +13,7 @@ use crate::clock::{Clock, Entropy, random16};
 use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
 
-/// How long one question to the store may take, with waiting for whoever asks before.
+/// How long one request to the store may take, including the wait for earlier requests.
 const WAIT: Duration = Duration::from_secs(4);
 /// After a pool was found empty it is not asked again for so long: a flood of calls costs the store
 /// four questions a second.
@@ -24,18 +24,18 @@ const FRESH: Duration = Duration::from_secs(30);
 const START: Duration = Duration::from_secs(15);
 /// Questions for one reservation at most; each but the last got fewer units than were needed.
 const TRIES: usize = 8;
-/// Pools a policy is told of, at most.
+/// Pools in a policy's input, at most.
 const TOLD_MAX: usize = 16;
 
-/// What a policy is told of one pool that covers the call (`input.pools[]`).
+/// One pool that covers the call, as a policy sees it (`input.pools[]`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolRemainder {
     /// The pool.
     pub name: String,
     /// `requests`, `tokens`, `cost_micro_usd` or `concurrency`.
     pub unit: &'static str,
-    /// What is left of the window in thousandths, this call taken off: what the gate holds, and what
-    /// nobody held when it last asked.
+    /// What is left of the window in thousandths, this call taken off: what the gate holds, and
+    /// what no gate held when it last asked.
     pub left_permille: u64,
     /// Units of a window.
     pub size: u64,
@@ -95,7 +95,7 @@ struct Local {
     window: Option<i64>,
     /// Leased and not spent.
     units: u64,
-    /// Units nobody held when the store last answered.
+    /// Units that no gate held when the store last answered.
     spare: u64,
     serial: u64,
     /// The store is not asked before, monotonic.
@@ -359,7 +359,7 @@ impl Quota {
             Unit::Concurrency => {
                 local.running = local.running.saturating_sub(1);
                 drop(local);
-                // Without a runtime there is nobody to tell: the units run out by themselves.
+                // Without a runtime the store cannot be asked: the units run out by themselves.
                 if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                     let (quota, index) = (Arc::clone(self), taken.share);
                     runtime.spawn(async move { quota.release(index).await });
@@ -384,7 +384,8 @@ impl Quota {
         if want >= held {
             return;
         }
-        // WHY: before the store is told, so that nobody uses a unit that others may have already.
+        // WHY: before the store's release, so that no call here uses a unit that another gate may
+        // have already.
         share.local.lock().held = want;
         if let Ok(lease) = self.store.hold(&self.holding(share, want, covers)).await {
             share.local.lock().spare = lease.spare;

@@ -255,7 +255,7 @@ async fn units_of_a_crashed_gate_are_free_once_none_of_its_calls_can_be_running(
     let dead = quota(&pool, &store, &watch);
     let running = ask(&dead, None).await.unwrap();
     let next = quota(&pool, &store, &watch);
-    // 30 s until nobody uses it unasked, 15 s until the call is at its tool, 1 s for the call.
+    // 30 s until no gate uses it unasked, 15 s until the call is at its tool, 1 s for the call.
     watch.set("2026-11-22T10:00:45.999Z");
     assert!(matches!(ask(&next, None).await, Err(QuotaRefusal::Over(_))));
     watch.set("2026-11-22T10:00:46.000Z");
