@@ -1,5 +1,5 @@
-//! Whose approvals count: the signed list, read anew for each word, so that who was taken off it counts no
-//! more, and keys that an operator revoked.
+//! Whose approvals count: the gate reads the signed list anew for each approval, so that a person
+//! taken off it counts no more, and excludes keys that an operator revoked.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -100,7 +100,7 @@ pub(crate) fn for_orders(config: &Config, now: Timestamp) -> Result<Approvers, E
 /// A list for orders, and its text with its envelope, if it has not ended.
 ///
 /// # Errors
-/// Too few of those who may sign it did, or it has ended.
+/// The list lacks signatures, or it has ended.
 pub(crate) fn in_force(
     file: &Path,
     trusted: (&[PublicKey], usize),

@@ -90,7 +90,7 @@ pub(super) async fn read(running: &Running, road: &Road) -> Option<Backlog> {
     }
 }
 
-/// What the gate tells about itself with every sign of life.
+/// The gate's report about itself with every heartbeat.
 fn told(running: Weak<Running>) -> StateReporter {
     Arc::new(move || {
         let Some(running) = running.upgrade() else { return Vec::new() };

@@ -44,7 +44,7 @@ pub(super) enum EnrolmentError {
     /// The hub answers, and refuses.
     #[error("the hub refuses: {detail} ({code}/{cause}, {status})")]
     Refused { detail: String, code: String, cause: String, status: u16 },
-    /// Its certificate is none.
+    /// The hub's answer is not a certificate.
     #[error("the hub's certificate: {0}")]
     Certificate(Arc<serde_json::Error>),
     /// Another key certifies than is pinned.
@@ -101,7 +101,7 @@ pub(super) struct Enrolled {
     failing: Mutex<Option<Failing>>,
 }
 
-/// What went wrong, and when to ask again.
+/// The last failure, and when to ask again.
 #[derive(Clone)]
 struct Failing {
     why: EnrolmentError,

@@ -1,4 +1,4 @@
-//! The fleet log and those who see it from outside, from the configuration.
+//! The fleet log and its witnesses, from the configuration.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub enum Error {
     /// A witness.
     #[error(transparent)]
     Witness(#[from] client::Error),
-    /// The file of those who certify the time stamping authority.
+    /// The file of the authorities that certify the time stamping authority.
     #[error("fleet.timestamp: `{path}`: {source}")]
     StampFile {
         /// The file.

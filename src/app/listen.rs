@@ -1,4 +1,4 @@
-//! The doors: agents' listeners and the operator's.
+//! The listeners: the agents' and the operators'.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -31,7 +31,7 @@ pub(super) struct Sources<'a> {
     pub road: &'a Arc<OnceLock<Arc<Road>>>,
 }
 
-/// Agents' and operators' listeners, for those who say how they are.
+/// Agents' and operators' listeners, for status reports.
 pub(super) struct Listeners {
     /// TCP addresses of agents, with the ports the system chose.
     pub agents: Vec<SocketAddr>,

@@ -29,7 +29,7 @@ pub(crate) enum Error {
     /// The list or its envelope cannot be read.
     #[error("`{path}`: {source}")]
     Unread { path: String, source: std::io::Error },
-    /// The list is none, or too few of those who may sign it did.
+    /// The list is malformed or lacks signatures.
     #[error("`{path}`: {source}")]
     Unsigned { path: String, source: approvers::Error },
     /// One of its keys approves calls.

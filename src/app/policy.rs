@@ -34,7 +34,7 @@ pub(super) enum Error {
     /// Who read it is lost.
     #[error("loading panicked")]
     Lost,
-    /// One of those who signed it is trusted no more.
+    /// An operator has revoked a signer's key.
     #[error("an operator has revoked a key that signed it")]
     Revoked,
     /// It may not follow the one in force.

@@ -101,7 +101,7 @@ impl Reaper {
         while closing.join_next().await.is_some() {}
     }
 
-    /// Closes one slot, unless its sidecar may still come back for it, and says what became of it.
+    /// Closes one slot, unless its sidecar may still come back for it, and logs the outcome.
     async fn visit(&self, slot: &Abandoned, stop: &CancellationToken) {
         let origin = slot.origin.as_str();
         let closed = match self.left(slot).await {

@@ -56,7 +56,7 @@ pub(super) struct Watched {
     again: bool,
 }
 
-/// What was read, as it was before, and what came of it: how many entries say so.
+/// The files' state before the read, and the outcome: the number of entries that record it.
 pub(super) type ReloadOutcome = (FileMarks, Result<usize, Unchanged>);
 
 /// Why nothing was put in force.
@@ -119,7 +119,7 @@ impl Watched {
             Some(tokio::spawn(async move { read_and_put(&checked, &running, &road).await }));
     }
 
-    /// What came of it, once something did. May be dropped and asked again.
+    /// The outcome of the current read. Cancel-safe: may be dropped and called again.
     pub async fn came(&mut self, checked: &Checked) -> ReloadOutcome {
         let Some(reading) = &mut self.reading else { return std::future::pending().await };
         let came = reading.await;
@@ -129,7 +129,7 @@ impl Watched {
         })
     }
 
-    /// Says what came of it.
+    /// Logs the outcome.
     pub async fn told(
         &mut self,
         checked: &Checked,

@@ -162,8 +162,8 @@ async fn supervise(
                 }
                 running.listening.doors.look();
             }
-            // What only time changes: a layer that is enforced again, a server that fails, a list
-            // that went unread.
+            // Report what only time changes: a layer that is enforced again, a server that fails, a
+            // list that went unread.
             _ = tells.tick() => running.tell(),
             came = watched.came(checked) => watched.told(checked, running, came).await,
             opened = async { opening.as_mut().map(Box::pin)?.await.ok() }, if opening.is_some() => {

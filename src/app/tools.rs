@@ -85,7 +85,7 @@ pub(super) fn files(config: &Config) -> impl Iterator<Item = PathBuf> {
     lock.chain(named)
 }
 
-/// The files that a tool or server names under these words.
+/// The files that a tool or server names in its file fields.
 fn named(value: &Value, base: &Path) -> Vec<PathBuf> {
     match value {
         Value::Object(members) => members

@@ -128,8 +128,9 @@ fn unwrap_option(members: &mut Map<String, Value>) {
     }
 }
 
-/// Alternatives that are words become one text. Alternatives that are objects of one member each, as of
-/// `{sqlite: …}` or `{postgres: …}`, become one object, so that an error is about the field that is wrong.
+/// Alternatives that are constants become one text. Alternatives that are objects of one member
+/// each, as of `{sqlite: …}` or `{postgres: …}`, become one object, so that an error is about the
+/// field that is wrong.
 fn merge_tagged(members: &mut Map<String, Value>) {
     let Some(Value::Array(alternatives)) = members.get("oneOf") else { return };
     if alternatives.iter().all(|one| one.get("const").is_some()) {
@@ -186,7 +187,7 @@ fn default(members: &mut Map<String, Value>) {
     }
 }
 
-/// The words that a field may have, as they are written; empty if it may have others.
+/// The values that a field may have, as they are written; empty if it may have others.
 fn words(members: &Map<String, Value>) -> Vec<&str> {
     let listed = members.get("enum").and_then(Value::as_array).into_iter().flatten();
     let described = members.get("oneOf").and_then(Value::as_array).into_iter().flatten();

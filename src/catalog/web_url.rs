@@ -28,7 +28,7 @@ pub struct WebUrl {
 /// Why a text is no URL that a tool may fetch.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
-    /// It is none, or not every reader reads it the same way.
+    /// The text is not a URL, or not every reader reads it the same way.
     #[error("the url {0}")]
     Shape(&'static str),
     /// Neither `http` nor `https`.
@@ -37,10 +37,10 @@ pub enum Fault {
     /// It carries a user name.
     #[error("a url carries no user name or password")]
     UserInfo,
-    /// The host is none, or readers differ about it.
+    /// The host is invalid, or readers differ about it.
     #[error(transparent)]
     Host(#[from] host::Error),
-    /// The port is none.
+    /// The port is invalid.
     #[error("`{0}` is not a port (1 to 65535)")]
     Port(String),
     /// The path climbs once it is decoded.

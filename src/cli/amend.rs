@@ -293,7 +293,7 @@ fn gate(origin: &str, done: &ReportedAction) {
     }
 }
 
-/// Gives an order and tells what became of it.
+/// Gives an order and prints its outcome.
 async fn order<R: Route<Reply = OrderReply>>(
     api: &Api,
     path: &R::Path,

@@ -1,7 +1,7 @@
 //! `wicketgate control break-glass`: for a short time, calls of one agent need no approver.
 //!
-//! `request` writes what is asked for, each key holder `sign`s it, an operator `open`s it: three steps, three
-//! kinds of people. What is signed is shown before it is signed.
+//! `request` writes the statement, each key holder `sign`s it, an operator `open`s it: three steps,
+//! three kinds of people. Each signer sees the statement before signing it.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

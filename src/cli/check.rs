@@ -211,7 +211,7 @@ fn pins(trust: &Trust, origin: &str) -> ExternalHeads {
     ExternalHeads { heads: of_log.map(note).collect(), ..ExternalHeads::default() }
 }
 
-/// Reads one chain, and tells what was done to it.
+/// Reads one chain, and finds out how it was changed.
 async fn one(
     reader: &dyn LedgerReader,
     row: &ChainRow,

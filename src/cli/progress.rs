@@ -50,7 +50,7 @@ impl Progress {
         if self.on_terminal { shown.0.show(&line) } else { note(line) }
     }
 
-    /// Does work that cannot tell how far it is: the time since its begin is printed.
+    /// Runs work of unknown length: it prints the time since the begin.
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         let mut ticks = tokio::time::interval(DRAW);

@@ -51,7 +51,7 @@ pub struct Args {
     out: Option<PathBuf>,
 }
 
-/// One call of the run, as its entries tell it.
+/// One call of the run, from its entries.
 struct SuggestedCall {
     tool: String,
     decided: Entry,

@@ -227,7 +227,7 @@ pub struct Replay {
 /// Why a lock does not count.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// A key of those who sign locks.
+    /// A key file of the lock signers.
     #[error(transparent)]
     Key(#[from] keys::Error),
     /// The lock, at the place where it is named.
@@ -397,7 +397,7 @@ impl Config {
         Ok(verified.map_err(|e| self.written.error("lock", e.to_string()))?)
     }
 
-    /// The keys of those who sign locks.
+    /// The keys of the lock signers.
     ///
     /// # Errors
     /// A key file cannot be used.

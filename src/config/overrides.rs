@@ -37,7 +37,7 @@ pub fn names() -> Vec<String> {
     fields(&super::schema()).into_iter().map(|(name, ..)| name).collect()
 }
 
-/// Of these variable names, the ones that look like overrides and are none: misspelled ones.
+/// Of these variable names, the misspelled ones: they look like overrides and match none.
 #[must_use]
 pub fn stray(present: impl Iterator<Item = String>) -> Vec<String> {
     let known = names();

@@ -361,7 +361,7 @@ impl Bundle {
     /// Whether the bundle is for this manifest (`metadata.name`).
     ///
     /// # Errors
-    /// The bundle names its manifests and this is none of them.
+    /// The bundle names its manifests, and not this one.
     pub fn check_manifest(&self, name: &str) -> Result<(), Error> {
         let manifests = &self.unread.meta.manifests;
         if manifests.is_empty() || manifests.iter().any(|m| m == name) {

@@ -107,7 +107,7 @@ impl BundleFiles {
     /// Digest and version of the bundle these files are, with the composition library of this build.
     ///
     /// # Errors
-    /// They are none.
+    /// These files are not a bundle.
     pub fn described(&self) -> Result<(Digest, String), Error> {
         let unread = Unread::of_layers(self.files.clone(), self.signature.clone());
         let unread = unread.map_err(Error::Load)?;

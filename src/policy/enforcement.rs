@@ -1,4 +1,4 @@
-//! Observe mode: layers of a bundle whose word is recorded and, for a while, not enforced.
+//! Observe mode: layers of a bundle whose decision is recorded and, for a while, not enforced.
 //!
 //! ```text
 //! "enforcement": {"agent": {"mode": "observe", "until": "2026-12-20T00:00:00Z"}, "team": {"mode": "enforce"}}

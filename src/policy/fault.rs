@@ -75,7 +75,7 @@ pub enum Error {
         /// The latest `until` that would do.
         latest: Timestamp,
     },
-    /// The bundle names the manifests it is for, and this is none of them.
+    /// The bundle names the manifests it is for, and not this one.
     #[error("the bundle is not for manifest `{0}`")]
     OtherManifest(String),
     /// An older version than the one in force.

@@ -18,7 +18,8 @@ struct Ground {
     rule: Ref<Rule>,
 }
 
-/// Every rule that can allow a call, in the order of the files. A default is none: it is `false`.
+/// Every rule that can allow a call, in the order of the files. A default allows nothing: it is
+/// `false`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Grounds(Vec<Ground>);
 

@@ -205,7 +205,7 @@ pub struct Time {
     pub rfc3339: Option<Timestamp>,
 }
 
-/// `input.break_glass`: the order under which the policy is asked, or that there is none.
+/// `input.break_glass`: the break-glass order in force for this decision, if any.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Glass {
@@ -298,7 +298,7 @@ pub fn broken(open: &Open) -> Broken {
     }
 }
 
-/// The order under which the policy is asked, or that there is none (`input.break_glass`).
+/// The break-glass order in force for this decision, if any (`input.break_glass`).
 #[must_use]
 pub fn break_glass_json(open: Option<&Broken>) -> Json {
     Json::of(&Glass::from(open))
@@ -328,7 +328,7 @@ fn agent_json(agent: &AgentFacts) -> Json {
     ])
 }
 
-/// The runs above a run, as the policy and `run.opened` tell them.
+/// The runs above a run, as the policy's input and `run.opened` have them.
 #[must_use]
 pub fn delegation_json(above: &[Delegator]) -> Json {
     let one = |delegator: &Delegator| {

@@ -121,8 +121,8 @@ pub trait PolicyEngine: Send + Sync + fmt::Debug + 'static {
     fn layers(&self) -> &[LayerDigest];
     /// Engine and version, for the entry.
     fn engine(&self) -> &str;
-    /// The layers in observe mode at this time, sorted, and until when: their word is recorded and
-    /// not enforced. None unless the bundle says so.
+    /// The layers in observe mode at this time, sorted, and until when: their decision is recorded
+    /// and not enforced. Empty unless the bundle says so.
     fn observing(&self, now: Timestamp) -> Vec<(&'static str, Timestamp)> {
         let _ = now;
         Vec::new()
@@ -162,7 +162,7 @@ pub fn allowed_by(engine: &dyn PolicyEngine, input: &[u8]) -> Option<String> {
     std::panic::catch_unwind(AssertUnwindSafe(|| engine.allowed_by(input))).unwrap_or_default()
 }
 
-/// No answer is a denial that says why there is none.
+/// Turns a missing answer into a denial that says why it is missing.
 #[must_use]
 pub fn or_denial(answered: Result<Answer, EngineError>) -> Answer {
     answered.unwrap_or_else(|failure| Answer {
@@ -173,7 +173,7 @@ pub fn or_denial(answered: Result<Answer, EngineError>) -> Answer {
     })
 }
 
-/// The reason of a denial for want of an answer: `detail` is a word of the errors' reference.
+/// The reason of a denial without an answer: `detail` is a code of the errors' reference.
 #[must_use]
 pub fn error(detail: &str, message: &str) -> LayerReason {
     LayerReason {

@@ -56,7 +56,7 @@ pub struct NewAllow {
     pub possible: bool,
 }
 
-/// What came of one input.
+/// The outcome for one input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MutationOutcome {
     /// What is decided about the input itself.

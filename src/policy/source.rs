@@ -59,7 +59,7 @@ pub(super) fn replacement(with: &WithModifier) -> &str {
     part(&with.span, (start, range(&with.span).1))
 }
 
-/// Where the word ends that follows a span.
+/// The end of the keyword that follows a span.
 fn after(span: &Span, word: &str) -> Option<usize> {
     let end = range(span).1;
     let rest = span.source.contents().get(end..)?;

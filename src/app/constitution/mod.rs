@@ -313,7 +313,7 @@ impl Constitution {
         Ok(())
     }
 
-    /// The signed list of those who may approve, if one is configured.
+    /// The signed list of publishers, if one is configured.
     fn publishers(&self) -> Option<approvers::ApproverList> {
         approvers::signed(&self.checked, &self.checked.live(), &self.ledger)
     }

@@ -25,7 +25,7 @@ pub struct Bound {
     pub bindings: Vec<Binding>,
     /// The configured MCP servers, in the order of the list.
     pub servers: Vec<Arc<Server>>,
-    /// The lock their tools stand in; none if there is none.
+    /// The lock that pins their tools, if there is one.
     pub lock: Option<Verified>,
     /// Warnings for the operator; the gate starts all the same.
     pub warnings: Vec<String>,
@@ -224,7 +224,7 @@ fn methods(server: &Arc<Server>, locked: &LockedServer, signers: &Arc<[String]>)
         let schema = Schema::parse(schema.as_bytes()).ok()?;
         let said = server.tools.get(*method);
         let mut effective = Effective::of(server, said);
-        // What the protocol says of the method itself; its tier is the operator's word.
+        // The protocol defines the method's effects; the operator states its tier.
         (effective.read_only, effective.idempotent) = (true, true);
         let kind = Kind::Mcp(Box::new(Mcp {
             server: Arc::clone(server),

@@ -117,7 +117,7 @@ impl Surroundings<'_> {
     }
 }
 
-/// Whether this path, canonical, is none of these, and neither lies in the other.
+/// Checks that this path, canonical, neither equals nor contains one of these, nor lies in one.
 fn overlaps_none<'a>(path: &Path, others: impl Iterator<Item = &'a Path>) -> Result<(), Error> {
     for other in others {
         let other = other.canonicalize().unwrap_or_else(|_| other.to_owned());
@@ -128,8 +128,8 @@ fn overlaps_none<'a>(path: &Path, others: impl Iterator<Item = &'a Path>) -> Res
     Ok(())
 }
 
-/// Whether `path` is, under whatever name, a directory above `inner` or the thing itself: it may be the
-/// same directory mounted elsewhere, and then no name tells.
+/// Whether `path` is, under whatever name, a directory above `inner` or the thing itself. It
+/// compares inodes, since the same directory may be mounted elsewhere under another name.
 fn leads_to(path: &Path, inner: &Path) -> bool {
     let identity = |path: &Path| path.metadata().map(|is| (is.dev(), is.ino())).ok();
     let Some(root) = identity(path) else { return false };

@@ -57,7 +57,7 @@ impl Level {
         }
     }
 
-    /// Reads it. `known` are the words that are right where it stands.
+    /// Reads it. `known` lists the values allowed in this field, for the error.
     ///
     /// # Errors
     /// See [`LevelError`].

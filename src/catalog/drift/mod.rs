@@ -1,7 +1,8 @@
-//! What became of a pinned tool: the server's own words for it now, compared with the lock.
+//! How a pinned tool changed: what the server says of it now, compared with the lock.
 //!
-//! Words may change without harm: agents are shown the pinned ones. A new optional argument is harmless
-//! where the pinned schema refuses it. Everything else, known or not, is another tool.
+//! Descriptions may change without harm: agents see the pinned ones. A new optional argument is
+//! harmless where the pinned schema refuses it. Every other change, known or not, makes it another
+//! tool.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +22,7 @@ const CHANGES_MAX: usize = 16;
 pub enum Drift {
     /// Not at all.
     Same,
-    /// In words only: it works on, and the operator should look at it.
+    /// Only its description changed: it works on, and the operator should look at it.
     Text,
     /// It takes more than it did: it works on by the old schema.
     Compatible,

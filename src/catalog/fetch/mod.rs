@@ -138,8 +138,8 @@ impl Fetch {
         named.flat_map(at).collect()
     }
 
-    /// Everything that keeps this tool from being asked for this URL, what is said of the host first. No
-    /// name is resolved to say so.
+    /// Every reason why this tool may not fetch this URL, those about the host first. It resolves
+    /// no name.
     #[must_use]
     pub fn denials(&self, url: &WebUrl) -> Vec<Denied> {
         let Origin { tls, host, port } = &url.origin;

@@ -84,7 +84,7 @@ impl SchemaWriter {
         if !required.is_empty() {
             members.push(("required", required.into()));
         }
-        // In words: models are shown this, and some of their providers take no alternatives at the root.
+        // As text: models read it, and some of their providers take no alternatives at the root.
         if let Some(words) = choices(message) {
             members.push(("description", Json::from(words)));
         }

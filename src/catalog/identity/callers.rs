@@ -241,7 +241,7 @@ impl Callers {
         here.iter().find(|(path, _)| path == socket).map(|(_, manifest)| manifest)
     }
 
-    /// Looks at every token, so that time tells nothing about where a match stands.
+    /// Compares with every token, so that the time taken does not depend on the match.
     fn token(&self, bearer: &str) -> Option<&Token> {
         let shown = Digest::of(&[bearer.as_bytes()]);
         self.tokens.iter().fold(None, |found, token| {

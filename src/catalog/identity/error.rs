@@ -154,7 +154,7 @@ fn lines(errors: &[yaml::Error]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Why a request has no identity: what every face answers with `identity.missing`, in these words.
+/// Why a request has no identity. Every face answers `identity.missing` with this message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum IdentityError {
     /// No credential was shown, and neither socket peer nor certificate is known.

@@ -79,7 +79,7 @@ impl Written {
     }
 }
 
-/// What a schema says without a good word: which form an entry has, and names granted twice.
+/// Errors for which a schema has no good message: which form an entry has, and names granted twice.
 pub(super) fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
     let mut wrong = Vec::new();
     let mut names = BTreeSet::new();

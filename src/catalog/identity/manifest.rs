@@ -87,7 +87,7 @@ impl Incognito {
         }
     }
 
-    /// Reads the word.
+    /// Reads the grant's name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|grant| grant.as_str() == text)
@@ -167,7 +167,7 @@ impl Keep {
         }
     }
 
-    /// Reads the word.
+    /// Reads the value's name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Nothing, Self::Record, Self::Deterministic]

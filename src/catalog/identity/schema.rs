@@ -214,7 +214,7 @@ fn replay() -> Value {
     }})
 }
 
-/// What a schema cannot say, or says without a good word.
+/// What a schema cannot express, or has no good message for.
 fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
     let mut wrong = grants::beyond_schema(document);
     let delegates = document.value.pointer("/spec/delegates").and_then(Value::as_array);

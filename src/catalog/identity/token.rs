@@ -79,7 +79,7 @@ impl RunTokens {
         (family == Family::Run).then(|| self.keyed(b"wicketgate/run-token/1\0", secret.as_slice()))
     }
 
-    /// 16 hex digits that tell one credential from another in entries, and say nothing about it.
+    /// 16 hex digits that distinguish credentials in entries, and reveal nothing about them.
     #[must_use]
     pub fn thumbprint(&self, credential: &str) -> String {
         let hash = self.keyed(b"wicketgate/credential/1\0", credential.as_bytes());

@@ -79,7 +79,7 @@ pub struct Usage {
     denials: VecDeque<Duration>,
 }
 
-/// How a call went, for the budget.
+/// The outcome of a call, for the budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Went {
     /// The tool answered.
@@ -317,7 +317,7 @@ impl Usage {
         self.denied = self.denied.saturating_sub(1);
     }
 
-    /// Counts how a call went.
+    /// Counts the outcome of a call.
     pub fn end(&mut self, went: Went) {
         self.running = self.running.saturating_sub(1);
         match went {

@@ -57,14 +57,14 @@ impl Shares {
         self.taken.lock().values().copied().fold(0, usize::saturating_add)
     }
 
-    /// A place for this agent, one of so many; `None`: there is none for it now.
+    /// A place for this agent, one of so many; `None`: all of its places are taken.
     #[must_use]
     pub fn take(self: &Arc<Self>, agents: usize, who: &str) -> Option<ShareSlot> {
         let mut taken = self.taken.lock();
         may(self.places, agents, &taken, who).then(|| self.given(&mut taken, who))
     }
 
-    /// A place for what is there already, whether there is one or not.
+    /// A place for a call that runs already, whether one is free or not.
     #[must_use]
     pub fn keep(self: &Arc<Self>, who: &str) -> ShareSlot {
         self.given(&mut self.taken.lock(), who)

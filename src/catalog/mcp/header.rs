@@ -110,7 +110,7 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.len() <= 128 && text.bytes().all(plain)
 }
 
-/// The value of a mirrored parameter in these arguments, as text; `None` where there is none, or `null`.
+/// The value of a mirrored parameter in these arguments, as text; `None` if it is absent or `null`.
 #[must_use]
 pub fn value(args: &Json, path: &[String]) -> Option<String> {
     let found = path.iter().try_fold(args, |here, name| here.get(name))?;

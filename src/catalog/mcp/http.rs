@@ -25,7 +25,7 @@ const SESSION_BYTES_MAX: usize = 1024;
 #[error("an argument fits no header")]
 pub struct InvalidHeader;
 
-/// What a session came to: both are in the headers of every later request.
+/// What the handshake of a session agreed on: both are in the headers of every later request.
 #[derive(Clone, Default, Debug)]
 pub struct Session {
     /// Its id, if the server gave one.

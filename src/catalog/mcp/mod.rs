@@ -1,4 +1,4 @@
-//! The words of the Model Context Protocol that both sides of the gate share.
+//! The vocabulary of the Model Context Protocol that both sides of the gate share.
 //!
 //! The gate speaks MCP to agents (`serve::mcp`) and to servers (`tool::mcp`). Messages are handled raw:
 //! what a server says is kept byte for byte, member by member, because a typed model drops what it does

@@ -23,7 +23,7 @@ pub const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// Begins the outcome of a call that a server answered with an error; its code and `: ` follow.
 pub const SERVER_SAID: &str = "the server answered with error ";
-/// Before the names of capabilities, at the end of such words about `MISSING_CAPABILITY`.
+/// Before the names of capabilities, at the end of a message about `MISSING_CAPABILITY`.
 pub const NEEDS: &str = "; it needs the capabilities ";
 
 /// What joins a response to its request.
@@ -106,7 +106,7 @@ pub struct Malformed {
 }
 
 impl<'a> Message<'a> {
-    /// Reads one message; a batch is none.
+    /// Reads one message. A batch is an error.
     ///
     /// # Errors
     /// What is wrong with the text.

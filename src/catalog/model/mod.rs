@@ -124,7 +124,7 @@ fn upstream(place: &ModelUpstream) -> Json {
         ),
         ("price", price),
     ];
-    // One that is asked in the older words keeps its hash.
+    // A model that uses the older field keeps its hash.
     let newer = (place.output_tokens_field != "max_tokens")
         .then(|| ("output_tokens_field", Json::from(place.output_tokens_field)));
     Json::object(members.into_iter().chain(newer))

@@ -204,7 +204,7 @@ fn tokens(engine: Engine, text: &str) -> Result<Vec<Token>, StatementRefusal> {
     Ok(tokens)
 }
 
-/// Whether the first word is one a SELECT can begin with; what else it is, says the refusal.
+/// Checks that the statement begins as a SELECT can; the error names the fault.
 fn begins_as_select(tokens: &[Token]) -> Result<(), StatementRefusal> {
     let first = tokens.iter().find(|token| **token != Token::LParen);
     let word = match first {

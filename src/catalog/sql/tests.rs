@@ -192,7 +192,7 @@ fn more_than_one_statement_is_refused_however_it_is_hidden() {
     ] {
         assert_eq!(detail(pg(text)), "sql.multi_statement", "{text}");
     }
-    // What looks like a second one and is a text, a comment or a name is none.
+    // A second statement inside a text, a comment or a name does not count.
     for text in
         ["SELECT ';' FROM t", "SELECT 1 /* ; DROP */", "SELECT $x$ ; $$ ; $x$", "SELECT 1 AS \";\""]
     {

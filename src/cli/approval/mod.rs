@@ -1,4 +1,4 @@
-//! `wicketgate approval`: see what is held, all of it, and give a signed word about it.
+//! `wicketgate approval`: see a held call in full, and sign an approval or refusal of it.
 //!
 //! This program makes the statement to sign, from what it showed: the operator API only carries it.
 

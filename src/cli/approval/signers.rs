@@ -1,4 +1,4 @@
-//! `wicketgate approval sign-approvers`: the list of those who may approve, checked and signed.
+//! `wicketgate approval sign-approvers`: the list of approvers, checked and signed.
 
 use std::path::{Path, PathBuf};
 

@@ -95,7 +95,7 @@ pub enum GateFault {
     /// It refuses.
     #[error("{}", said(.0))]
     Status(#[from] Status),
-    /// It names a place that is none.
+    /// The gate names an invalid address.
     #[error("`{0}` is no address")]
     Address(String),
 }

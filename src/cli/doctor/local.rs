@@ -24,7 +24,7 @@ const FILES_NAMED_MAX: usize = 16;
 /// Mode bit of a directory in which only owners remove files.
 const STICKY: u32 = 0o1000;
 
-/// One attempt and what came of it.
+/// One attempt and its outcome.
 pub fn probe(name: &str, target: &str, (outcome, detail): (Attempt, String)) -> Probe {
     let (target, detail) = (clip(target, TEXT_BYTES_MAX), clip(&detail, TEXT_BYTES_MAX));
     Probe { probe: name.to_owned(), target, outcome, detail }

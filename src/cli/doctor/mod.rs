@@ -104,7 +104,7 @@ async fn again_and_again(args: &Args, every: Duration) -> Exit {
     }
 }
 
-/// How one attempt at everything went.
+/// The result of all attempts together.
 struct AttemptReport {
     exit: Exit,
     /// Whether the named gate recorded this report.

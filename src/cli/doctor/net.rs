@@ -95,8 +95,8 @@ fn gate(around: &IsolationTargets, tries: &mut JoinSet<Probe>) {
     }
 }
 
-/// Whether a connection comes about to what stands behind the gate. Where nothing comes back, only the gate can tell
-/// whether something would: it is kept from here if the gate gets there.
+/// Whether a connection to a host behind the gate succeeds. Where no answer comes, only the gate
+/// can tell whether the host is up: the agent is isolated from it if the gate reaches it.
 async fn behind(one: &ProtectedAddress) -> AttemptOutcome {
     let Some(address) = one.address else {
         return (Attempt::Unknown, "the gate finds no address for it".to_owned());

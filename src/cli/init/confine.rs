@@ -117,7 +117,7 @@ impl Confined {
         Value::Object(members.map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
-    /// The same in words.
+    /// The same as text.
     #[must_use]
     pub fn told(&self) -> String {
         let said = self.why.join(", ");

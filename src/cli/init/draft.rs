@@ -120,7 +120,7 @@ impl Draft {
         Ok(Self { client_name, name, reach, secrets, withheld, notes, confined })
     }
 
-    /// Its configuration, as `wicketgate.yaml` has it; `said` is what is said of its tools.
+    /// Its configuration, as `wicketgate.yaml` has it; `said` is the configuration of its tools.
     #[must_use]
     pub fn config(&self, said: &Value) -> Value {
         let (kind, reach) = &self.reach;

@@ -159,7 +159,7 @@ const WITHIN: [&str; 9] = [
     "CREDENTIAL",
     "COOKIE",
 ];
-/// Whole words of such names.
+/// Whole parts of such names.
 const WORDS: [&str; 4] = ["PAT", "PASS", "AUTH", "DSN"];
 /// How values of services begin that give out credentials.
 const BEGINNINGS: [&str; 13] = [

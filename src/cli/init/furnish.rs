@@ -216,7 +216,7 @@ pub fn signed(
 /// Signs the bundle in this directory.
 ///
 /// # Errors
-/// It is none.
+/// The directory holds no valid bundle.
 pub fn sign_policy(policy: &Path, keys: &ConfigKeys, now: Timestamp) -> Result<Bundle, Error> {
     let bundle = Bundle::load(policy).map_err(BundleError::at(policy))?;
     RegoEngine::new(&bundle, DEADLINE)?;

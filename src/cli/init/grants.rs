@@ -111,7 +111,7 @@ impl Grants {
         let option = arg.split_once('=').filter(|(option, _)| option.starts_with('-'));
         let (option, text) = option
             .map_or(("", arg), |(_, text)| (arg.strip_suffix(text).unwrap_or_default(), text));
-        // Any word may be the name of a file by chance: one with a slash or a dot is meant.
+        // Any argument may be the name of a file by chance: one with a slash or a dot is meant.
         let relative = !text.starts_with('/');
         if relative && (!text.contains(['/', '.']) || !cwd.join(text).exists()) {
             return Ok(arg.to_owned());

@@ -1,4 +1,4 @@
-//! What `init` tells at its end.
+//! The report of `init` at its end.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! Other people's MCP configurations: which of the known shapes a file has, and the servers in it.
 //!
-//! `mcpServers` is what Claude Desktop, Claude Code and Cursor write, `servers` (alone, or below `mcp`)
-//! what VS Code writes. What a file says besides its servers is none of our business.
+//! `mcpServers` is what Claude Desktop, Claude Code and Cursor write, `servers` (alone, or below
+//! `mcp`) what VS Code writes. Everything else in a file is ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -43,11 +43,11 @@ impl Paths {
     }
 }
 
-/// What the handshake came to.
+/// The state that the handshake left.
 #[derive(Clone, Debug, Default)]
 struct Handshake {
     session: Session,
-    /// The client's own words, to begin again with a gate that forgot the session.
+    /// The client's own `initialize`, to begin again with a gate that forgot the session.
     initialize: Option<Bytes>,
     initialized: Option<Bytes>,
     /// Counts handshakes.
@@ -118,8 +118,8 @@ impl Client {
         }
     }
 
-    /// Sends `initialize` and keeps the session; passes the answer on to the client if it waits under
-    /// this id.
+    /// Sends `initialize` and keeps the session; passes the answer on to the client if it waits
+    /// under this id.
     async fn handshake(&self, text: Bytes, told: Option<&Id>) -> Result<bool, Fault> {
         let headers = headers_of(&Session::default(), &Method::POST);
         let answer = self.send(&self.paths.session, headers, text).await?;
@@ -222,7 +222,7 @@ impl Client {
         self.shaken.lock().session.id.is_some()
     }
 
-    /// Asks the gate, and tells the client what it says.
+    /// Sends a request to the gate, and passes its answer on to the client.
     pub async fn request(&self, asked: &ClientRequest) {
         let answer = match &asked.alone {
             None => self.ask_in_session(asked).await,

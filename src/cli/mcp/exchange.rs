@@ -20,7 +20,7 @@ use crate::mcp::http::{Messages, Unread};
 /// Bytes of one message of the gate's.
 const MESSAGE_BYTES_MAX: usize = 32 << 20;
 
-/// Why an exchange came to nothing.
+/// Why an exchange failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// No process listens: nothing was sent.

@@ -1,4 +1,5 @@
-//! Orders to erase and to end a hold: written, signed, and held against the list of those who may give them.
+//! Orders to erase and to end a hold: written, signed, and checked against the list of their
+//! signers.
 
 use super::Signing;
 use crate::app::approvers::{for_orders, in_force};
@@ -124,7 +125,7 @@ impl Signing {
         Ok(SignedApproval { statement: String::from_utf8_lossy(&bytes).into_owned(), signature })
     }
 
-    /// Signs it, and holds it against the list of those who may give orders.
+    /// Signs it, and checks it against the list of order signers.
     pub async fn give(
         &self,
         (tenant, statement, word): (&str, &OrderStatement, OrderKind),
@@ -146,7 +147,7 @@ impl Signing {
         order.map(Box::new).map_err(Failure::invalid)
     }
 
-    /// The list of those who may give orders.
+    /// The list of order signers.
     fn list(&self, config: Option<&Config>, now: Timestamp) -> Result<Approvers, Failure> {
         if let Some(config) = config {
             return for_orders(config, now).map_err(Failure::usage);

@@ -46,7 +46,7 @@ pub struct Args {
     watch: bool,
 }
 
-/// What the tests of one directory came to.
+/// The result of the tests of one directory.
 type TestResult = Result<Report, Vec<LoadError>>;
 
 /// Runs the tests.

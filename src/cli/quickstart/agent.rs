@@ -107,7 +107,7 @@ impl DemoAgent {
         }
     }
 
-    /// Asks how a call went; every refusal is an answer here.
+    /// Asks the gate for a call's outcome; a refusal is an answer here.
     pub async fn recorded(&mut self, id: &str) -> Result<(), DemoRefusal> {
         let request = self.request(GetCallRequest { call_id: id.to_owned(), wait_ms: 0 });
         self.gate.get_call(request).await.map(|_| ()).map_err(|s| refused(&s))

@@ -102,7 +102,7 @@ fn became(ran: &CommandOutput) -> Option<String> {
     gates.into_iter().map(|gate| gate.done.call).find(|call| !call.is_empty())
 }
 
-/// What became of an approval.
+/// The outcome of an approval.
 #[derive(Deserialize)]
 struct Outcome {
     gates: Vec<GateReport>,

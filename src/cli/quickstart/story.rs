@@ -112,7 +112,7 @@ impl StepPrinter {
         }
     }
 
-    /// The story in plain words.
+    /// Ends the story with a summary.
     pub fn end(&mut self, desk: &DemoDirectory, took: Duration) {
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         if self.json {

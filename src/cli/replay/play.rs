@@ -1,4 +1,4 @@
-//! The replay itself: a gate on the recording, the agent's command beside it, and what came of it.
+//! The replay itself: a gate on the recording, the agent's command beside it, and the report.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -77,7 +77,7 @@ struct Rollback {
     json: bool,
 }
 
-/// What became of one file.
+/// The outcome for one file.
 struct FileOutcome {
     root: String,
     path: String,

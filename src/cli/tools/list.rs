@@ -71,7 +71,7 @@ fn unlocked(live: &LiveServers, bound: &Bound) -> Vec<String> {
 struct ToolRow<'a> {
     binding: &'a Binding,
     server: Option<&'a str>,
-    /// `configured`, `pinned`, what became of the pin, or `unreached`.
+    /// `configured`, `pinned`, the drift of the pin, or `unreached`.
     standing: &'static str,
     drift: Option<Drift>,
     changes: Vec<String>,

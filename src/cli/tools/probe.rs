@@ -53,7 +53,7 @@ pub(super) fn run(at: &ToolsArgs, filter: &Filter<'_>) -> Result<Exit, Failure> 
     Ok(exit)
 }
 
-/// Looks at everything at the same time, and tells who waits what for.
+/// Probes all tools and servers concurrently, and prints which ones it still waits for.
 async fn look(at: &ToolsArgs, picture: &mut Picture) -> (Vec<PictureRow>, Vec<ServerAnswer>) {
     let wait = Duration::from_secs(at.wait).min(WAIT_MAX);
     let around = ProbeSetup { resolve: Arc::new(System), levels: Arc::default() };

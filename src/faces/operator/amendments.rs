@@ -32,7 +32,7 @@ struct ProposalHistory {
     reports: Vec<OrderReport>,
     /// Words about it, and what the gates made of them.
     words: Vec<(Row, Vec<OrderReport>)>,
-    /// The last order to put it in force, and what came of it.
+    /// The last order to activate it, and each gate's answer.
     activation: Option<(Row, Vec<OrderReport>)>,
 }
 
@@ -165,7 +165,7 @@ impl OperatorApi {
                 Ok(digest) => return Ok(digest),
                 Err(why) => why,
             };
-            // A gate tells what is in force there within a second.
+            // A gate reports the bundle in force within a second.
             if patience.is_over() {
                 return Err(self.refuse(Problem::new(
                     Code::NotReady,
@@ -230,7 +230,7 @@ impl OperatorApi {
         })
     }
 
-    /// Every proposal, what was said about it and what came of it; no files.
+    /// Every proposal with its approvals, refusals and outcome; no files.
     ///
     /// # Errors
     /// The list cannot be read.
@@ -245,7 +245,7 @@ impl OperatorApi {
     /// One proposal with its files and what a publisher signs.
     ///
     /// # Errors
-    /// There is none, or the list cannot be read.
+    /// The proposal is unknown, or the list cannot be read.
     pub(super) async fn amendment(
         &self,
         asked: OperatorRequest<route::AmendmentDetail>,
@@ -262,7 +262,7 @@ impl OperatorApi {
         })
     }
 
-    /// Passes a publisher's signed word on to the gates, which check it.
+    /// Passes a publisher's signed approval or refusal on to the gates, which check it.
     ///
     /// # Errors
     /// Nothing of the kind is proposed, or the statement is another.

@@ -1,4 +1,5 @@
-//! Held calls: which there are, all about one, and the words operators give about it.
+//! Held calls: the list of them, the details of one, and the approvals, refusals and proposals of
+//! operators.
 
 use crate::domain::tier::Tier;
 use std::collections::BTreeMap;

@@ -32,7 +32,7 @@ const PAGE: usize = 256;
 /// Bytes of the note of a review, and of why an order is closed.
 const NOTE_MAX: usize = 1024;
 
-/// The list of those who may sign, as it is now.
+/// Reads the current list of break-glass signers.
 pub type List = Arc<dyn Fn() -> Result<Approvers, Cause> + Send + Sync>;
 
 /// What the operator API needs for break-glass.
@@ -65,7 +65,7 @@ struct OrderHistory {
 }
 
 impl OperatorApi {
-    /// From now on break-glass statements are taken. Said once; later words change nothing.
+    /// Enables break-glass statements. The first call counts; later ones change nothing.
     pub fn allow_break_glass(&self, glass: Glass) {
         drop(self.glass.set(glass));
     }
@@ -126,7 +126,7 @@ impl OperatorApi {
     /// Ends an order before its time. This needs no signature.
     ///
     /// # Errors
-    /// There is none of this nonce.
+    /// No order has this nonce.
     pub(super) async fn close_glass(
         &self,
         asked: OperatorRequest<route::BreakGlassEnd>,

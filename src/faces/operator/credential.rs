@@ -37,7 +37,7 @@ impl std::fmt::Debug for ShownCredential {
 }
 
 impl ShownCredential {
-    /// What a request with these headers shows; `extensions` are the listener's own words about it.
+    /// The credential in these headers; the listener puts the client certificate into `extensions`.
     #[must_use]
     pub fn of(headers: &HeaderMap, extensions: &Extensions) -> Self {
         let certificate = extensions.get::<Arc<ClientCertificate>>();

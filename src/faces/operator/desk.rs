@@ -139,7 +139,7 @@ impl OpenRuns {
         self.know_asks(reader, vault).await
     }
 
-    /// Reads the arguments of calls that are new here, to tell the same ask when it comes again.
+    /// Reads the arguments of new calls, to recognise a repeated call with the same arguments.
     async fn know_asks(
         &mut self,
         reader: &dyn LedgerReader,

@@ -44,7 +44,7 @@ const BATCH: u32 = 512;
 /// Characters of what a certificate says of its pod and image.
 const TEXT_MAX: usize = 512;
 
-/// A pool, and the one token of those who may be enrolled into it.
+/// A pool, and the one token that its sidecars share.
 #[derive(Clone, Debug)]
 pub struct Pool {
     /// `local`, or `<namespace>/<service account>`: its slots are `<pool>/<number>`.

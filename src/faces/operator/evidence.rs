@@ -79,7 +79,7 @@ pub(super) struct Room {
 }
 
 impl OperatorApi {
-    /// From now on evidence is handed out and payloads are erased. Said once; later words change nothing.
+    /// Enables exports and erasures. The first call counts; later ones change nothing.
     pub fn allow_evidence(&self, evidence: Evidence) {
         // A crash can leave a bundle in the clear: remove it now rather than at the next export.
         if let Err(error) = exports::sweep(&evidence.scratch) {

@@ -125,7 +125,7 @@ impl OperatorApi {
     /// Makes a bundle and records it. Dropped before that, it records nothing.
     ///
     /// # Errors
-    /// Another is being made, what is asked for is not there, or it cannot be recorded.
+    /// Another export is running, the selection matches nothing, or the export cannot be recorded.
     pub(super) async fn export(
         &self,
         asked: OperatorRequest<route::Export>,

@@ -49,7 +49,8 @@ pub(crate) fn router(office: &Arc<OperatorApi>) -> Router {
         .layer(middleware::from_fn_with_state(Arc::clone(office), bounded))
 }
 
-/// A message has to arrive in time, and what tonic says of one it cannot read is said in our words.
+/// Enforces a deadline for reading a message, and replaces tonic's error for an unreadable one by a
+/// `Problem`.
 async fn bounded(
     State(office): State<Arc<OperatorApi>>,
     request: HttpRequest,

@@ -1,4 +1,5 @@
-//! The operator's side: who may see and order what, what is held and why, and what became of an order.
+//! The operator's side: who may see and order what, which calls are held and why, and the outcome
+//! of each order.
 //!
 //! One `OperatorApi` serves every way in (HTTP on the operators' listener, gRPC beside it, the
 //! hub). It reads held calls from the ledger and passes orders to `control`; it never touches the
@@ -58,7 +59,7 @@ const AMENDED_WITHIN: Duration = Duration::from_secs(12);
 /// A gate that did not show itself for this long refuses T2 and T3 by itself, and is not waited for.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// Why what the composition root brings cannot be used: an error of the room it is from.
+/// Why a part from the composition root cannot be used: an error of that part's own module.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Counts a request that was refused.

@@ -1,4 +1,4 @@
-//! Orders: put on the list, recorded, and answered with what really became of them.
+//! Orders: put on the list, recorded, and answered with their real outcome at each gate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -228,10 +228,10 @@ impl OperatorApi {
         seen.plus(FRESH) < self.clock.now()
     }
 
-    /// A row and what became of it.
+    /// An order and its outcome.
     ///
     /// # Errors
-    /// There is none of this number.
+    /// No order has this number.
     pub(super) async fn row(
         &self,
         asked: OperatorRequest<route::OrderDetail>,

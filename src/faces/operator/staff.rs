@@ -49,7 +49,7 @@ impl Role {
         Self::Auditor,
     ];
 
-    /// The word in the configuration and in entries.
+    /// The role's name in the configuration and in entries.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ pub enum Right {
     Look,
     /// To see the arguments of a held call.
     Read,
-    /// To give a word about a held call.
+    /// To approve or refuse a held call.
     Word,
     /// To stop and to reinstate, and to bring what break-glass signers have signed.
     Switch,
@@ -83,7 +83,7 @@ pub enum Right {
     /// To hold payloads against erasing, and to lift that. An operator who may erase payloads may
     /// not hold them.
     Hold,
-    /// To see what was erased and what is held.
+    /// To see which payloads are erased or under a legal hold.
     Custody,
     /// To see which bundles are proposed, with their files.
     Study,
@@ -303,7 +303,8 @@ impl Operators {
         self.badges.is_empty()
     }
 
-    /// Who shows this, now. Looks at every operator, so that time tells nothing about where a match stands.
+    /// The operator with this credential, now. It compares with every operator, so that the time
+    /// taken does not depend on the match.
     #[must_use]
     pub fn identify(&self, shown: &ShownCredential, now: Timestamp) -> Option<Operator> {
         let login = match shown {

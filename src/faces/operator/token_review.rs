@@ -30,7 +30,7 @@ const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 const TOKEN_MAX: usize = 8 * 1024;
 /// Characters of a pod's name (RFC 1123 subdomain), and more than a uid has.
 const NAME_MAX: usize = 253;
-/// Characters of the API server's own words that are logged.
+/// Characters of the API server's own message that are logged.
 const WORDS_MAX: usize = 200;
 /// Reviews at the same time.
 const AT_ONCE: usize = 16;
@@ -252,7 +252,7 @@ fn is_name(text: &str) -> bool {
     (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(known)
 }
 
-/// The API server's own words, cut, and without the token.
+/// The API server's own message, cut, and without the token.
 fn words(said: &str, token: &str) -> String {
     let cut: String = said.replace(token, "(the token)").chars().take(WORDS_MAX).collect();
     visible(&cut)

@@ -23,7 +23,7 @@ use crate::domain::digest::Digest;
 use crate::serve::problem::Problem;
 use crate::witness::{Remote, RemoteError};
 
-/// Between two looks at what is held.
+/// Between two looks at the held calls.
 const LOOK: Duration = Duration::from_millis(250);
 /// Notices in the queue at most; further held calls stay in the ledger until there is room.
 const QUEUE_MAX: usize = 256;
@@ -167,7 +167,7 @@ impl Webhook {
 }
 
 impl OperatorApi {
-    /// What there is to tell of every held call.
+    /// A notice for every held call.
     pub(super) async fn notices(&self, link: Option<&str>) -> Result<Vec<Notice>, Problem> {
         let desk = self.look().await?;
         Ok(all(&desk, link))

@@ -84,7 +84,7 @@ pub(super) fn posture(request: pb::ReportPostureRequest) -> Result<PostureReport
     }
 }
 
-/// What became of a report.
+/// The answer to a posture report.
 pub(super) fn observed(observed: Observed) -> pb::ReportPostureResponse {
     let Observed { reasons, receipt: place } = observed;
     let receipt = Some(receipt(&place));

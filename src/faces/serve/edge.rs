@@ -2,7 +2,7 @@
 //! answer after.
 //!
 //! Browsers are turned away (a page can reach a loopback port), the caller's deadline is kept, and
-//! what tonic words by itself is put in the contract's words.
+//! tonic's own errors become errors of the contract.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -180,7 +180,7 @@ impl ConnectionEdge {
         problem.status().into_http()
     }
 
-    /// What tonic answered by itself about a message it could not read, in the contract's words.
+    /// Replaces tonic's own answer to an unreadable message by an error of the contract.
     fn reworded(&self, answer: EdgeResponse) -> EdgeResponse {
         match misread(answer.headers(), "the message is larger than 4 MiB") {
             Some(problem) => self.refusal(&problem),
@@ -200,7 +200,7 @@ pub(crate) fn misread(headers: &HeaderMap, large: &str) -> Option<Problem> {
     } else if code == tonic::Code::Internal {
         ("message.protobuf", "the message cannot be read")
     } else {
-        // The protocol's own, and in need of no words of ours: OK, UNIMPLEMENTED.
+        // These statuses are the protocol's own and stay as they are: OK, UNIMPLEMENTED.
         return None;
     };
     Some(Problem::new(Code::RequestMalformed, detail, message))

@@ -26,8 +26,8 @@ use crate::enforce::{CallRequest, Fault, Released, Road, Run};
 use crate::identity::{Caller, IdentityError, Peer};
 use crate::telemetry::trace;
 
-/// Bytes of one request message. Larger than any acceptable arguments, so that arguments of one byte
-/// too many are refused by the reader of arguments, with its own words.
+/// Bytes of one request message. Larger than any acceptable arguments, so that the reader of
+/// arguments, with its own message, refuses those of one byte too many.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 /// Where agents come in, and how many.
@@ -384,7 +384,7 @@ fn patience(wait_ms: u32) -> Duration {
     Duration::from_millis(wait_ms.into()).min(PATIENCE_MAX)
 }
 
-/// What the road says, in the contract's words.
+/// An error of the road as a gRPC status.
 fn told(fault: Fault) -> Status {
     Problem::from(fault).status()
 }

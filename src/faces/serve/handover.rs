@@ -1,9 +1,9 @@
-//! Answers on their way to a client: their places are free again when they are taken, and a client that takes
-//! nothing is hung up on.
+//! Answers on their way to a client: a place is free again when the client has taken its answer,
+//! and a client that takes nothing loses its connection.
 //!
-//! Over HTTP/1.1 the wire shows whether a client reads (`listener`). Over HTTP/2 it may read the wire, answer
-//! pings, and still give an answer no window (RFC 9113, 5.2): that answer waits in memory, and nothing on the
-//! wire tells.
+//! Over HTTP/1.1 the connection shows whether a client reads (`listener`). Over HTTP/2 it may read
+//! the connection, answer pings, and still give an answer no window (RFC 9113, 5.2): that answer
+//! waits in memory, and nothing on the connection shows it.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;

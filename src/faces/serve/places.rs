@@ -106,7 +106,7 @@ impl Places {
         Arc::new(Self { proven_max, strangers_max, inner: Mutex::default() })
     }
 
-    /// Gives a newcomer a place, at the cost of another stranger if there is none.
+    /// Gives a newcomer a place, and evicts another stranger if all are taken.
     pub(super) fn enter(self: &Arc<Self>, origin: Origin) -> Entered {
         let now = Instant::now();
         let mut inner = self.inner.lock();

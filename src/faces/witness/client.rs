@@ -14,7 +14,7 @@ use crate::domain::id::Seq;
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Requests of one submission: others may submit heads of the same log at the same time.
 const ATTEMPTS: usize = 4;
-/// Characters of a witness's own words that are shown.
+/// Characters of a witness's own message that are shown.
 const WORDS_MAX: usize = 200;
 
 /// Why a head was not cosigned.
@@ -49,7 +49,7 @@ pub enum Error {
         /// The beginning of what it said, as one line.
         words: String,
     },
-    /// What the witness sent as its cosignature is none of this head.
+    /// The witness answered with a cosignature that is not over this head.
     #[error("witness `{name}`: {why}")]
     NotCosigned {
         /// The witness.
@@ -111,7 +111,7 @@ impl Error {
 /// Why there is no consistency proof.
 #[derive(Debug, thiserror::Error)]
 pub enum ProofError {
-    /// The log has fewer entries than these, or these are none.
+    /// The log has fewer entries than this, or the size is 0.
     #[error("no consistency proof from size {0}")]
     Size(Seq),
     /// The ledger cannot be read.
@@ -126,7 +126,7 @@ pub trait Consistency: Send + Sync {
     /// least 1 and at most the size of that tree.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why the proof cannot be made.
     async fn proof(&self, old: Seq) -> Result<Vec<Digest>, ProofError>;
 }
 

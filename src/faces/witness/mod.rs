@@ -69,7 +69,7 @@ pub enum RemoteError {
 pub struct Remote {
     client: Client,
     origin: Origin,
-    /// The path of its URL: what is asked for is below it, or it itself.
+    /// The path of its URL: requests go to it or below it.
     path: String,
 }
 

@@ -34,7 +34,7 @@ pub struct Hold {
     pub given: Vec<String>,
 }
 
-/// Why a word does not count.
+/// Why a signed decision does not count.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{code}: {why}")]
 pub struct ApprovalRefusal {

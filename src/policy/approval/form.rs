@@ -42,7 +42,7 @@ pub enum MalformedStatement {
         /// Bytes.
         most: usize,
     },
-    /// Tools that are none, more than these, not sorted, or there twice.
+    /// Tools that are missing, too many, not sorted, or there twice.
     #[error("`tools` are one to {0} names, sorted, each once")]
     Tools(usize),
     /// A reason that is empty or has more bytes than these.

@@ -3,7 +3,7 @@
 use super::approvers::{BYTES_MAX, KEYS_MAX, ROLES_MAX, VERSION_MAX, WORD_MAX};
 use crate::crypto::{dsse, ssh};
 
-/// Why a list is none.
+/// Why a list does not count.
 #[derive(PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// A line of it.
@@ -17,7 +17,7 @@ pub enum Error {
     /// The whole of it.
     #[error("approvers: {0}")]
     Whole(ListError),
-    /// Too few of those who may sign it did.
+    /// The list lacks signatures.
     #[error("approvers: {0}")]
     Unsigned(#[from] dsse::Error),
 }

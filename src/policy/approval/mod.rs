@@ -33,7 +33,7 @@ pub use check::{ApprovalRefusal, Hold, ROLE, check};
 pub use form::MalformedStatement;
 pub use word::SignedApproval;
 
-/// The SSHSIG namespace of approvals; a signature made for anything else is none.
+/// The SSHSIG namespace of approvals; a signature in another one does not count.
 pub const NAMESPACE: &str = "wicketgate-approval";
 
 /// Bytes of a statement: one with 256 layers has fewer.
@@ -61,7 +61,7 @@ impl ApproverVerdict {
         }
     }
 
-    /// Reads the word.
+    /// Reads the verdict's name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Approve, Self::Refuse].into_iter().find(|word| word.as_str() == text)
@@ -74,7 +74,7 @@ impl ApproverVerdict {
 pub struct ApprovalStatement {
     /// Run, call id, tool and arguments: `call_digest` of the entry `call.held`.
     pub call_digest: Digest,
-    /// What the tool was when the call was held; absent if it is none that is known.
+    /// The tool's definition when the call was held; absent for an unknown tool.
     pub definition: Option<Digest>,
     /// Name and digest of each layer of the policy bundle that held it.
     #[serde(deserialize_with = "layers")]

@@ -1,8 +1,8 @@
 //! Why a decision is what it is: which rules fired, and at which condition the others stopped.
 //!
-//! A rule is asked condition by condition: each is put, with those before it, into a rule of our own in
-//! the same package, and the engine says whether they hold together. So what is said here is what the
-//! engine itself says, not a second interpreter's guess.
+//! The tracer evaluates a rule condition by condition: it puts each one, with those before it, into
+//! a rule of its own in the same package, and the engine says whether they hold together. So an
+//! explanation contains what the engine itself says, not a second interpreter's guess.
 
 use regorus::Value;
 use regorus::unstable::{Module, Ref, Rule};
@@ -58,7 +58,7 @@ pub struct RuleTrace {
 /// A decision and everything that led to it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Explained {
-    /// The decision, or why there is none, which is a denial.
+    /// The decision; an error is a denial.
     pub answer: Result<Answer, EngineError>,
     /// Who decided: `org`, `team`, `agent`, or `library` where no layer spoke (no rule allows it, T3).
     pub layer: String,

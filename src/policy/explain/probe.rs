@@ -12,7 +12,7 @@ const PROBE: &str = "wicketgate_probe__";
 /// The variable a value is bound to.
 const BOUND: &str = "wicketgate_value__";
 
-/// What came of asking.
+/// The result of a probe.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum ProbeOutcome {
     /// The values for which the body holds; none: it does not hold.

@@ -14,7 +14,7 @@ const DEPTH: usize = 3;
 /// References of one condition that the trace contains.
 const READS: usize = 8;
 
-/// Who tells: an engine with an input, and the modules whose rules can be followed.
+/// Traces rules: an engine with an input, and the modules whose rules can be followed.
 #[derive(Debug)]
 pub(crate) struct RuleTracer<'a> {
     prober: &'a Prober,

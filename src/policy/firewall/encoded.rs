@@ -12,7 +12,7 @@ struct Encoding {
     turns: usize,
     /// The shortest stretch that can hold a finding.
     least: usize,
-    /// Whether letters that decode to no text are what they look like: bytes, not words.
+    /// Whether letters that decode to no text are encoded bytes and not plain text.
     is_blob: fn(&[u8]) -> bool,
 }
 

@@ -11,7 +11,7 @@ use crate::domain::readings::{LAYERS, Reading};
 const READINGS_PER_BYTE: usize = 96;
 const READINGS_BYTES: usize = 1 << 20;
 const READINGS_BYTES_MAX: usize = 1 << 29;
-/// Bytes of a text that stands among others which are none.
+/// Least bytes of an encoded text among plain ones.
 const AMONG_MIN: usize = 24;
 
 /// What was seen in a text.
@@ -159,7 +159,7 @@ impl TextScan {
     }
 
     fn decoded(&mut self, decoded: &Decoded<'_>, layers: usize) {
-        // Most of what is decoded is a word of no encoding, and comes to nothing.
+        // Most decoded pieces come from plain words and hold nothing.
         if !self.afford(decoded.bytes.len()) || (self.sifts && is_inert(decoded, layers)) {
             return;
         }

@@ -89,14 +89,14 @@ pub(super) fn scan(text: &str, mode: Mode) -> Vec<Hit> {
         let mut at = 0;
         while possible && let Some(found) = rule.shape.find_at(text, at) {
             let start = found.start();
-            // The letter of an escape is none of an address: `\\n@app.route`.
+            // The letter of an escape does not belong to an address: `\\n@app.route`.
             let bytes = text.as_bytes();
             let escape = email && start.checked_sub(1).and_then(|at| bytes.get(at)) == Some(&b'\\');
             if escape && bytes.get(start).is_some_and(|b| b"bfnrt".contains(b)) {
                 at = start.saturating_add(1);
                 continue;
             }
-            // What stands in the middle of a longer word or number is none; of an address any part is one.
+            // The middle of a longer word or number is no hit; any part of an address is one.
             let inside = !email && alphanumeric(start.checked_sub(1));
             let fits = (rule.fit)(found.as_str(), mode).filter(|_| !inside);
             let end = fits.map(|length| start.saturating_add(length));

@@ -18,8 +18,8 @@ const NOBODY: &str = "zz.lint.probe";
 /// A Wednesday, at noon.
 const NOON: u64 = 1_795_003_200_000;
 
-/// What the engine says where the rules alone do not tell. `open`: allow rules that hold for any call;
-/// `holds`: where an approval is asked for.
+/// Asks the engine where the rules alone do not decide. `open`: allow rules that hold for any call;
+/// `holds`: where a rule requires an approval.
 pub(super) fn ask(
     bundle: &Bundle,
     around: &Surroundings<'_>,
@@ -80,7 +80,7 @@ fn default_allow(engine: &RegoEngine, open: &[String]) -> Vec<Finding> {
     open.iter().map(one).collect()
 }
 
-/// The word about one such call; `None`: there is none, and that is a denial.
+/// The verdict about one such call; `None`: the engine gives none, which is a denial.
 fn verdict(engine: &RegoEngine, tool: &str, kind: ToolKind, tier: Tier) -> Option<Verdict> {
     let input = canonical::bytes(&document(engine, tool, kind, tier));
     engine.decide(&input).ok().map(|answer| answer.verdict)

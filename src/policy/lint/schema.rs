@@ -18,7 +18,7 @@ pub fn schema() -> Value {
     whole
 }
 
-/// Where a document is none that the schema describes: `place: what`, in the order of the document.
+/// Where a document violates the schema: `place: what`, in the order of the document.
 #[must_use]
 pub fn violations(document: &Json) -> Vec<String> {
     let validator = match jsonschema::draft202012::new(&schema()) {

@@ -224,7 +224,8 @@ pub(super) fn begins_as_one(text: &str) -> bool {
     VERBS.contains(&first)
 }
 
-/// Whether these are what people write to people: all words, none of which is a command's, and one a sentence.
+/// Whether these texts are prose for people: plain words, none of which is a command's, and one
+/// text a sentence.
 pub(super) fn are_prose(texts: &BTreeSet<&str>) -> bool {
     let Some(prose) = &*PROSE_ONLY else { return false };
     let sentence = |text: &str| text.split_whitespace().count() >= SENTENCE;

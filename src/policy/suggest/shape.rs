@@ -235,7 +235,7 @@ pub(super) fn round_up(number: u64) -> u64 {
     }
 }
 
-/// How large a number is; what is none has no size.
+/// How large a number is; other values have size 0.
 #[expect(clippy::cast_precision_loss, reason = "only to put numbers in order, within 2^53")]
 const fn size(value: &Json) -> f64 {
     match value {

@@ -128,7 +128,7 @@ fn parent(path: &str) -> Option<String> {
     (!directory.is_empty()).then(|| format!("{directory}/"))
 }
 
-/// The directory that holds all of these, with its slash; empty if there is none.
+/// The directory that holds all of these, with its slash; empty without one.
 fn common_directory(texts: &BTreeSet<&str>) -> String {
     let mut common: Option<Vec<&str>> = None;
     for text in texts {

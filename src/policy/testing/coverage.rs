@@ -109,8 +109,9 @@ impl Marks {
         self.edit(file, at, format!(" := {MARK}({id}, true)"));
     }
 
-    /// The text of a file with its rules marked; lines stay what they are. `None`: nothing to mark, or the
-    /// marked text is none that the parser takes (a line too long), and then its rules count as not fired.
+    /// The text of a file with its rules marked; lines stay what they are. `None`: nothing to mark,
+    /// or the parser rejects the marked text (a line too long), and then its rules count as not
+    /// fired.
     pub fn marked(&self, file: &str, text: &str) -> Option<String> {
         let mut edits = self.edits.get(file)?.clone();
         edits.sort_by_key(|(at, _)| *at);

@@ -89,7 +89,7 @@ pub struct Case {
     pub input: Option<Json>,
 }
 
-/// Everything one bundle's tests came to.
+/// The results of one bundle's tests.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// Name and version of the bundle.
@@ -107,7 +107,7 @@ impl Report {
         self.cases.iter().filter(|case| case.outcome == outcome).count()
     }
 
-    /// Whether no test failed. A bundle without a single test is none that passes.
+    /// Whether no test failed. A bundle without tests does not pass.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.count(Outcome::Passed) > 0

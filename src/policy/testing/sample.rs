@@ -25,8 +25,8 @@ const TEXT: &str = r#"{
   "history": {"calls": 0, "errors": 0, "denied": 0}
 }"#;
 
-/// A harmless call of a tool of tier T0 on a Wednesday at noon, as a gate would tell it. `by_hand`: the
-/// layers that count approvers for themselves.
+/// A harmless call of a tool of tier T0 on a Wednesday at noon, in the form of a gate's input.
+/// `by_hand`: the layers that count approvers for themselves.
 #[must_use]
 pub fn document(by_hand: &[&str]) -> Json {
     let mut document = Json::parse(TEXT.as_bytes(), &Limits::ARGUMENTS).unwrap_or(Json::Null);

@@ -61,7 +61,7 @@ pub struct Wanted<'a> {
 /// Why nothing was reserved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum QuotaRefusal {
-    /// Pools have not enough left, or cannot tell what the call costs.
+    /// Pools have not enough left, or the call's cost is unknown.
     Over(Vec<LayerReason>),
     /// The store did not answer: nothing is known, so nothing may run.
     Unanswered(String),
@@ -239,7 +239,8 @@ impl Quota {
         in_time(asking).await
     }
 
-    /// Whether the units could be taken of what is leased; `None` if only the store can tell.
+    /// Takes the units from the lease. `Some(false)`: the pool is known to be empty; `None`: the
+    /// store must be asked.
     fn take_local(&self, share: &Share, window: i64, units: u64) -> Option<bool> {
         let mut local = share.local.lock();
         if local.window != Some(window) {

@@ -103,7 +103,7 @@ async fn ask(quota: &Arc<Quota>, cost: Option<u64>) -> Result<Reserved, QuotaRef
     quota.reserve(&wanted).await
 }
 
-/// Takes units until there are none; how many there were.
+/// Takes units until the pool is empty, and counts them.
 async fn drain(quota: &Arc<Quota>) -> u64 {
     let mut spent = 0;
     while let Ok(mut reserved) = ask(quota, None).await {

@@ -36,7 +36,7 @@ pub(super) struct Exchange {
 const CLIENT_CHARS_MAX: usize = 60;
 
 impl Exchange {
-    /// The run of this thread, opened if there is none.
+    /// The run of this thread; opens one if needed.
     pub(super) async fn run(
         &self,
         thread: &Thread,

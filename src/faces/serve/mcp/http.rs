@@ -49,8 +49,8 @@ pub(super) fn unambiguous(headers: &HeaderMap) -> Result<(), ReplyRefusal> {
     Ok(())
 }
 
-/// Refuses names of this machine that are none, and pages that are not from here: a page anywhere can
-/// make a browser ask a loopback port, under a name of the page's choice.
+/// Refuses host names that are not this machine's, and pages from other origins: a page anywhere
+/// can make a browser ask a loopback port, under a name of the page's choice.
 pub(super) fn from_here(
     request: &http::Request<Incoming>,
     peer: &Peer,

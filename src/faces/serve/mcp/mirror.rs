@@ -40,7 +40,8 @@ pub(super) fn standard(headers: &HeaderMap, ask: &McpRequest) -> Result<(), Repl
 
 /// Checks the headers that mirror parameters of a tool with this schema.
 pub(super) fn params(headers: &HeaderMap, schema: &[u8], args: &Json) -> Result<(), ReplyRefusal> {
-    // WHY: almost no schema has the word, and reading every schema for every call costs more than a look.
+    // WHY: few schemas contain the marker, and parsing every schema for every call costs more than
+    // this search.
     if !schema.windows(MARK.len()).any(|window| window == MARK) {
         return Ok(());
     }

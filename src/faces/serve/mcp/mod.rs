@@ -68,8 +68,8 @@ struct SharedFace {
 }
 
 impl Mcp {
-    /// The face over the gate. `hosts` are names of this machine besides loopback ones; `room` is shared
-    /// with the other faces of the same listeners.
+    /// The face over the gate. `hosts` are names of this machine besides loopback ones; `room`
+    /// limits the requests of all faces of the same listeners.
     pub(super) fn new(faces: Faces, hosts: Arc<[String]>, room: Arc<Semaphore>) -> Self {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         let (sessions, holds) = (Sessions::default(), Holds::default());

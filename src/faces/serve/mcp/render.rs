@@ -25,7 +25,7 @@ pub(super) struct Style {
     pub level: Option<Level>,
 }
 
-/// A result and what is said before it.
+/// A result and the notifications that precede it.
 pub(super) struct Rendered {
     /// Whole JSON-RPC notifications.
     pub notes: Vec<Vec<u8>>,

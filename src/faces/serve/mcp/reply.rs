@@ -51,8 +51,8 @@ pub(super) fn events(body: Body) -> McpResponse {
 pub(super) enum ReplyRefusal {
     /// The exchange is wrong.
     Broken(Box<ExchangeError>),
-    /// The road says no: a JSON-RPC error, with the server's own code and words if it gave some. The
-    /// road has counted it.
+    /// The road refused it: a JSON-RPC error, with the server's own code and message if it gave
+    /// some. The road has counted it.
     Told(Box<Problem>, Option<(i64, String)>),
     /// Refused before the gate read the request: a JSON-RPC error all the same, with the HTTP
     /// status of its code.
@@ -127,7 +127,7 @@ impl ReplyRefusal {
         self
     }
 
-    /// The same in a server's own words.
+    /// The same with a server's own code and message.
     pub(super) fn said(self, code: i64, words: String) -> Self {
         match self {
             Self::Told(problem, _) => Self::Told(problem, Some((code, words))),

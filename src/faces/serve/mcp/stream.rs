@@ -15,8 +15,8 @@ use tonic::body::Body;
 
 use crate::mcp::sse;
 
-/// After so long without an answer a call's response begins as a stream. Only a stream that is written
-/// to tells whether the client is still there: over HTTP/1.1 a client that has said all it wants to say
+/// After so long without an answer a call's response begins as a stream. Only writing to a stream
+/// shows whether the client is still there: over HTTP/1.1 a client that has sent its whole request
 /// looks like one that left.
 pub(super) const STREAM_AFTER: Duration = Duration::from_secs(1);
 
@@ -44,8 +44,8 @@ pub(super) fn of(messages: &[Vec<u8>]) -> Body {
     Body::new(http_body_util::Full::new(Bytes::from(events)))
 }
 
-/// A stream that shows signs of life until the work is done, then carries what came of it. Dropped
-/// before that, it drops the work.
+/// A stream that sends comments until the work is done, and then its result. Dropped before that,
+/// it drops the work.
 pub(super) fn until_done(work: Work) -> Body {
     let begun = (Some(work), true);
     let stream = stream::unfold(begun, |(work, first)| async move {

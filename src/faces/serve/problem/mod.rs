@@ -46,7 +46,7 @@ pub enum Retry {
 }
 
 impl Retry {
-    /// The word on the wire.
+    /// The value on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -249,8 +249,8 @@ impl Problem {
         json!({"code": rule(self.code).rpc, "message": self.message, "data": self.data()})
     }
 
-    /// `data` of a JSON-RPC error. There the finer code is called `detail`, as in gRPC: only RFC 9457
-    /// has another meaning for the word.
+    /// `data` of a JSON-RPC error. There the finer code is called `detail`, as in gRPC: only RFC
+    /// 9457 gives that name another meaning.
     pub(super) fn data(&self) -> Map<String, Value> {
         let mut data = self.body();
         if let Some(cause) = data.remove("cause") {
