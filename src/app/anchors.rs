@@ -9,7 +9,7 @@ use crate::ledger::drafts::DraftWithPayloads;
 use crate::ledger::fleet::file::AnchorFile;
 use crate::record::Draft;
 
-/// The file, and what it was when it was last written down.
+/// The file, and its state when it was last recorded.
 #[derive(Debug)]
 pub(super) struct Anchors {
     path: Option<PathBuf>,
@@ -21,7 +21,7 @@ impl Anchors {
         Self { path, seen: None }
     }
 
-    /// Writes down what is new. What cannot be queued now is tried at the next look.
+    /// Records new heads. An entry that cannot be queued now is tried again at the next look.
     pub fn look(&mut self, ledger: &Ledger) {
         let Some(path) = &self.path else { return };
         let Ok(meta) = std::fs::metadata(path) else { return };

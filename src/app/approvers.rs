@@ -34,7 +34,8 @@ pub(super) struct ApproverList {
     known: KnownLists,
 }
 
-/// Approvals, and orders that take back a stop, count as the configured list says. Without one, none does.
+/// The signers whose approvals, and orders that take back a stop, count by the configured list.
+/// Without a list, none count.
 pub(super) fn signers(checked: &Checked, ledger: &Ledger) -> Signers {
     let list = signed(checked, &checked.live(), ledger).map(Arc::new);
     if let Some(Err(why)) = list.as_ref().map(|list| list.open()) {
@@ -125,7 +126,7 @@ impl ApproverList {
         }
     }
 
-    /// The list as it is now and on the chain, as [`Self::open`] gives it.
+    /// The current list, once the chain has recorded it, as [`Self::open`] gives it.
     pub(super) fn counting(&self) -> Result<Approvers, Error> {
         let list = self.open()?;
         self.known.counts(&list)?;
@@ -222,7 +223,7 @@ impl Checker for ApproverList {
         arguments: &[u8],
     ) -> Result<Proposer, ApprovalRefusal> {
         let (list, mut held) = (self.current("approval.signer")?, self.of(hold, parties));
-        // Who proposed these arguments may propose others: nothing is approved by that.
+        // The proposer of these arguments may propose others: a proposal approves nothing.
         if let Some(by) = &hold.asked_by {
             held.barred.retain(|barred| !by.is(barred));
         }

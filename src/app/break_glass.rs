@@ -1,5 +1,5 @@
-//! Whose break-glass statements hold: the signed list, read anew for each, without keys that were revoked and
-//! without any key that approves calls too.
+//! Which break-glass statements count: the gate reads the signed list anew for each, without
+//! revoked keys and without any key that approves calls too.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ impl BreakGlassList {
         let trusted = (self.trusted.as_slice(), self.threshold);
         let (list, signed) = approvers::read(Purpose::BreakGlass, &self.file, trusted)?;
         if let Some(of_calls) = &self.approvers {
-            // A list of approvers that cannot be read approves nothing.
+            // An unreadable list of approvers counts as empty.
             let of_calls = std::fs::read(of_calls).ok();
             let of_calls = of_calls.and_then(|text| Approvers::parse(&text).ok());
             let shared = list.signers().iter().find(|signer| {

@@ -1,5 +1,4 @@
-//! The certificates of listeners while they are served: files that changed are taken over, and how it stands is
-//! said.
+//! The certificates of running listeners: reloads their changed files, and reports their state.
 
 use std::sync::Arc;
 

@@ -74,7 +74,7 @@ pub(super) fn configured(config: &Config) -> BTreeSet<&'static str> {
     approving.into_iter().chain(breaking).collect()
 }
 
-/// Has the lists of people on the chain, those that may be there.
+/// Records the lists of people in the chain, as far as they count.
 pub(super) async fn bind(
     checked: &Checked,
     running: &Running,

@@ -1,5 +1,5 @@
-//! Everything a configuration names, loaded as the gate will load it, for `config check`: what is wrong with any of it,
-//! and what to do. Starts nothing and reaches no network.
+//! Everything a configuration names, loaded as the gate will load it, for `config check`: every
+//! error in it, with its remedy. Starts nothing and reaches no network.
 
 use std::sync::Arc;
 
@@ -83,10 +83,10 @@ fn tiers(bound: &Bound) -> Vec<(String, Tier)> {
     bound.bindings.iter().map(|one| (one.name.to_string(), one.tier)).collect()
 }
 
-/// How many people may approve, by the list that is configured.
+/// The number of people who may approve, by the configured list.
 fn approving(config: &Config, problems: &mut Vec<String>) -> usize {
     let Some(file) = &config.approvals.signers else { return 0 };
-    // What is wrong with the keys is said with all others.
+    // Errors of the keys are reported with all others.
     let trusted = checked::keys(&config.trust.approver_keys, &mut Vec::new());
     match approvers::read(Purpose::Approval, file, (&trusted, config.trust.approver_threshold)) {
         Ok((list, _)) => lint::approvers(&list),
@@ -100,7 +100,7 @@ fn approving(config: &Config, problems: &mut Vec<String>) -> usize {
     }
 }
 
-/// Manifests and lists that are older than those the ledger has had in force.
+/// Reports manifests and lists that are older than those the ledger has had in force.
 fn follows(live: &Live, in_force: &[(String, Marks)], named: &mut NamedFiles) {
     let list = live.config.approvals.signers.as_ref().and_then(|file| {
         let trusted = (live.approver_keys.as_slice(), live.config.trust.approver_threshold);
@@ -118,7 +118,8 @@ fn follows(live: &Live, in_force: &[(String, Marks)], named: &mut NamedFiles) {
     }
 }
 
-/// The bundle: its signature, its rules, its version, and what it has against these manifests and tools.
+/// Checks the bundle: its signature, its rules, its version, and whether it fits these manifests
+/// and tools.
 fn bundle(
     live: &Live,
     (tiers, approving): (&[(String, Tier)], usize),
@@ -138,7 +139,7 @@ fn bundle(
         Ok(read) => read,
         Err(why) => return named.problems.push(at(why.to_string())),
     };
-    // What was amended is in force by what the ledger has of it, not by the directory.
+    // With amendments, the bundle in force comes from the ledger and not from the directory.
     if live.config.policy.amendments == Amendments::Off {
         for (log, marks) in in_force {
             if let Err(why) = Versions::of(marks).check_bundle(&candidate.bundle) {

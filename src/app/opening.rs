@@ -1,4 +1,4 @@
-//! The gate opens: every part of the road is made, in the order in which one needs the other.
+//! Opens the gate: makes every part of the road, in the order of their dependencies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use crate::replay::player::Player;
 use crate::replay::shelf::RecordingStore;
 use crate::tool::toolbox::Toolbox;
 
-/// Waits for the chain, then opens the gate: what is in force is recorded, and the runs of the last life are taken up.
+/// Waits for the chain, then opens the gate: records what is in force, and takes up the runs of the
+/// previous process.
 pub(super) async fn open(
     checked: Arc<Checked>,
     toolbox: Toolbox,
@@ -62,7 +63,7 @@ pub(super) async fn open(
     Ok(())
 }
 
-/// Everything the road is made of.
+/// The parts that the road is built from.
 async fn parts(
     checked: &Checked,
     running: &Running,
@@ -112,7 +113,7 @@ async fn settings(checked: &Checked, running: &Running) -> Result<enforce::Setti
     })
 }
 
-/// Reads what the chain had in force, and refuses manifests that are older.
+/// Reads what the chain had in force, and refuses older manifests.
 async fn newest(checked: &Checked, running: &Running) -> Result<(), Error> {
     let (live, lists) = (checked.live(), lists::configured(&checked.config));
     while let Err(error) = checked.versions.read(&running.ledger, &live.callers, &lists).await {

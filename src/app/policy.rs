@@ -93,7 +93,8 @@ async fn try_load(
     Ok(())
 }
 
-/// Reads, verifies, tries and lints what lies in a directory, for a gate with these tools; puts nothing in force.
+/// Reads, verifies, tries and lints the bundle in a directory, for a gate with these tools; puts
+/// nothing in force.
 pub(super) async fn examine(
     checked: &Arc<Checked>,
     live: &Live,
@@ -120,7 +121,8 @@ pub(super) async fn examine(
     Ok((candidate, findings))
 }
 
-/// Reads, verifies, tries and lints what lies in a directory, for these tools and so many approvers. Blocks.
+/// Reads, verifies, tries and lints the bundle in a directory, for these tools and so many
+/// approvers. Blocks.
 pub(super) fn read(
     live: &Live,
     dir: &Path,
@@ -135,7 +137,7 @@ pub(super) fn read(
     Ok((loaded, findings))
 }
 
-/// What these manifests have against a bundle.
+/// The findings of these manifests against a bundle.
 pub(super) fn unfit(manifests: &[Arc<Manifest>], bundle: &Bundle) -> Vec<Finding> {
     let agent = bundle.layers().iter().find(|layer| layer.layer == "agent");
     let mut findings = Vec::new();
@@ -192,7 +194,7 @@ pub(super) async fn put_in_force(
     Ok(())
 }
 
-/// Keeps what is to be known of the bundle in force: its manifests, and that nothing older may follow it.
+/// Remembers the bundle in force: its manifests, and that no older one may follow it.
 pub(super) fn remember(checked: &Checked, bundle: Bundle) {
     let bundle = Arc::new(bundle);
     checked.bundle.store(Some(Arc::clone(&bundle)));

@@ -25,19 +25,19 @@ const ENDS_AFTER: std::time::Duration = std::time::Duration::from_secs(7 * 24 * 
 /// Rows that are read at once: each may carry a bundle.
 const PAGE: usize = 16;
 
-/// One proposal and everything that came after it.
+/// One proposal and all orders about it.
 struct ProposalHistory {
     proposal: Proposal,
-    /// What the gates made of it.
+    /// The gates' answers to it.
     reports: Vec<OrderReport>,
-    /// Words about it, and what the gates made of them.
+    /// Approvals and refusals of it, and the gates' answers to them.
     words: Vec<(Row, Vec<OrderReport>)>,
     /// The last order to activate it, and each gate's answer.
     activation: Option<(Row, Vec<OrderReport>)>,
 }
 
 impl ProposalHistory {
-    /// Subjects whose approval some gate counts.
+    /// Subjects whose approval at least one gate counts.
     fn approved(&self) -> Vec<String> {
         self.counted(ApproverVerdict::Approve)
     }
@@ -92,7 +92,7 @@ impl ProposalHistory {
     }
 }
 
-/// Why it is not clear which bundle a proposal replaces.
+/// Why it is unclear which bundle a proposal replaces.
 #[derive(Debug, thiserror::Error)]
 enum Disagreement {
     #[error("{origin} has not obeyed order {row} yet")]
@@ -123,10 +123,10 @@ fn agreed<'a>(gates: impl Iterator<Item = &'a Presence>, row: u64) -> Result<Dig
 }
 
 impl OperatorApi {
-    /// Puts a bundle to the vote: every gate tries it, and says what it would change there.
+    /// Proposes a bundle: every gate tries it, and reports its effect there.
     ///
     /// # Errors
-    /// It is no bundle, or it is not clear what it replaces; nothing was ordered.
+    /// The bundle is invalid, or it is unclear which one it replaces; nothing was ordered.
     pub(super) async fn propose(
         &self,
         asked: OperatorRequest<route::AmendmentProposal>,
@@ -265,7 +265,7 @@ impl OperatorApi {
     /// Passes a publisher's signed approval or refusal on to the gates, which check it.
     ///
     /// # Errors
-    /// Nothing of the kind is proposed, or the statement is another.
+    /// No such proposal is open, or the statement is about another.
     pub(super) async fn publish(
         &self,
         asked: OperatorRequest<route::AmendmentDecision>,

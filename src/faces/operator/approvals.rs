@@ -23,15 +23,15 @@ use crate::record::run::Setting;
 use crate::record::{self, Role};
 use crate::serve::problem::Problem;
 
-/// Held calls that are shown at once, at most.
+/// Held calls in one answer, at most.
 pub(super) const SHOWN_MAX: usize = 200;
 /// Bytes of a signature: an armored SSHSIG of an ed25519 key, plain or in hardware, is below 1 KiB.
 const SIGNATURE_MAX: usize = 8 * 1024;
-/// The policy's input: never larger than what is stored.
+/// Limits of the policy's input: it is never larger than a stored one.
 const INPUT: Limits =
     Limits { bytes_max: 1 << 20, depth_max: 64, values_max: 131_072, key_bytes_max: 1024 };
 
-/// A held call, found.
+/// A held call with its run.
 struct HeldMatch {
     chain: ChainId,
     origin: String,
@@ -41,13 +41,14 @@ struct HeldMatch {
     args: (Digest, u64),
 }
 
-/// What is asked: the run, the tool, and the arguments if they are known.
+/// The run, the tool, and the arguments' digest if it is known: equal queries are shown once.
 type CallQuery = (RunId, String, Option<Digest>);
 /// One held call, its id and its run.
 type Waiting<'a> = (&'a Run, &'a CallId, &'a Hold);
 
 impl OperatorApi {
-    /// Held calls, the gravest first, then what ends soonest. The same ask of one run stands there once.
+    /// Held calls, the gravest first, then those that expire soonest. A repeated call of one run is
+    /// listed once.
     ///
     /// # Errors
     /// The ledger cannot be read.
@@ -81,10 +82,10 @@ impl OperatorApi {
         Ok(HeldCalls { held, asks, calls, more: asks > most })
     }
 
-    /// Everything about one held call, and what an approver signs.
+    /// All facts about one held call, and the statement that an approver signs.
     ///
     /// # Errors
-    /// `call.not_found`, or `approval.unviewable`: nothing is shown that is not complete.
+    /// `call.not_found`, or `approval.unviewable`: an incomplete view is never shown.
     pub(super) async fn show(
         &self,
         asked: OperatorRequest<route::HeldCallDetail>,
@@ -196,7 +197,7 @@ impl OperatorApi {
     /// approve it. The gate that runs the call checks the signature.
     ///
     /// # Errors
-    /// The call is not held, these are no arguments, or the statement is not about them.
+    /// The call is not held, the arguments are invalid, or the statement is about others.
     pub(super) async fn modify(
         &self,
         asked: OperatorRequest<route::HeldCallProposal>,
@@ -351,7 +352,7 @@ fn find(desk: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
     })
 }
 
-/// What the agent said about itself when it opened the run.
+/// The agent's own claims from the opening of the run.
 fn claims(run: &Run) -> Vec<Claim> {
     let label =
         |one: &Setting| Claim { name: format!("label {}", one.k), value: one.v.to_string() };

@@ -37,7 +37,7 @@ pub type List = Arc<dyn Fn() -> Result<Approvers, Cause> + Send + Sync>;
 
 /// What the operator API needs for break-glass.
 pub struct Glass {
-    /// What a statement is held to.
+    /// The rules that a statement has to meet.
     pub terms: Terms,
     /// Who may sign.
     pub list: List,
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Glass {
     }
 }
 
-/// One order of the list, and what followed.
+/// One order of the list, and its later history.
 struct OrderHistory {
     seq: u64,
     at: Timestamp,
@@ -171,7 +171,7 @@ impl OperatorApi {
         self.order(who, &order, (note, None), None).await
     }
 
-    /// Every order, the last first, and how it stands.
+    /// Every order with its state, the latest first.
     ///
     /// # Errors
     /// The list cannot be read.
@@ -219,7 +219,7 @@ impl OperatorApi {
             if statement(signed).is_none_or(|s| s.nonce != nonce) {
                 continue;
             }
-            // The keys' own time is not asked: who signed it then had a part in it.
+            // WHY: ignore the keys' validity: a signer of that time took part in the order.
             let keys = signed.signatures.iter().filter_map(|one| {
                 crate::crypto::sshsig::SshSig::parse(one).ok().map(|signature| signature.key)
             });
@@ -323,7 +323,7 @@ fn statement(signed: &SignedBreakGlass) -> Option<BreakGlassStatement> {
     BreakGlassStatement::parse(signed.statement.as_bytes()).ok()
 }
 
-/// The agent an order is for, and what the entry says of it besides the reason.
+/// The agent an order is for, and the entry's text about it besides the reason.
 pub(super) fn summary(signed: &SignedBreakGlass) -> (String, String) {
     let Some(statement) = statement(signed) else { return (String::new(), String::new()) };
     let tools: Vec<&str> = statement.tools.iter().map(ToolName::as_str).collect();

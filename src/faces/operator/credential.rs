@@ -1,4 +1,4 @@
-//! What a request shows of who asks: a token, or the certificate of its TLS connection.
+//! The credential of a request: a token, or the certificate of its TLS connection.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::serve::bearer;
 pub enum ShownCredential {
     /// Nothing that could be known, and why.
     Nothing(IdentityError),
-    /// What stands after `Bearer`.
+    /// The text after `Bearer`.
     Token(Zeroizing<String>),
     /// The certificate of its connection, and no token.
     Certificate(Arc<ClientCertificate>),
@@ -70,13 +70,13 @@ impl<S: Sync> FromRequestParts<S> for ShownCredential {
     }
 }
 
-/// Why the token in a file cannot be shown.
+/// Why the token in a file cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum Unshown {
     /// The file cannot be read.
     #[error(transparent)]
     File(#[from] TokenError),
-    /// The token is no value of a header.
+    /// The token is not a valid header value.
     #[error(transparent)]
     Header(#[from] InvalidHeaderValue),
 }

@@ -41,7 +41,7 @@ use crate::serve::problem::Problem;
 pub const HUBS: &str = "hub";
 /// Entries that are read at once.
 const BATCH: u32 = 512;
-/// Characters of what a certificate says of its pod and image.
+/// Characters of the pod and image texts in a certificate.
 const TEXT_MAX: usize = 512;
 
 /// A pool, and the one token that its sidecars share.
@@ -65,13 +65,13 @@ pub struct RegistrarParts {
     pub signer: Arc<dyn Signer>,
     /// Where each certificate is recorded.
     pub books: Ledger,
-    /// Where slots and what hubs recorded are read.
+    /// Reads slots, and the hubs' records of enrolments.
     pub reader: Arc<dyn LedgerReader>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Where refusals are counted.
     pub reject: Reject,
-    /// Whose slots these are.
+    /// The tenant of these slots.
     pub tenant: String,
 }
 
@@ -81,7 +81,7 @@ impl std::fmt::Debug for RegistrarParts {
     }
 }
 
-/// Who asks: for the slots of one pool, and by what that is known.
+/// The caller: the pool it may enrol into, and the proof of that.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Admitted {
     pool: String,
@@ -100,7 +100,7 @@ pub struct Enrolled {
 pub struct Registrar {
     parts: RegistrarParts,
     logins: Mutex<Logins>,
-    /// One at a time: what was recorded is known to the next.
+    /// The lock serialises requests, so that each sees the enrolments recorded before it.
     known: tokio::sync::Mutex<RecordedEnrolments>,
 }
 
@@ -119,7 +119,7 @@ struct RecordedEnrolments {
 }
 
 impl Registrar {
-    /// A registrar that has read nothing yet.
+    /// A registrar that has read no chain yet.
     #[must_use]
     pub fn new(parts: RegistrarParts) -> Self {
         let (logins, known) = (Mutex::default(), tokio::sync::Mutex::default());
@@ -132,7 +132,7 @@ impl Registrar {
         self.parts.signer.public()
     }
 
-    /// Counts what is refused.
+    /// Counts a refusal.
     pub(super) fn refuse(&self, problem: Problem) -> Problem {
         (self.parts.reject)(problem.code);
         problem
@@ -163,7 +163,7 @@ impl Registrar {
         }
     }
 
-    /// The pool whose shared token this is. Looks at every pool.
+    /// The pool whose shared token this is. It compares with every pool's token.
     fn shared(&self, token: &str) -> Option<String> {
         let shown = Digest::of(&[token.as_bytes()]);
         let mut found = None;
@@ -220,8 +220,8 @@ impl Registrar {
         self.refuse(super::unknown(why, wait))
     }
 
-    /// Certifies what a sidecar of this pool asks for. Where a cluster vouched for its pod, the certificate
-    /// names that one, whatever was asked for.
+    /// Certifies the key of a sidecar of this pool. Where a cluster vouched for its pod, the
+    /// certificate names that pod, whatever the request says.
     ///
     /// # Errors
     /// `request.malformed` for a proof that does not hold, `operator.forbidden` for a slot, epoch or key that
@@ -283,7 +283,7 @@ impl Registrar {
         answer
     }
 
-    /// What may be certified of this: for the term at most, and nothing that is not one line.
+    /// The certificate with its term limited, and with texts of one line only.
     fn bounded(&self, wanted: Certificate) -> Result<Certificate, Problem> {
         let now = self.parts.clock.now();
         let not_after = wanted.not_after.min(now.plus(self.parts.term));

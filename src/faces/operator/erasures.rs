@@ -35,7 +35,7 @@ use crate::record::payload::PayloadErased;
 use crate::record::{Entry, Kind};
 use crate::serve::problem::Problem;
 
-/// Erasures that are shown at once, the newest first.
+/// Erasures in one answer, the newest first.
 const SHOWN_MAX: usize = 200;
 
 impl OperatorApi {
@@ -61,7 +61,7 @@ impl OperatorApi {
         order.map(Box::new).map_err(|refusal| refused(refusal.code, refusal.why))
     }
 
-    /// Erases payloads: all that are meant or, if one is held or not known, none.
+    /// Erases payloads: all that the order selects or, if one is held or unknown, none.
     ///
     /// # Errors
     /// Nothing was erased; or, with `erasure.unfinished`, the erasure is recorded and the same
@@ -169,7 +169,7 @@ impl OperatorApi {
                 recorded
             }
         };
-        // Rows are deleted only now: every one of them stands in the log.
+        // WHY: delete rows only now, when the log has recorded every one of them.
         let late = |why: String| self.refuse(unfinished(&why));
         let deleted = shelf.sweep().await.map_err(|e| late(e.to_string()))?;
         let residue = shelf.keeper.scrub(anew).await.map_err(|e| late(e.to_string()))?;
@@ -192,7 +192,7 @@ impl OperatorApi {
         })
     }
 
-    /// Holds payloads of a run or a log, or lifts that.
+    /// Places a legal hold on payloads of a run or a log, or lifts it.
     ///
     /// # Errors
     /// There is no such run, log or hold, or it cannot be recorded.
@@ -288,7 +288,7 @@ impl OperatorApi {
         Ok(Erasures { erasures: shown.collect(), more: all.len() > SHOWN_MAX })
     }
 
-    /// One erasure, with a receipt that is made anew.
+    /// One erasure, with a new receipt.
     ///
     /// # Errors
     /// The newest fleet log has no erasure there.
@@ -348,7 +348,7 @@ async fn chains(reader: &dyn LedgerReader) -> Result<Chains, Problem> {
     Ok(chains.into_iter().map(|row| (row.chain, row)).collect())
 }
 
-/// How many of the payloads that an entry calls erased are not stored any more.
+/// The number of payloads of an erasure entry that are no longer stored.
 async fn gone(reader: &dyn LedgerReader, tenant: &str, row: &EntryRow) -> Result<u64, Problem> {
     let chains = reader.chains().await.map_err(|error| unavailable(&error))?;
     let Ok(entry) = Entry::parse(&row.body) else { return Ok(0) };
@@ -363,7 +363,7 @@ async fn gone(reader: &dyn LedgerReader, tenant: &str, row: &EntryRow) -> Result
     Ok(gone)
 }
 
-/// What an entry says of an erasure; no commitments.
+/// The contents of an erasure entry, without commitments.
 fn shown(chain: &ChainRow, row: &EntryRow) -> ErasureRow {
     let entry = Entry::parse(&row.body).ok();
     let facts = entry.as_ref().and_then(|entry| {

@@ -1,4 +1,4 @@
-//! Text that was written by others, so that it can be shown: what cannot be seen is spelled out.
+//! Makes foreign text safe to show: invisible characters are spelled out.
 
 use unicode_normalization::char::is_combining_mark;
 

@@ -33,13 +33,14 @@ pub trait Archive: Send + Sync {
     /// Opens the payloads for deleting. `None`: this process may not.
     async fn keeper(&self) -> Result<Option<Arc<dyn PayloadKeeper>>, StoreError>;
 
-    /// The list of those whose orders to erase and to end a hold count, as it is now; it is kept for evidence.
+    /// The current list of approvers whose orders to erase and to end a hold count; it is kept for
+    /// evidence.
     ///
     /// # Errors
     /// No list is configured, or no approver on it counts.
     async fn approvers(&self) -> Result<Approvers, Cause>;
 
-    /// With what the fleet log is written; it is not opened yet.
+    /// The parts to write the fleet log; opening it is left to the caller.
     ///
     /// # Errors
     /// A key or the store cannot be used.
@@ -56,7 +57,7 @@ pub struct Evidence {
     pub artifacts: Artifacts,
     /// A private directory that is this process's alone, for a bundle until it is sent.
     pub scratch: PathBuf,
-    /// How long backups keep what was erased.
+    /// How long backups keep erased payloads.
     pub backups: Duration,
     /// `sqlite` or `postgres`.
     pub store: &'static str,
@@ -68,11 +69,11 @@ impl std::fmt::Debug for Evidence {
     }
 }
 
-/// The same, and who works with it at the moment.
+/// The same, with the permits of its users.
 #[derive(Debug)]
 pub(super) struct Room {
     pub(super) evidence: Evidence,
-    /// One export at a time: each holds its bundle in memory while it is made.
+    /// One export at a time: each holds its bundle in memory until it is written.
     exporting: Arc<Semaphore>,
     /// One erasure or hold at a time: each holds the fleet log.
     erasing: Arc<Semaphore>,
@@ -120,7 +121,8 @@ impl OperatorApi {
     }
 }
 
-/// Who asked, as the fleet log and bundles name them: proved by a credential, unlike what a command says.
+/// The requester's name in the fleet log and in bundles: proved by a credential, unlike the name in
+/// a command.
 pub(super) fn by(who: &Operator) -> String {
     format!("operator:{}", who.subject)
 }

@@ -44,7 +44,7 @@ pub const SUMMARY: HeaderName = HeaderName::from_static("wicketgate-export");
 const NAMED_MAX: usize = 16;
 /// Bytes that are sent at once.
 const PIECE: usize = 64 * 1024;
-/// A client that takes nothing for so long has left.
+/// The export treats a client that reads nothing for so long as disconnected.
 const STALLED: Duration = Duration::from_secs(30);
 /// Heads that one export proves consistency from, and members it hides or opens.
 const LIST_MAX: usize = 64;
@@ -68,7 +68,7 @@ pub struct ExportedFile {
     place: OwnedSemaphorePermit,
 }
 
-/// Why there is no bundle.
+/// Why the export failed.
 #[derive(Debug)]
 enum Failed {
     /// The client disconnected.
@@ -191,7 +191,7 @@ impl Job {
     }
 }
 
-/// Removes what an export left that was killed in the middle: this process makes one at a time.
+/// Removes the file of an export that a crash interrupted: this process runs one export at a time.
 pub(super) fn sweep(scratch: &Path) -> std::io::Result<()> {
     for left in std::fs::read_dir(scratch)? {
         std::fs::remove_file(left?.path())?;
@@ -274,7 +274,7 @@ impl HttpReply for ExportedFile {
 }
 
 impl ExportedFile {
-    /// The answer: the archive, its digest, and what is in it.
+    /// The response: the archive, its digest, and its contents.
     fn response(self, tasks: &TaskTracker) -> http::Response<Body> {
         let digest = format!("sha-256=:{}:", STANDARD.encode(self.digest.as_bytes()));
         let summary = serde_json::to_string(&self.summary()).ok();
@@ -319,7 +319,7 @@ impl ExportedFile {
         }
     }
 
-    /// Sends the file. The next export waits for it; for a client that takes nothing it does not.
+    /// Sends the file. The next export waits for it, but not for a client that stops reading.
     async fn send(self, out: mpsc::Sender<std::io::Result<Bytes>>) {
         let mut file = tokio::fs::File::from_std(self.file);
         let (mut place, mut left) = (Some(self.place), self.bytes);
@@ -339,7 +339,7 @@ impl ExportedFile {
                 }
                 Err(error) => Err(error),
             };
-            // Cut short, the answer is shorter than its length says.
+            // A response cut short is shorter than its declared length, so that the client notices.
             let taken = tokio::time::timeout(STALLED, out.send(piece)).await;
             if over || !matches!(taken, Ok(Ok(()))) {
                 tracing::warn!("an export was not taken to its end");

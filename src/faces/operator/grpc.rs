@@ -252,7 +252,7 @@ impl Control for Services {
                 ("reason", sent.reason),
                 ("expires", sent.expires),
             ];
-            // Empty is absent: the reader of HTTP says what is wrong with the rest.
+            // An empty field counts as absent: the HTTP reader reports errors in the rest.
             let given = members.into_iter().filter(|(_, text)| !text.is_empty());
             let body = Json::object(given.map(|(name, text)| (name, Json::from(text))));
             Ok(((), input(&body).map_err(|problem| office.refuse(problem))?))

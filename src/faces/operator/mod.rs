@@ -52,7 +52,7 @@ use desk::{Chain, OpenRuns};
 use logins::Logins;
 use staff::{Operator, Operators, Right};
 
-/// How long an order waits for the gates before it is answered with what is known.
+/// How long an order waits for the gates' answers before the operator gets the partial ones.
 const REPORTS_WITHIN: Duration = Duration::from_secs(2);
 /// The same for an amendment: every gate tries the bundle in a child process, up to ten seconds.
 const AMENDED_WITHIN: Duration = Duration::from_secs(12);
@@ -67,9 +67,9 @@ pub type Reject = Arc<dyn Fn(Code) + Send + Sync>;
 
 /// What the operator API is built from.
 pub struct OperatorParts {
-    /// Who may do what.
+    /// The operators and their rights.
     pub staff: Operators,
-    /// Where held calls are read.
+    /// Reads held calls.
     pub reader: Arc<dyn LedgerReader>,
     /// Where orders go.
     pub orders: Arc<dyn Orders>,
@@ -93,7 +93,7 @@ impl std::fmt::Debug for OperatorParts {
     }
 }
 
-/// The one place operators' requests are answered from, whatever they came in by.
+/// Answers operators' requests, whichever listener they came in by.
 pub struct OperatorApi {
     staff: ArcSwap<Operators>,
     reader: Arc<dyn LedgerReader>,
@@ -108,7 +108,7 @@ pub struct OperatorApi {
     desk: tokio::sync::Mutex<OpenRuns>,
     glass: std::sync::OnceLock<break_glass::Glass>,
     evidence: std::sync::OnceLock<Arc<evidence::Room>>,
-    /// What goes on when no receiver waits for its answer any more.
+    /// Work that goes on after its client has disconnected.
     tasks: TaskTracker,
 }
 
@@ -179,17 +179,17 @@ impl OperatorApi {
         self.refuse(unknown(why, wait))
     }
 
-    /// Counts what is refused.
+    /// Counts a refusal.
     fn refuse(&self, problem: Problem) -> Problem {
         (self.reject)(problem.code);
         problem
     }
 
-    /// When the last held call of a chain ends, having read at least so many of its entries; `None` if
-    /// none is held.
+    /// When the last held call of a chain expires, having read at least so many of its entries;
+    /// `None` if none is held.
     ///
     /// # Errors
-    /// The ledger cannot be read, or what is read is behind.
+    /// The ledger cannot be read, or the reader is behind.
     pub async fn held_until(
         &self,
         chain: &ChainId,

@@ -72,7 +72,7 @@ pub enum Right {
     Read,
     /// To approve or refuse a held call.
     Word,
-    /// To stop and to reinstate, and to bring what break-glass signers have signed.
+    /// To stop and to reinstate, and to submit signed break-glass statements.
     Switch,
     /// To record the review of what was done under break-glass.
     Review,
@@ -221,7 +221,7 @@ impl Member {
     }
 }
 
-/// An operator who has proved who it is.
+/// An operator whose credential was verified.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Operator {
     /// The name in entries.

@@ -31,7 +31,7 @@ const QUEUE_MAX: usize = 256;
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Bytes of an answer that are read; nothing in it counts.
+/// Bytes of an answer that are read, and then ignored.
 const ANSWER_MAX: usize = 64 * 1024;
 
 /// The receiver of notices about held calls.
@@ -71,8 +71,8 @@ struct Due {
 }
 
 impl Webhook {
-    /// A receiver at this URL. `ca`: PEM authorities for `https` instead of the public ones; `link`: the
-    /// beginning of the address where people look.
+    /// A receiver at this URL. `ca`: PEM authorities for `https` instead of the public ones;
+    /// `link`: the beginning of the approvers' address.
     ///
     /// # Errors
     /// The URL or the authorities cannot be used.
@@ -115,7 +115,7 @@ impl Webhook {
         }
     }
 
-    /// Tries everything that is due; after the first failure the others wait for the next round.
+    /// Sends every notice that is due; after a failure the rest wait for the next round.
     async fn deliver(&self, office: &OperatorApi, queue: &mut VecDeque<Due>) {
         for _ in 0..queue.len() {
             let Some(due) = queue.front() else { return };

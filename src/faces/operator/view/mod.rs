@@ -119,7 +119,7 @@ pub struct Claim {
     pub value: String,
 }
 
-/// Why a call is not shown.
+/// Why a call cannot be shown.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Unviewable {
@@ -134,7 +134,7 @@ impl Unviewable {
         Self { detail, message: message.into() }
     }
 
-    /// The arguments are longer than a person can be asked to read.
+    /// The arguments are longer than the review limit.
     pub(super) fn too_large(bytes: u64) -> Self {
         let message = format!(
             "the arguments are {bytes} bytes, and more than {REVIEW_MAX} are not shown for approval: \
@@ -149,11 +149,11 @@ fn changed(what: &str) -> Unviewable {
 }
 
 impl Facts {
-    /// Checks that arguments and effect are those of the digest, and gives the arguments and what
-    /// would be signed.
+    /// Checks that arguments and effect match the digest, and gives the arguments and the statement
+    /// to sign.
     ///
     /// # Errors
-    /// Something is not what it says, or too long to be read.
+    /// Arguments or effect do not match, or are too long to be read.
     pub fn check(&self, verdict: ApproverVerdict) -> Result<(Json, ApprovalStatement), Unviewable> {
         if self.arguments.len() > REVIEW_MAX {
             return Err(Unviewable::too_large(
@@ -202,7 +202,8 @@ impl Facts {
         Ok((arguments, statement))
     }
 
-    /// What an approver signs to have the call asked again with these arguments (canonical).
+    /// The statement that an approver signs to submit the call again with these arguments
+    /// (canonical).
     ///
     /// # Errors
     /// As [`Self::check`].
