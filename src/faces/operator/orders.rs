@@ -135,8 +135,7 @@ impl OperatorApi {
     /// all of them, or that of the gate with the run (`only`).
     ///
     /// # Errors
-    /// Nothing was ordered: the list or, for an order that lets calls run, the ledger cannot be
-    /// written.
+    /// Nothing was ordered: the list or, for a loosening order, the ledger cannot be written.
     pub(super) async fn order(
         &self,
         who: &Operator,
@@ -155,8 +154,7 @@ impl OperatorApi {
         (reason, expires): (&str, Option<Timestamp>),
         (only, within): (Option<&str>, Duration),
     ) -> Result<OrderReply, Problem> {
-        // WHY: an order that stops must work while the ledger fails; one that lets calls run must
-        // be recorded.
+        // WHY: a stop must work while the ledger fails; an order that loosens must be recorded.
         if opens(order) && !matches!(*self.books.status().borrow(), LedgerStatus::Ready) {
             let message = "the ledger cannot be written, and this is not ordered without a record";
             return Err(Problem::new(Code::LedgerUnavailable, "", message));
@@ -269,8 +267,7 @@ impl OperatorApi {
         Ok(Head { tenant: self.tenant.clone(), seq, digest: digest.prefixed() })
     }
 
-    /// Keys that operators stopped and did not reinstate, by fingerprint: none of them counts on
-    /// this list.
+    /// Fingerprints of stopped keys that were not reinstated: none of them counts on this list.
     pub(super) async fn stopped_keys(&self, list: &Approvers) -> Result<BTreeSet<String>, Problem> {
         let whose = (self.tenant.as_str(), list);
         let stopped = control::stopped_keys(&*self.orders, whose, self.clock.now()).await;
@@ -448,8 +445,7 @@ fn entry(seq: u64, given: &OrderOrigin, order: &Order) -> ControlSet {
     }
 }
 
-/// A row, without the arguments of a modified call: the right to see rows does not include
-/// arguments.
+/// A row without the arguments of a modified call: viewers of rows may not see arguments.
 fn shown_row(row: &Row) -> OrderRow {
     let (kind, body) = match &row.order {
         None => ("unknown", json!({})),

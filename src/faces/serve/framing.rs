@@ -13,7 +13,7 @@ pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Bytes of one line that are looked at: enough for every name that matters and its value.
 const LINE_BYTES_MAX: usize = 256;
 
-/// How the client's bytes are framed, as far as they came.
+/// The framing state of the client's bytes so far.
 #[derive(Debug)]
 pub(super) struct Framing {
     at: At,
@@ -28,9 +28,9 @@ enum At {
     Between,
     /// In the first line or the headers.
     Head { first: bool },
-    /// In a body of which so many bytes are to come.
+    /// In a body, with so many bytes to come.
     Body(u64),
-    /// In the line that says how large the next chunk is.
+    /// In the line with the size of the next chunk.
     Size,
     /// In a chunk and the line break after it.
     Chunk(u64),
@@ -52,7 +52,7 @@ impl Default for Framing {
 }
 
 impl Framing {
-    /// Whether a request has begun whose headers have not ended.
+    /// Whether a request's headers have begun and not ended.
     pub(super) fn in_head(&self) -> bool {
         matches!(self.at, At::Head { .. })
     }

@@ -1,4 +1,4 @@
-//! Where connections come from: Unix sockets whose peer the kernel names, and TCP.
+//! The sources of connections: Unix sockets whose peer the kernel names, and TCP.
 
 use std::io;
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ const SOCKET_MODE: u32 = 0o660;
 const PREFACE_BYTES: usize = 16;
 const PREFACE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a client may take nothing of what it is sent.
+/// How long a client may read nothing of its answer.
 pub(super) const STALLS_MAX: Duration = Duration::from_secs(30);
 
 /// No request contains it, and it ends what looks like headers: the HTTP parser answers 400.
@@ -68,10 +68,10 @@ impl Listener {
         }
     }
 
-    /// Waits for a connection and says who is there, as far as the kernel knows.
+    /// Waits for a connection and identifies its peer, as far as the kernel knows it.
     ///
     /// # Errors
-    /// What the system said. The listener is as good as before.
+    /// The system's error. The listener can still accept.
     pub async fn accept(&self) -> io::Result<(Stream, Peer, Origin)> {
         match &self.0 {
             Kind::Socket(listener, file) => {
@@ -111,8 +111,9 @@ pub async fn tcp(addr: SocketAddr) -> Result<Listener, Error> {
 /// Clients that may wait to be accepted; the system has a bound of its own (`net.core.somaxconn`).
 const WAITING: i32 = 4096;
 
-/// WHY: a listener of the standard library has 128. Beyond them the system drops what clients send, and they try
-/// again after one second, then three, then seven: a crowd that is closed at once would shut others out for minutes.
+/// WHY: a listener of the standard library queues 128. Beyond them the system drops the clients'
+/// packets, and clients try again after one second, then three, then seven: a crowd that is closed
+/// at once would shut others out for minutes.
 fn deepen(bound: &impl AsFd) -> io::Result<()> {
     Ok(rustix::net::listen(bound, WAITING)?)
 }
@@ -221,10 +222,10 @@ pub struct Stream {
     framing: Framing,
     /// Until when the headers that have begun must end.
     head: Option<Pin<Box<Sleep>>>,
-    /// Until when the client must take more of what it is sent, if it takes nothing now.
+    /// The deadline for the client to read more, if it reads nothing now.
     stalled: Option<Pin<Box<Sleep>>>,
     stalls: Duration,
-    /// What is left to give instead of the client's bytes, once those could be read in two ways.
+    /// The rest of the poison that replaces the client's bytes, once those were ambiguous.
     poison: Option<&'static [u8]>,
     /// Its place among the connections of its listener.
     standing: Option<ConnectionSlot>,
@@ -314,7 +315,7 @@ impl Stream {
         }
     }
 
-    /// Whether there is nothing else to read any more.
+    /// Gives poison instead of the client's bytes; `false` if there is none to give.
     fn give_poison(&mut self, buf: &mut ReadBuf<'_>) -> bool {
         let Some(left) = self.poison else { return false };
         let (now, later) = left.split_at(left.len().min(buf.remaining()));
@@ -323,7 +324,7 @@ impl Stream {
         true
     }
 
-    /// What a write gives, or that the client has taken nothing for too long.
+    /// The result of a write, or an error if the client has read nothing for too long.
     fn unless_stalled<T>(
         &mut self,
         cx: &mut Context<'_>,

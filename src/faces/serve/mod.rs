@@ -69,7 +69,7 @@ pub struct Faces {
     pub metrics: Arc<Metrics>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness: session ids, and ids of calls that came without one.
+    /// Randomness: session ids, and ids of calls without one.
     pub entropy: Arc<dyn Entropy>,
 }
 
@@ -89,12 +89,13 @@ impl std::fmt::Debug for Faces {
     }
 }
 
-/// What stands between a request and an answer.
+/// What a request must have before it is answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// The whole road: run token, admission, judgement, ledger.
     Enforced,
-    /// A caller, the holder of a run token or, at `enrol`, of an enrolment token; nothing is run.
+    /// A known caller, the holder of a run token or, at `enrol`, of an enrolment token; the route
+    /// runs no tool.
     Identified,
     /// An operator with a role that has the right.
     Operated,
@@ -102,10 +103,11 @@ pub enum Access {
     Open,
 }
 
-/// Everything that can be asked of a sidecar, but for the operator API: gRPC methods by full name, methods of MCP
+/// Every route of a sidecar, except the operator API: gRPC methods by full name, methods of MCP
 /// after `MCP `, routes by HTTP method and path.
 ///
-/// What MCP passes on to a server (`resources/read` and its like) is governed as a tool is.
+/// The gate governs the methods that MCP passes on to a server (`resources/read` and its like) as
+/// it does tools.
 pub const SURFACE: &[(&str, Access)] = &[
     ("wicketgate.v1.Gate/OpenRun", Access::Identified),
     ("wicketgate.v1.Gate/ListTools", Access::Identified),
@@ -138,7 +140,7 @@ pub const SURFACE: &[(&str, Access)] = &[
     ("POST /v1/enrol", Access::Identified),
 ];
 
-/// Everything that can be asked of a sidecar: [`SURFACE`] and the operator API.
+/// Every route of a sidecar: [`SURFACE`] and the operator API.
 #[must_use]
 pub fn surface() -> Vec<(String, Access)> {
     let own = SURFACE.iter().map(|(name, access)| ((*name).to_owned(), *access));
@@ -154,13 +156,13 @@ pub enum Error {
     Bind {
         /// The address or path.
         place: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Another process answers on the socket.
     #[error("cannot listen on `{0}`: another process answers there")]
     Taken(String),
-    /// The path is there and is no socket, or names no file.
+    /// The path exists and is not a socket, or names no file.
     #[error("cannot listen on `{0}`: not a socket path")]
     NotASocket(String),
     /// Without TLS an agent's TCP listener stays on this machine.

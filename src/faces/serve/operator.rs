@@ -43,12 +43,12 @@ const DRAIN: Duration = Duration::from_secs(2);
 pub struct OperatorSettings {
     /// The address.
     pub addr: SocketAddr,
-    /// Names besides loopback ones and `addr` under which this machine may be asked.
+    /// Names of this machine besides loopback ones and `addr` that a request may use.
     pub hosts: Vec<String>,
     /// Connections of operators at the same time. Clients without a known credential have places of
     /// their own.
     pub connections_max: usize,
-    /// TLS; in the clear without, which is for loopback addresses.
+    /// TLS; in the clear without, which is allowed on loopback addresses only.
     pub tls: Option<Tls>,
     /// A socket that answers the same in the clear, for probes of this pod and operators on this
     /// machine; only this user can bind it.
@@ -116,7 +116,7 @@ impl Running {
         self.address
     }
 
-    /// What keeps people from being answered at the address.
+    /// Why the address is not served, if it is not.
     #[must_use]
     pub fn hindered(&self) -> Hindered {
         self.hindered.clone()
@@ -165,8 +165,8 @@ pub fn serve_with(
     bind(settings, view, behind, shutdown)
 }
 
-/// A listener like [`serve`]'s, with the registrar behind it: sidecars, that are no operators, have an
-/// address of their own.
+/// A listener like [`serve`]'s, with the registrar behind it: sidecars are not operators, and have
+/// an address of their own.
 ///
 /// # Errors
 /// As [`serve`].
@@ -218,7 +218,7 @@ struct BoundAddress {
     hindered: Hindered,
 }
 
-/// How long an address that is taken is left alone at first; twice as long each time, up to a second.
+/// The first pause before an occupied address is tried again; it doubles up to a second.
 const AGAIN: Duration = Duration::from_millis(50);
 const AGAIN_MAX: Duration = Duration::from_secs(1);
 
@@ -229,7 +229,7 @@ fn taken(addr: SocketAddr, error: &std::io::Error) -> String {
 }
 
 impl BoundAddress {
-    /// The listener, once the address is free; none if it was not before the end.
+    /// The listener, once the address is free; `None` if the end comes first.
     async fn listener(self, addr: SocketAddr, end: &CancellationToken) -> Option<Listener> {
         let Self { mut bound, hindered } = self;
         let mut pause = AGAIN;
@@ -309,8 +309,8 @@ async fn open(
     }
 }
 
-/// Drives one connection; where there is TLS, nothing is read of it before the handshake is done, and
-/// its requests carry the client's certificate.
+/// Drives one connection; with TLS it reads nothing before the end of the handshake, and its
+/// requests carry the client's certificate.
 async fn connection(
     stream: Stream,
     router: Router,
@@ -376,12 +376,12 @@ fn is_method(path: &str) -> bool {
     path.starts_with("/wicketgate.") || path.starts_with("/grpc.")
 }
 
-/// Where something may be changed: every route there asks for a credential first.
+/// Whether a path can change anything: every route there asks for a credential first.
 fn changes(path: &str) -> bool {
     path.starts_with("/v1/")
 }
 
-/// Under which names this machine may be asked.
+/// The names of this machine that a request may use.
 #[derive(Clone)]
 struct Names {
     hosts: Arc<[String]>,
@@ -459,7 +459,7 @@ async fn readyz(State(view): State<OperatorView>, headers: HeaderMap) -> Respons
     told(&headers, ("ready", ready), (&reasons, &notes))
 }
 
-/// Whether it is so, and why not: as JSON, or as lines for who asks for text.
+/// The state and its reasons: as JSON, or as lines for a client that asks for text.
 fn told(
     headers: &HeaderMap,
     (what, so): (&'static str, bool),

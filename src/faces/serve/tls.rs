@@ -27,7 +27,7 @@ pub enum Clients {
     /// The listener asks every client; a client without one may still use what needs no
     /// certificate. Authorities in PEM.
     Asked(PathBuf),
-    /// Without one there is no connection. Authorities in PEM.
+    /// The listener refuses connections without one. Authorities in PEM.
     Demanded(PathBuf),
 }
 
@@ -65,14 +65,14 @@ struct SharedTls {
     standing: Mutex<TlsStatus>,
 }
 
-/// What the files said when they were last good.
+/// The last good contents of the files.
 struct Live {
     acceptor: TlsAcceptor,
     names: Arc<[String]>,
     not_after: Timestamp,
 }
 
-/// What the last look at the files found.
+/// The result of the last look at the files.
 #[derive(Default)]
 struct TlsStatus {
     seen: FileMarks,
@@ -97,15 +97,15 @@ impl Tls {
     /// # Errors
     /// The file that cannot be used, and why.
     pub fn load(files: Files) -> Result<Self, Wrong> {
-        // Marked before they are read: what changes in between counts.
+        // WHY: mark the files before reading them, so that a change in between counts.
         let seen = FileMarks::of(files.all());
         let live = ArcSwap::from_pointee(Live::read(&files)?);
         let standing = Mutex::new(TlsStatus { seen, refused: None });
         Ok(Self(Arc::new(SharedTls { files, live, standing })))
     }
 
-    /// Reads the files again if they are others than before, or if they were refused the last time. What cannot
-    /// be used is refused, and the old stays in force. `None`: nothing is new.
+    /// Reads the files again if they changed, or if they were refused the last time. It refuses
+    /// unusable files, and the old ones stay in force. `None`: nothing is new.
     #[must_use]
     pub fn look(&self) -> Option<Result<(), TlsRefusal>> {
         let mut standing = self.0.standing.lock();
@@ -117,7 +117,7 @@ impl Tls {
         let read = Live::read(&self.0.files);
         let refused = read.map(|live| self.0.live.store(Arc::new(live))).err();
         let refused = refused.map(TlsRefusal);
-        // What is refused again for the same reason was said.
+        // Report a repeated refusal only once.
         let new = refused.is_none() || refused != standing.refused;
         let news = new.then(|| refused.clone().map_or(Ok(()), Err));
         standing.refused = refused;
@@ -136,7 +136,7 @@ impl Tls {
         self.0.live.load().not_after
     }
 
-    /// The DNS names of the certificate in force: under these this machine may be asked.
+    /// The DNS names of the certificate in force: a request may use these for this machine.
     #[must_use]
     pub fn names(&self) -> Arc<[String]> {
         Arc::clone(&self.0.live.load().names)
@@ -196,7 +196,7 @@ impl Live {
             wrong("key", why)
         })?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        // WHY: a session that is taken up again is not asked for its certificate again.
+        // WHY: on a resumed session the client would not show its certificate again.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), names, not_after })

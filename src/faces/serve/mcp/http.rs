@@ -30,7 +30,7 @@ const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// `authorization` has its own reader.
 const ONCE: [http::HeaderName; 4] = [HOST, ORIGIN, CONTENT_TYPE, CONTENT_LENGTH];
 
-/// Refuses what two readers could read differently.
+/// Refuses headers that two readers could read differently.
 pub(super) fn unambiguous(headers: &HeaderMap) -> Result<(), ReplyRefusal> {
     let ours = |name: &http::HeaderName| {
         let name = name.as_str();
@@ -92,7 +92,7 @@ pub(super) struct Accepts {
 }
 
 impl Accepts {
-    /// What these headers say; nothing said is JSON, the only thing older clients know.
+    /// The accepted formats in these headers; without any, JSON, since older clients know no other.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let mut said = Self { json: false, events: false };
         let mut any = false;

@@ -191,7 +191,7 @@ fn told(exchange: &Exchange, session: &Session, ask: &McpRequest) {
     }
 }
 
-/// The member of a message that says which version is wanted: only one of this era has it there.
+/// Whether a message asks for a version in its parameters: only this era has that member.
 pub(super) fn is_initialize(ask: &ClientMessage) -> bool {
     matches!(ask, ClientMessage::Request(ask) if ask.method == "initialize"
         && ask.text("protocolVersion").is_some())

@@ -27,7 +27,7 @@ pub(super) fn json(status: StatusCode, body: Vec<u8>) -> McpResponse {
     answer
 }
 
-/// A status and nothing more.
+/// A status without a body.
 pub(super) fn bare(status: StatusCode) -> McpResponse {
     let mut answer = http::Response::new(Body::empty());
     *answer.status_mut() = status;
@@ -40,7 +40,7 @@ pub(super) fn events(body: Body) -> McpResponse {
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, EVENTS);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    // WHY: a proxy that collects events keeps them from the one who waits for them.
+    // WHY: a proxy that buffers events would keep them from the client.
     let buffering = HeaderName::from_static("x-accel-buffering");
     headers.insert(buffering, HeaderValue::from_static("no"));
     answer
@@ -119,7 +119,7 @@ impl ReplyRefusal {
         self
     }
 
-    /// The same, which the road has written down.
+    /// The same, marked as already recorded by the road.
     pub(super) fn on_the_books(mut self) -> Self {
         if let Self::Broken(found) = &mut self {
             found.counted = None;
@@ -164,7 +164,7 @@ impl ReplyRefusal {
         }
     }
 
-    /// Counts what the road has not.
+    /// Counts an error that the road has not counted.
     pub(super) fn count(&self, faces: &Faces) {
         match self {
             Self::Broken(found) => {

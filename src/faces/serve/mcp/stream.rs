@@ -65,7 +65,7 @@ pub(super) fn until_done(work: Work) -> Body {
     Body::new(StreamBody::new(stream))
 }
 
-/// What a stream of changes says.
+/// The contents of a stream of changes.
 pub(super) struct Changes {
     /// Said at once.
     pub first: Option<Vec<u8>>,

@@ -13,13 +13,13 @@ use crate::mcp::{META_CALL, META_RECEIPT, rpc};
 pub enum Broken {
     /// The body is not JSON that every parser reads alike.
     Json,
-    /// The JSON is no single JSON-RPC message.
+    /// The JSON is not a single JSON-RPC message.
     Message,
     /// Parameters are missing or of the wrong kind.
     Params,
     /// The method is unknown.
     Method,
-    /// A header is missing, or says something else than the body.
+    /// A header is missing, or contradicts the body.
     Mirror,
     /// The protocol version is not spoken.
     Version,
@@ -27,7 +27,7 @@ pub enum Broken {
     Capability,
     /// A header is repeated, or the framing can be read in two ways.
     Ambiguous,
-    /// The page that asks is not from here.
+    /// The request comes from a page of another origin.
     Origin,
     /// The host is not a name of this machine.
     Host,
@@ -37,7 +37,7 @@ pub enum Broken {
     Verb,
     /// The client takes neither JSON nor events.
     Accept,
-    /// The body is said to be something else than JSON.
+    /// The body's media type is not JSON.
     MediaType,
     /// The body is too large.
     TooLarge,
@@ -154,8 +154,8 @@ pub const fn telling(code: Code) -> FaultForm {
 }
 
 impl Problem {
-    /// As the text of a tool error: what happened, which rule said so, whether anything ran, and what
-    /// can be done now.
+    /// As the text of a tool error: what happened, the rule that decided, whether anything ran, and
+    /// what the model can do now.
     #[must_use]
     pub fn tool_text(&self) -> String {
         let mut text = format!("{}: {} (", lead(self.code), self.message);

@@ -33,7 +33,7 @@ const MESSAGE_BYTES_MAX: usize = 1024;
 /// Whether asking again is safe, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retry {
-    /// Asking again gives the same answer.
+    /// Repeating the request gives the same answer.
     No,
     /// Later, when the limit allows it.
     After,
@@ -173,7 +173,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem that a face finds before the road is asked.
+    /// A problem that a face finds before it calls the road.
     #[must_use]
     pub fn new(code: Code, detail: &str, message: impl Into<String>) -> Self {
         Self {
@@ -285,7 +285,7 @@ impl Problem {
         body
     }
 
-    /// What `ErrorInfo.metadata` says.
+    /// The contents of `ErrorInfo.metadata`.
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("retry", rule(self.code).retry.as_str().to_owned())];
         if !self.detail.is_empty() {
