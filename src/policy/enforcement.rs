@@ -88,8 +88,8 @@ impl Enforcement {
         self.observe.iter().copied().filter(|(_, until)| now < *until).collect()
     }
 
-    /// Checks that no layer observes for longer than it may, seen from now: from when the bundle is
-    /// signed and from when it is put in force.
+    /// Checks that no layer observes for longer than allowed, counted from now: the time of signing
+    /// or of activation.
     ///
     /// # Errors
     /// `until` is too far away.

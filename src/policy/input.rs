@@ -20,7 +20,7 @@ use crate::record::TaggedDigest;
 /// Version of the input document (`input.v`).
 pub const VERSION: &str = "wicketgate/input/1";
 
-/// Who asks (`input.agent`).
+/// The caller (`input.agent`).
 #[derive(Clone, PartialEq, Debug)]
 pub struct AgentFacts {
     /// `metadata.name` of the manifest.
@@ -35,8 +35,8 @@ pub struct AgentFacts {
     pub manifest: Digest,
     /// How model and instructions are known.
     pub binding: Binding,
-    /// The weakest binding with which a T3 tool may be called: that of the manifest, or a stricter one of a
-    /// run above.
+    /// The weakest binding with which a T3 tool may be called: the manifest's, or a stricter one of
+    /// a run above.
     pub tier3: Binding,
     /// The runs above this one, from the root run to the parent (`input.agent.delegation`).
     pub delegation: Vec<Delegator>,
@@ -72,7 +72,7 @@ pub struct RunFacts {
     pub errors: u64,
     /// Calls of this run that were denied.
     pub denied: u64,
-    /// What its calls cost so far, as far as bindings say; millionths of a US dollar.
+    /// The cost of its calls so far, as far as bindings state it; millionths of a US dollar.
     pub cost: u64,
     /// What is left of the pools that cover this call.
     pub pools: Vec<PoolInput>,
@@ -93,7 +93,7 @@ pub struct Standing<'a> {
     pub approvals: &'a [Approval],
     /// The layers that count approvers for themselves.
     pub by_hand: &'a [&'static str],
-    /// The break-glass order that stands for the approvers, if the policy is asked with one.
+    /// The break-glass order that replaces the approvers, if the policy is evaluated with one.
     pub break_glass: Option<&'a Open>,
 }
 
@@ -122,14 +122,14 @@ pub struct PoolInput {
     pub size: u64,
 }
 
-/// A recorded document, as far as an audit, a replay or a backtest asks for its members. Versions before this one
-/// had fewer.
+/// A recorded document, with the members that an audit, a replay or a backtest needs. Earlier
+/// versions had fewer.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Document {
     /// [`VERSION`].
     pub v: Option<String>,
-    /// Who asked.
+    /// The caller.
     pub agent: Agent,
     /// The run so far.
     pub run: Counters,
@@ -141,13 +141,13 @@ pub struct Document {
     pub effect: Option<Json>,
     /// What the sidecar vouched for.
     pub context: Context,
-    /// When it was asked.
+    /// The time of the call.
     pub time: Time,
     /// What the firewall saw.
     pub findings: Vec<Finding>,
     /// Who had approved the call.
     pub approvals: Vec<Approval>,
-    /// The break-glass order it was asked under.
+    /// The break-glass order in force at the call.
     pub break_glass: Option<Glass>,
     /// What was left of the pools.
     pub pools: Vec<PoolInput>,
@@ -185,7 +185,7 @@ pub struct Counters {
 pub struct Tool {
     /// Its name.
     pub name: String,
-    /// Its tier; a later version may have others than this one.
+    /// Its tier; a later version may have other ones than this one.
     pub tier: Option<String>,
 }
 
@@ -284,7 +284,7 @@ pub struct Broken {
     pub nonce: String,
     /// When it ends.
     pub until: Timestamp,
-    /// The different subjects who signed it, sorted.
+    /// The distinct subjects who signed it, sorted.
     pub by: Vec<String>,
 }
 

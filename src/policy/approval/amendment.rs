@@ -1,4 +1,5 @@
-//! What a publisher signs about an amendment of the policy, and what that signature is worth.
+//! The statement that a publisher signs about an amendment of the policy, and the check of its
+//! signature.
 //!
 //! The statement names the new bundle, the bundle it is to replace, and who proposed it. The
 //! publisher signs it with their own SSH key in the namespace [`NAMESPACE`], so a signature made
@@ -24,7 +25,7 @@ const BYTES_MAX: usize = 2048;
 /// Bytes of an author's name.
 const AUTHOR_MAX: usize = 128;
 
-/// What is signed: the canonical form (RFC 8785) of exactly these members.
+/// The signed statement: the canonical form (RFC 8785) of exactly these members.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AmendmentStatement {
@@ -38,7 +39,7 @@ pub struct AmendmentStatement {
     pub expires: Timestamp,
     /// 16 random bytes in hex, drawn with the proposal: a statement is good for that proposal only.
     pub nonce: String,
-    /// What the publisher says.
+    /// The publisher's verdict.
     pub verdict: ApproverVerdict,
 }
 
@@ -89,7 +90,7 @@ pub struct Pending {
     pub expires: Timestamp,
     /// Its nonce.
     pub nonce: String,
-    /// Subjects who have approved it already: each counts once.
+    /// Subjects who have approved it already: a second approval of theirs does not count.
     pub given: Vec<String>,
 }
 

@@ -10,7 +10,7 @@ use crate::domain::time::Timestamp;
 /// The role that an approver needs for a decision to count.
 pub const ROLE: &str = "approver";
 
-/// What is held, and who may not release it.
+/// A held call, and the subjects who may not release it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hold {
     /// `call_digest` of the entry `call.held`.
@@ -30,7 +30,7 @@ pub struct Hold {
     /// Subjects who may not approve: those who started the run or proposed its arguments, and the
     /// owner of its manifest unless the configuration lets owners. They may refuse.
     pub barred: Vec<String>,
-    /// Subjects who have approved this hold already: each counts once.
+    /// Subjects who have approved this hold already: a second approval of theirs does not count.
     pub given: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ pub fn check(
     Ok((approval, said.verdict))
 }
 
-/// Who signed these bytes, if they may for this purpose.
+/// The signer of these bytes, if the list allows the signature for this purpose.
 pub(super) fn signer(
     approvers: &Approvers,
     statement: &[u8],
@@ -130,7 +130,7 @@ pub(super) fn signer(
     Ok(Approval { subject: signer.subject.clone(), roles: signer.roles.clone(), key })
 }
 
-/// Whether a statement is about this hold and nothing else.
+/// Whether a statement is about exactly this hold.
 pub(super) fn about(hold: &Hold, said: &ApprovalStatement) -> Result<(), ApprovalRefusal> {
     let same = [
         (said.run == hold.run, "approval.run", "another run"),

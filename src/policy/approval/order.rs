@@ -1,4 +1,5 @@
-//! What an operator signs to take back a stop, to erase, or to end a legal hold, and what that signature is worth.
+//! The statement that an operator signs to take back a stop, to erase, or to end a legal hold, and
+//! its check.
 //!
 //! Stopping needs a role and a token; an order that loosens is signed with the operator's own SSH
 //! key in the namespace [`NAMESPACE`]. The statement names the newest entry that its signer saw of
@@ -74,11 +75,11 @@ pub struct Previous {
 }
 
 impl Previous {
-    /// What stands before the first one: the number 0 and a digest of nothing.
+    /// The predecessor of the first entry: the number 0 and a digest of zeros.
     pub const NONE: Self = Self { seq: 0, digest: Digest::from_bytes([0; 32]) };
 }
 
-/// What is signed: the canonical form (RFC 8785) of exactly these members and `v`.
+/// The signed statement: the canonical form (RFC 8785) of exactly these members and `v`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderStatement {
     /// Whose gates it is for.
@@ -89,7 +90,7 @@ pub struct OrderStatement {
     pub target: String,
     /// The target's name; empty for `all` and `payloads`.
     pub name: String,
-    /// Of the payloads of a run only those of this role.
+    /// Limits the order to payloads of a run with this role.
     pub role: Option<String>,
     /// The payloads, by their commitments.
     pub payloads: BTreeSet<Digest>,
@@ -99,7 +100,7 @@ pub struct OrderStatement {
     pub reason: String,
     /// When it was signed.
     pub at: Timestamp,
-    /// When what was stopped is stopped again, if it is taken back for a time only.
+    /// When the stop applies again, if the order takes it back for a time only.
     pub expires: Option<Timestamp>,
     /// The newest entry that the signer saw.
     pub previous: Previous,
@@ -219,7 +220,7 @@ impl OrderStatement {
     }
 }
 
-/// An order that loosens and whose signature holds. Nothing else makes one.
+/// A loosening order with a valid signature. Only [`check()`] makes one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Loosening {
     statement: OrderStatement,
@@ -230,7 +231,7 @@ pub struct Loosening {
 }
 
 impl Loosening {
-    /// What it says.
+    /// The statement.
     #[must_use]
     pub const fn statement(&self) -> &OrderStatement {
         &self.statement
@@ -242,7 +243,7 @@ impl Loosening {
         &self.by
     }
 
-    /// SHA-256 of the list of approvers that says so.
+    /// SHA-256 of the list of approvers by which it is valid.
     #[must_use]
     pub const fn signers(&self) -> &Digest {
         &self.signers
@@ -260,7 +261,7 @@ impl Loosening {
         &self.signed
     }
 
-    /// As an entry has it that says what was done by this order.
+    /// The form in which the entry of its execution names this order.
     #[must_use]
     pub fn recorded(&self) -> SignedOrder {
         SignedOrder {
@@ -320,7 +321,7 @@ pub fn check(
     Ok(Loosening { statement, by, signers, version, signed: signed.clone() })
 }
 
-/// The code of what is wrong with the signature.
+/// The order code for an error in the signature.
 fn code(of: &'static str) -> &'static str {
     match of {
         "approval.namespace" => "order.namespace",

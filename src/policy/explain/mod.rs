@@ -30,17 +30,18 @@ pub struct Condition {
     pub place: String,
     /// Its text, on one line.
     pub text: String,
-    /// Whether it holds; `None`: not asked, because one before it does not, or not askable by itself.
+    /// Whether it holds; `None`: not evaluated, because one before it fails, or because it cannot
+    /// be evaluated alone.
     pub holds: Option<bool>,
     /// Why evaluating it failed, if it did.
     pub failed: Option<String>,
     /// What it reads, in the order of the text, with its value; `None`: undefined.
     pub reads: Vec<(String, Option<Json>)>,
-    /// The rules it asks, where it is the condition that stopped this one.
+    /// The rules it reads, if it is the condition that stopped this rule.
     pub because: Vec<RuleTrace>,
 }
 
-/// One rule, and how far it came.
+/// One rule, and how many of its conditions held.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RuleTrace {
     /// `wicketgate.agent.deny`.
@@ -49,7 +50,7 @@ pub struct RuleTrace {
     pub place: String,
     /// Whether it fired.
     pub fired: bool,
-    /// What it said when it fired: the members it added, or its value.
+    /// Its result when it fired: the members it added, or its value.
     pub said: Vec<Json>,
     /// Its conditions; of a rule with `else`, those of the branch that fired, or of every branch.
     pub conditions: Vec<Condition>,
@@ -62,11 +63,11 @@ pub struct Explained {
     pub answer: Result<Answer, EngineError>,
     /// Who decided: `org`, `team`, `agent`, or `library` where no layer spoke (no rule allows it, T3).
     pub layer: String,
-    /// Every rule of the layers that the decision is made of, those that fired first.
+    /// Every rule of the layers behind the decision, those that fired first.
     pub rules: Vec<RuleTrace>,
 }
 
-/// Decides about these canonical input bytes and says why.
+/// Decides about these canonical input bytes and explains the decision.
 ///
 /// # Errors
 /// The engine refuses the bundle.

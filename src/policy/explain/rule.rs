@@ -107,7 +107,7 @@ impl<'a> RuleTracer<'a> {
         (told, (!stopped).then_some(body))
     }
 
-    /// What a condition reads of input, data and rules, as it stands in the text.
+    /// The parts of input, data and rules that a condition reads, as expressions of the text.
     /// `bound`: the variables that conditions before it bind.
     fn reads(
         &self,
@@ -133,7 +133,7 @@ impl<'a> RuleTracer<'a> {
         .collect()
     }
 
-    /// The rules that a condition asks, and how far they came.
+    /// The traces of the rules that a condition reads.
     fn because(
         &self,
         module: &Module,
@@ -184,7 +184,7 @@ fn names(module: &Module) -> BTreeSet<String> {
     names
 }
 
-/// The variables a condition binds for those after it.
+/// The variables that a condition binds for later ones.
 fn binds(stmt: &LiteralStmt) -> Vec<String> {
     let variable = |expr: &Expr| {
         if let Expr::Var { span, .. } = expr { Some(span.text().to_owned()) } else { None }

@@ -14,10 +14,10 @@ const READINGS_BYTES_MAX: usize = 1 << 29;
 /// Least bytes of an encoded text among plain ones.
 const AMONG_MIN: usize = 24;
 
-/// What was seen in a text.
+/// The findings in a text.
 #[derive(Default)]
 pub(super) struct TextFindings {
-    /// Kinds and where they stand, in no order; they may overlap.
+    /// Kinds and their places, in no order; they may overlap.
     pub spans: Vec<(&'static str, Range<usize>)>,
     /// It holds something that the scan could not read.
     pub unscanned: bool,
@@ -58,11 +58,11 @@ struct TextScan {
     left: usize,
     /// There was more than there is time for.
     over: bool,
-    /// Whether what is decoded is dropped if nothing can come of it.
+    /// Whether to drop decoded text that cannot hold a finding.
     sifts: bool,
 }
 
-/// Whether nothing is found in what was decoded, whatever is left out of it, turned about or undone in it.
+/// Whether decoded text holds no finding in any reading: with parts removed, reversed or unescaped.
 fn is_inert(decoded: &Decoded<'_>, layers: usize) -> bool {
     let bytes = decoded.bytes;
     if rules::possible(bytes) {
@@ -71,7 +71,7 @@ fn is_inert(decoded: &Decoded<'_>, layers: usize) -> bool {
     if !decoded.is_text {
         return longest_plain(bytes) < AMONG_MIN;
     }
-    // What undoes these may put any character in their place.
+    // Unescaping these may produce any character.
     let escapes = bytes.iter().any(|b| b"%\\&=".contains(b));
     let letters = || bytes.iter().filter(|b| encoded::is_letter(**b)).count();
     !escapes && (layers == 0 || letters() < encoded::LETTERS_MIN)
@@ -119,7 +119,7 @@ impl TextScan {
         }
     }
 
-    /// What this text says, forwards and backwards, and what is encoded in it.
+    /// Scans this text, forwards and backwards, and the encoded text in it.
     fn read(&mut self, reading: &Reading, layers: usize) {
         if !self.afford(reading.text.len()) {
             return;
@@ -153,7 +153,7 @@ impl TextScan {
         self.decode_as(reading, Which::All, layers)
     }
 
-    /// Looks at what the reading's letters decode to; whether some of them are bytes.
+    /// Scans the decoded letters of a reading; `true` if some of them are bytes.
     fn decode_as(&mut self, reading: &Reading, which: Which, layers: usize) -> bool {
         encoded::each(reading, which, |decoded| self.decoded(decoded, layers))
     }
