@@ -1,8 +1,9 @@
-//! JSON Schemas of the files that people write, made from the types that these files are read into.
+//! JSON Schemas of the files that people write, made from the types that read these files.
 //!
-//! A field's description is its doc comment. Two keywords are ours. `x-error` is the message for a value that breaks
-//! the schema; it is worked out from the other keywords unless a field has one. `x-null` says what `null` means; where
-//! neither a field nor anything above it has this keyword, `null` is refused.
+//! A field's description is its doc comment. Two keywords are ours. `x-error` is the message for a
+//! value that breaks the schema; it is derived from the other keywords unless a field has one.
+//! `x-null` says what `null` means; where neither a field nor anything above it has this keyword,
+//! `null` is refused.
 
 use std::borrow::Cow;
 
@@ -78,7 +79,7 @@ pub fn paths(value: &mut Value, schema: &Value, each: &dyn Fn(&mut Value)) {
     }
 }
 
-/// Makes a generated schema one that people read and that has a message for whatever is wrong.
+/// Makes a generated schema readable, and gives it a message for every error.
 fn tidy(schema: &mut Value, nullable: bool) {
     let Some(members) = schema.as_object_mut() else { return };
     let nullable = nullable || members.contains_key("x-null");
@@ -88,7 +89,7 @@ fn tidy(schema: &mut Value, nullable: bool) {
     one_line(members);
     let words = members.get_mut("oneOf").and_then(Value::as_array_mut);
     words.into_iter().flatten().filter_map(Value::as_object_mut).for_each(one_line);
-    // The widths of Rust's integers mean nothing to the writer of a file.
+    // The widths of Rust's integers mean nothing to the author of a file.
     if members.get("format").and_then(Value::as_str).is_some_and(|name| name.starts_with("uint")) {
         members.remove("format");
     }
@@ -177,7 +178,7 @@ fn null(members: &mut Map<String, Value>, nullable: bool) {
     }
 }
 
-/// A section's default is what its fields' defaults are. A text that may not be empty has none that is.
+/// Derives a section's default from its fields'. A non-empty text has no empty default.
 fn default(members: &mut Map<String, Value>) {
     let has_fields = members.contains_key("properties");
     match members.get_mut("default") {

@@ -1,4 +1,4 @@
-//! `wicketgate control`: stop and reinstate, and learn what was really stopped.
+//! `wicketgate control`: stop and reinstate, with each gate's answer.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;

@@ -10,7 +10,7 @@ use crate::policy::fault::LoadError;
 /// An error of any module, for the one place that prints it.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a command fails, and with which exit code it ends.
+/// Why a command fails, and its exit code.
 #[derive(Debug)]
 pub struct Failure {
     pub(super) exit: Exit,

@@ -137,7 +137,7 @@ struct Narrowed {
 /// What is missing or contradictory in the command line of an export.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    /// A time with what has a begin of its own.
+    /// `--since` with a selection that has its own begin.
     #[error("`--since` narrows a population; leave it out for a run or a range")]
     SinceOfRun,
     /// Two times.
@@ -198,7 +198,7 @@ pub fn run(args: &Args) -> Exit {
 }
 
 impl Export {
-    /// The question, as far as the command line says it.
+    /// The query from the command line.
     fn query(&self) -> Result<Query, Error> {
         let times = self.since.iter().filter_map(|since| match since {
             SizeOrTime::Time(time) => Some(*time),
@@ -221,7 +221,8 @@ impl Export {
         }
     }
 
-    /// The evidence key and the artifacts: what is named here comes before what the configuration says.
+    /// The evidence key and the artifacts: the command line takes precedence over the
+    /// configuration.
     fn means(&self) -> Result<(PathBuf, PathBuf), Error> {
         let config = match &self.source.config {
             Some(path) => Some(reader::configuration(path)?),

@@ -105,7 +105,7 @@ async fn ask(args: &Args) -> Result<Exit, Error> {
     printed(&args.url, answer.status, &answer.body)
 }
 
-/// Prints what a gate says of itself.
+/// Prints a gate's report about itself.
 fn printed(place: &str, status: StatusCode, body: &[u8]) -> Result<Exit, Error> {
     let known = matches!(status, StatusCode::OK | StatusCode::SERVICE_UNAVAILABLE);
     if !known {

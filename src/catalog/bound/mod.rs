@@ -32,11 +32,11 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Puts the operator's own tools together with those of the servers that stand in the lock.
+    /// Combines the operator's own tools with those of the servers in the lock.
     ///
     /// # Errors
-    /// Everything that is wrong: a server that is not the one that was locked, a tool that cannot be
-    /// governed, names that are equal or that a client could take for one another.
+    /// Everything that is wrong: a server that differs from the locked one, a tool that cannot be
+    /// governed, names that are equal or that a client could confuse.
     pub fn of(
         tools: Vec<Binding>,
         servers: Vec<Arc<Server>>,
@@ -103,7 +103,7 @@ impl Bound {
     }
 }
 
-/// Literal variables whose names say that they hold a secret.
+/// Literal variables whose names suggest a secret.
 fn inline_secrets(server: &Server) -> Vec<String> {
     const WORDS: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "API_KEY", "APIKEY"];
     let Transport::Stdio(stdio) = &server.transport else { return Vec::new() };
@@ -152,7 +152,7 @@ fn names(bindings: &[Binding], own: usize, problems: &mut Problems) {
     }
 }
 
-/// What the operator says counts in facts and in the definition alike.
+/// The operator's statements, which count in facts and in the definition alike.
 struct Effective {
     tier: Tier,
     read_only: bool,
@@ -257,7 +257,7 @@ fn methods(server: &Arc<Server>, locked: &LockedServer, signers: &Arc<[String]>)
     made.collect()
 }
 
-/// What a method does and which parameters it takes.
+/// A method's description and the schema of its parameters.
 fn asked(method: &str) -> (&'static str, &'static str) {
     const LIST: &str =
         r#"{"type":"object","properties":{"cursor":{"type":"string","maxLength":4096}}}"#;

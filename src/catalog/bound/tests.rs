@@ -1,4 +1,4 @@
-//! Bindings of servers and their lock: what exists, under which names, and what is refused.
+//! Bindings of servers and their lock: which tools exist, under which names, and which are refused.
 
 use std::path::Path;
 

@@ -65,8 +65,8 @@ pub struct Surroundings<'a> {
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// What no tool may read: the sidecar's own state, its policy, and credentials of servers.
     pub forbidden: &'a [PathBuf],
-    /// Other files of the sidecar's own, its configuration, keys, tokens and manifests: for tools that do not ask at
-    /// each path whether it is one of them, as those of files do.
+    /// Other files of the sidecar's own, its configuration, keys, tokens and manifests: for tools
+    /// that do not check each path against them, as file tools do.
     pub own: &'a [PathBuf],
 }
 
@@ -99,8 +99,8 @@ impl Surroundings<'_> {
         private::text(&self.base_dir.join(file))
     }
 
-    /// Whether a tool may be given this path, canonical: nothing of the sidecar's own, nothing of the
-    /// system's and none of these secrets lies in it, nor it in that.
+    /// Whether a tool may get this path, canonical: it must neither contain nor lie in a path of
+    /// the sidecar, a path of the system or one of these secrets.
     pub(super) fn apart(&self, path: &Path, secrets: &[PathBuf]) -> Result<(), Error> {
         let system = SYSTEM_DIRS.map(Path::new);
         overlaps_none(path, self.forbidden.iter().map(PathBuf::as_path).chain(system))?;
@@ -175,7 +175,7 @@ impl Config {
         all
     }
 
-    /// Files that hold secrets of tools, canonical: no server is given one, and no root lies over one.
+    /// Files with secrets of tools, canonical: no server gets one, and no root may contain one.
     #[must_use]
     pub fn secret_files(&self, around: &Surroundings<'_>) -> Vec<PathBuf> {
         let own = self.0.iter().flat_map(|tool| &tool.credentials);
@@ -197,7 +197,7 @@ pub struct Checked {
     pub checked: Result<Binding, Vec<ConfigError>>,
 }
 
-/// One tool as it was written, where it stands, and what it is checked against.
+/// One tool as the operator wrote it, its place, and the surroundings of its check.
 #[derive(Clone, Copy)]
 pub(super) struct Draft<'a> {
     pub tool: &'a Tool,
@@ -215,7 +215,7 @@ impl Draft<'_> {
         schema(self.tool, own, self.at, self.around, problems)
     }
 
-    /// Says that a schema is written although the arguments of this kind are what it reaches.
+    /// Reports a written schema: this kind derives its own.
     pub fn no_schema(&self, problems: &mut Problems) {
         let schemas = [
             ("input_schema", self.tool.input_schema.is_some()),

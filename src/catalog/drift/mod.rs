@@ -83,7 +83,7 @@ impl std::fmt::Display for Change {
     }
 }
 
-/// Compares a pinned tool object with what the server shows under its name now, `None` if nothing.
+/// Compares a pinned tool object with the server's current one of that name, `None` if it has none.
 #[must_use]
 pub fn grade(pinned: &Json, live: Option<&Json>) -> Drift {
     let changes = changes(pinned, live);
@@ -127,10 +127,10 @@ fn same(a: &Json, b: &Json) -> bool {
     a == b || canonical::bytes(a) == canonical::bytes(b)
 }
 
-/// Where a schema stands, and so what a new property in it means.
+/// The position of a schema, which decides what a new property in it means.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stand {
-    /// The arguments themselves: closed by this gate unless they say otherwise.
+    /// The arguments themselves: this gate closes them unless the schema says otherwise.
     Root,
     /// Reached from the root through `properties` and `items` alone.
     Plain,
@@ -203,7 +203,7 @@ impl DriftWalk {
                     self.whole(Weight::Text, &here, p, l);
                 }
                 ("properties", ..) => self.properties(&here, pinned, live, stand),
-                // A new definition that nothing pinned names means nothing.
+                // A new definition has no effect if no pinned schema refers to it.
                 ("$defs" | "definitions", Some(p @ Json::Object(_)), Some(l @ Json::Object(_))) => {
                     self.named(&here, p, l, Weight::Compatible);
                 }
@@ -218,7 +218,7 @@ impl DriftWalk {
                 ("items", Some(p @ Json::Object(_)), Some(l @ Json::Object(_))) => {
                     self.schema(&here, p, l, stand.below());
                 }
-                // This gate refuses what the root does not describe in any case.
+                // This gate refuses arguments that the root does not describe in any case.
                 ("additionalProperties", None, Some(Json::Bool(false)))
                     if stand == Stand::Root && refuses_unknown(pinned, stand) =>
                 {
@@ -269,7 +269,7 @@ impl DriftWalk {
         }
     }
 
-    /// Schemas by name, each reached from who knows where.
+    /// Schemas by name; references to them may come from anywhere.
     fn named(&mut self, at: &str, pinned: &Json, live: &Json, added: Weight) {
         for name in names(pinned, live) {
             let here = format!("{at}/{}", printable(name));
@@ -321,7 +321,7 @@ fn has_header(schema: &Json) -> bool {
     }
 }
 
-/// Whether two lists say the same in another order; one value alone is a list of one.
+/// Whether two lists have the same items in another order; one value alone is a list of one.
 fn same_set(pinned: &Json, live: &Json) -> bool {
     let set = |value: &Json| match value {
         Json::Array(items) => items.iter().map(canonical::text).collect::<BTreeSet<_>>(),

@@ -1,4 +1,4 @@
-//! Every way a tool can move away from its pin, and what it means.
+//! Every way a tool can change against its pin, and the expected drift.
 
 use proptest::prelude::*;
 
@@ -249,7 +249,7 @@ fn a_schema_that_takes_anything_takes_nothing_new_without_a_look() {
             r#"{"type":"object","properties":{"a":{}},"additionalProperties":true}"#,
             "breaking",
         ),
-        // Described in parts: who knows what a part says of the new name.
+        // Described in parts: the effect of a part on the new name is unknown.
         (
             r#"{"type":"object","properties":{},"anyOf":[{"required":["a"]}]}"#,
             r#"{"type":"object","properties":{"a":{}},"anyOf":[{"required":["a"]}]}"#,

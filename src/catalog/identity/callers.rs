@@ -1,5 +1,5 @@
-//! Who may be which agent: socket peers, holders of certificates and of tokens, each mapped to exactly one
-//! manifest.
+//! The callers of each agent: socket peers, holders of certificates and of tokens, each mapped to
+//! exactly one manifest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ pub struct CallerConfig {
     pub k8s_service_account: Option<String>,
 }
 
-/// Whose manifests are trusted, and where peers come from when nothing is said.
+/// The trusted manifest signers, and the default address of peers.
 #[derive(Clone, Debug)]
 pub struct Trust<'a> {
     /// Keys that may sign manifests.
@@ -108,7 +108,7 @@ impl Callers {
     ///
     /// # Errors
     /// Everything that is wrong: a manifest that does not load, two manifests of one agent, a
-    /// caller mapped twice, a form this build does not support, a token others may read.
+    /// caller mapped twice, a form this build does not support, a token that other users may read.
     pub fn load(
         agents: &[Config],
         trust: &Trust<'_>,
@@ -212,7 +212,7 @@ impl Callers {
         }
     }
 
-    /// Whether who proved itself like this would still be the agent of this name.
+    /// Whether a caller with this proof would still be the agent of this name.
     #[must_use]
     pub fn still(&self, auth: &CallerAuth, agent: &str) -> bool {
         let is = |manifest: &Arc<Manifest>| manifest.name == agent;
@@ -250,8 +250,9 @@ impl Callers {
         })
     }
 
-    /// Delegates that no configured agent is, as warnings. They are no errors: manifests are signed
-    /// elsewhere and one may be rolled out before its child; until then opening the child is refused.
+    /// Warnings about delegates that no configured agent has. They are not errors: manifests are
+    /// signed elsewhere and one may be rolled out before its child; until then opening the child is
+    /// refused.
     #[must_use]
     pub fn strangers(&self) -> Vec<String> {
         let known = |digest: &Digest| self.manifests.iter().any(|other| other.digest == *digest);
@@ -276,7 +277,7 @@ impl Callers {
     }
 }
 
-/// What a caller entry says.
+/// The contents of a caller entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CallerForm {
     /// A peer on a Unix socket.
@@ -333,7 +334,7 @@ pub enum CallerError {
 /// What is wrong with a token file. Never shows its content.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// It cannot be read, or others may read it.
+    /// The file cannot be read, or other users may read it.
     #[error("token file {0}")]
     File(#[from] private::Error),
     /// Not one line, or too short.
@@ -345,7 +346,7 @@ pub enum TokenError {
         .0.display()
     )]
     Checksum(PathBuf),
-    /// A token that was made for something else.
+    /// A token of another family.
     #[error(
         "the token in `{}` is one of kind `{}`: make one with `wicketgate config keygen --token {} --out FILE`",
         .path.display(), .found.as_str(), .expected.as_str()
@@ -353,9 +354,9 @@ pub enum TokenError {
     Family {
         /// The file.
         path: PathBuf,
-        /// What it was made for.
+        /// The family of the token.
         found: Family,
-        /// What it has to be made for.
+        /// The required family.
         expected: Family,
     },
 }
@@ -414,7 +415,7 @@ pub fn read_token(path: &Path) -> Result<zeroize::Zeroizing<String>, TokenError>
     Ok(zeroize::Zeroizing::new(token.to_owned()))
 }
 
-/// As [`read_token`], for a token that lets its bearer do this: one that was made for something else is refused.
+/// As [`read_token`], for a token of this family: it refuses one of another.
 ///
 /// # Errors
 /// As [`read_token`].

@@ -11,10 +11,10 @@ pub enum Error {
     Io {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The manifest is no strict YAML.
+    /// The manifest is not strict YAML.
     #[error("{0}")]
     Format(yaml::Error),
     /// Fields of the manifest are wrong: all of them.
@@ -33,7 +33,7 @@ pub enum Error {
     Threshold {
         /// The signature file.
         path: String,
-        /// Distinct trusted keys whose signature holds.
+        /// Distinct trusted keys with a valid signature.
         found: usize,
         /// How many are required.
         required: usize,

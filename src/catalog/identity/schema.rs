@@ -263,8 +263,8 @@ fn micro_usd(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(part)
 }
 
-/// `spec.binding`; `claims`: the manifest lists models or instructions, so a run has to claim them unless it
-/// says otherwise.
+/// `spec.binding`; `claims`: the manifest lists models or instructions, so a run has to claim them
+/// unless `spec.binding` says otherwise.
 fn acceptance(raw: RawBinding, claims: bool) -> Option<Acceptance> {
     let binding = |text: Option<String>, default: Binding| {
         text.map_or(Some(default), |text| Binding::parse(&text))

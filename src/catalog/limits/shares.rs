@@ -12,8 +12,8 @@ pub type TakenShares = BTreeMap<String, usize>;
 
 /// Whether this agent may have one more place of so many, where so many agents are configured.
 ///
-/// Who has less than its part always may, also where others have more than there is: a gate that is restarted
-/// with fewer places takes up what was open.
+/// An agent with less than its part always may, even if others have more than theirs: a gate that
+/// restarts with fewer places takes up the open runs.
 #[must_use]
 pub fn may(places: usize, agents: usize, taken: &TakenShares, who: &str) -> bool {
     let mine = taken.get(who).copied().unwrap_or_default();
@@ -29,7 +29,7 @@ pub fn may(places: usize, agents: usize, taken: &TakenShares, who: &str) -> bool
     kept.saturating_add(unseen).saturating_add(mine) < places
 }
 
-/// Places that are taken and given back.
+/// Places, taken and given back.
 #[derive(Debug)]
 pub struct Shares {
     places: usize,
@@ -37,7 +37,7 @@ pub struct Shares {
     freed: Notify,
 }
 
-/// One place: given back when dropped.
+/// One place: dropping it gives it back.
 #[derive(Debug)]
 pub struct ShareSlot {
     shares: Arc<Shares>,
@@ -132,8 +132,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever some agents take and in whichever order, each of the others gets its part afterwards, and
-        /// no more places are given than there are.
+        /// Whatever some agents take and in whichever order, each of the others gets its part
+        /// afterwards, and there are never more places than configured.
         #[test]
         fn every_agent_gets_its_part_whatever_the_others_take(
             places in 1_usize..200,

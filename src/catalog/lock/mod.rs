@@ -38,15 +38,15 @@ pub enum Error {
     Unreadable {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
-    /// The text is no lock.
+    /// The text is not a lock.
     #[error("{path}: {at}: {why}")]
     Text {
         /// The file.
         path: String,
-        /// Where in it: `servers[0].tools[3]`; `text` for what is no JSON.
+        /// The place in it: `servers[0].tools[3]`; `text` for invalid JSON.
         at: String,
         /// What is wrong.
         why: String,
@@ -61,7 +61,7 @@ pub enum Error {
     },
 }
 
-/// Every server as it was when the lock was made, by name.
+/// Every server at the time of the lock, by name.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Lock {
     /// The servers.
@@ -83,11 +83,11 @@ pub struct LockedServer {
     pub methods: Vec<&'static str>,
     /// Whole tool objects as the server gave them, by its own names.
     pub tools: BTreeMap<String, Json>,
-    /// SHA-256 of its program and its scripts, by path; none of a server behind a URL.
+    /// SHA-256 of its program and its scripts, by path; empty for a server behind a URL.
     pub files: BTreeMap<String, Digest>,
 }
 
-/// What a server said of itself, to be locked.
+/// A server's answers, to be locked.
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// The version that was agreed on.
@@ -110,14 +110,14 @@ pub struct Shown {
 pub struct UngovernedTool {
     /// The server.
     pub server: String,
-    /// Its name for the tool, made fit to print.
+    /// The server's name for the tool, made fit to print.
     pub tool: String,
     /// Why.
     pub why: String,
 }
 
 impl LockedServer {
-    /// Pins what this server shows. Tools that break a rule are left out, each with the reason.
+    /// Pins a server's tools. It leaves out tools that break a rule, each with the reason.
     #[must_use]
     pub fn of(server: &Server, shown: &Shown) -> (Self, Vec<UngovernedTool>) {
         let methods: Vec<&'static str> =
@@ -174,7 +174,7 @@ impl LockedServer {
     }
 }
 
-/// What keeps a text that is shown to models out of a lock.
+/// Why a text for models may not be in a lock.
 fn unseen(finds: &[String]) -> String {
     format!(
         "holds characters that a reader does not see ({}): look at them, then give `--accept-hidden` to pin the \
@@ -302,7 +302,7 @@ impl LockedServer {
     }
 }
 
-/// The members of one object of the lock; no other may be there.
+/// The members of one object of the lock; it may have no other.
 struct LockMembers<'a> {
     json: &'a Json,
     at: &'a str,

@@ -1,8 +1,8 @@
 //! The vocabulary of the Model Context Protocol that both sides of the gate share.
 //!
-//! The gate speaks MCP to agents (`serve::mcp`) and to servers (`tool::mcp`). Messages are handled raw:
-//! what a server says is kept byte for byte, member by member, because a typed model drops what it does
-//! not know. Nothing here opens a connection.
+//! The gate speaks MCP to agents (`serve::mcp`) and to servers (`tool::mcp`). It handles messages
+//! raw and keeps a server's answer byte for byte, member by member, because a typed model drops
+//! unknown members. No code here opens a connection.
 
 pub mod header;
 pub mod http;
@@ -80,7 +80,7 @@ pub const META_CALL: &str = "wicketgate.dev/call";
 pub const META_NOTIFICATIONS: &str = "wicketgate.dev/notifications";
 /// `_meta` at the opening of a deterministic run: its seed, 16 hex digits.
 pub const META_SEED: &str = "wicketgate.dev/seed";
-/// The same: when it was opened, which its agent may take for the time.
+/// `_meta` at the same opening: its time, which the agent may take for the current time.
 pub const META_CLOCK: &str = "wicketgate.dev/clock";
-/// `_meta` of a request: the caller's own id for the call; repeated, it gives the same answer.
+/// `_meta` of a request: the caller's own id for the call; a repeated id gets the same answer.
 pub const META_CALL_ID: &str = "wicketgate.dev/call-id";

@@ -1,4 +1,4 @@
-//! What a server over stdio runs in: from `sandbox:` as it was written to paths and limits, or to what is wrong.
+//! The sandbox of a server over stdio: checks `sandbox:` and derives paths and limits from it.
 //!
 //! The vocabulary is that of command tools. A server is a third party's program that runs as long
 //! as the gate and receives requests all the time, so its sandbox also says what it may write and
@@ -17,7 +17,7 @@ use crate::outbound;
 
 /// Bytes of memory a server may use: 16 MiB, 1 GiB, 64 GiB. Node alone sets 512 MiB aside that it could write to.
 pub(super) const MEMORY: (u64, u64, u64) = (16 << 20, 1 << 30, 64 << 30);
-/// Processes and threads: runtimes start a dozen before they are asked anything.
+/// Processes and threads: runtimes start a dozen before the first request.
 pub(super) const PIDS: (u64, u64) = (128, 1024);
 
 /// What a server runs in.
@@ -122,7 +122,8 @@ impl Isolation {
     }
 }
 
-/// What of it a lock pins, as it was written. Without a sandbox nothing, so that older locks count.
+/// The sandbox facts that a lock pins, as written. Empty without a sandbox, so that older locks
+/// stay valid.
 pub(super) fn facts(raw: Option<&config::SandboxConfig>, checked: &Isolation) -> Option<Json> {
     let (raw, sandbox) = (raw?, checked.sandbox()?);
     let path = |path: &PathBuf| Json::from(path.to_string_lossy().as_ref());
@@ -132,7 +133,7 @@ pub(super) fn facts(raw: Option<&config::SandboxConfig>, checked: &Isolation) ->
         ("read", paths(&raw.read)),
         ("write", paths(&raw.write)),
         ("network", Json::from(sandbox.network.as_str())),
-        // Not what is in them: a system that was updated needs no new lock.
+        // The paths and not their contents: an updated system needs no new lock.
         ("programs", paths(&raw.programs)),
         ("memory_bytes", Json::from(sandbox.limits.memory_bytes)),
         ("pids", Json::from(sandbox.limits.pids)),
@@ -147,7 +148,7 @@ pub(super) fn facts(raw: Option<&config::SandboxConfig>, checked: &Isolation) ->
     Some(Json::object(members))
 }
 
-/// What was written, if nothing is wrong with it.
+/// The isolation, if its section has no error.
 pub(super) fn check(
     raw: Option<&config::SandboxConfig>,
     at: &str,
@@ -218,7 +219,7 @@ fn network(raw: &config::SandboxConfig, at: &str, problems: &mut Problems) -> Ne
     Network::Hosts(Hosts { origins, private_addresses })
 }
 
-/// Nothing holds without a sandbox, so nothing may look as if it did.
+/// Refuses sandbox fields at `level: none`: without a sandbox they would have no effect.
 fn plain(raw: &config::SandboxConfig, at: &str, problems: &mut Problems) -> Option<Isolation> {
     let given = [
         ("read", !raw.read.is_empty()),

@@ -1,8 +1,8 @@
-//! From text to a statement whose every part is known, or to why it is refused.
+//! Parses a text into a statement whose every part is known, or refuses it.
 //!
-//! The text is taken apart by a real parser, and put together again from what the parser made of it:
-//! comments, odd quoting and everything else two readers could read differently are gone, and the new
-//! text must read as the very same statement.
+//! A real parser reads the text, and renders it again from its syntax tree: this removes comments,
+//! odd quoting and everything else two readers could read differently, and the new text must parse
+//! to the very same statement.
 
 use std::ops::ControlFlow;
 
@@ -20,11 +20,11 @@ use super::{Allowed, Engine, Statement};
 pub const SQL_BYTES_MAX: usize = 64 * 1024;
 /// Parameters of one statement.
 pub(super) const PARAMS_MAX: usize = 100;
-/// Words, signs and literals of one statement: what is chained nests one level per operator.
+/// Words, signs and literals of one statement: a chain nests one level per operator.
 const TOKENS_MAX: usize = 4_000;
 /// Bytes of a name that PostgreSQL keeps.
 const NAME_BYTES_MAX: usize = 63;
-/// Parentheses and subqueries within each other.
+/// Nested parentheses and subqueries.
 const DEPTH_MAX: usize = 64;
 /// Stack of the thread that reads: deep statements must end it no earlier than `TOKENS_MAX` does.
 const STACK_BYTES: usize = 128 << 20;
@@ -45,10 +45,10 @@ impl StatementRefusal {
     }
 }
 
-/// Reads an agent's own statement: one SELECT, over what is allowed, calling what is allowed.
+/// Reads an agent's own statement: one SELECT, over allowed tables, with allowed calls.
 ///
 /// # Errors
-/// The first thing that is not allowed or not understood.
+/// The first construct that is not allowed or not understood.
 pub fn free_form(
     engine: Engine,
     allowed: &Allowed,
@@ -85,10 +85,11 @@ pub fn free_form(
     })
 }
 
-/// Reads a statement of the operator, who may write more than an agent; it is sent as it stands.
+/// Reads a statement of the operator, who may write more than an agent; the gate sends it
+/// unchanged.
 ///
 /// # Errors
-/// What is not understood, or is no statement that reads or writes rows.
+/// The statement is not understood, or neither reads nor writes rows.
 pub(super) fn named(engine: Engine, home: &str, text: &str) -> Result<Statement, StatementRefusal> {
     aside(|| {
         tokens(engine, text)?;
@@ -121,8 +122,8 @@ pub(super) fn named(engine: Engine, home: &str, text: &str) -> Result<Statement,
     })
 }
 
-/// Works on a thread with a stack of its own, so that no statement can end the process; whatever goes
-/// wrong there is a refusal.
+/// Parses on a thread with a stack of its own, so that no statement can end the process; every
+/// failure there is a refusal.
 fn aside(
     work: impl FnOnce() -> Result<Statement, StatementRefusal> + Send,
 ) -> Result<Statement, StatementRefusal> {

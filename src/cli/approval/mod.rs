@@ -169,7 +169,7 @@ enum Error {
         #[from]
         error: Unviewable,
     },
-    /// The arguments of a proposal are no strict JSON.
+    /// The arguments of a proposal are not strict JSON.
     #[error("`{}`: {error}", file.display())]
     Arguments {
         file: PathBuf,
@@ -227,7 +227,7 @@ fn print_held(held: &HeldCall) {
     }
 }
 
-/// The facts of one held call. They are checked before anything is done with them.
+/// The facts of one held call, checked before any use.
 async fn facts(api: &Api, call: &CallName) -> Result<(Facts, Value), Exit> {
     let Answer { body, reply } = api.ask::<route::HeldCallDetail>(&call.path(), &()).await?;
     let facts = reply.facts;
@@ -246,7 +246,7 @@ async fn show(args: &ShowApproval) -> Result<Exit, Exit> {
     let shown = facts.render().map_err(unviewable)?;
     if let Some(word) = args.statement {
         let (_, statement) = facts.check(word).map_err(unviewable)?;
-        // Exactly these bytes are signed: no line feed follows.
+        // The approver signs exactly these bytes: no line feed follows.
         let mut out = std::io::stdout();
         let written = out.write_all(&statement.bytes()).and_then(|()| out.flush());
         return Ok(if written.is_ok() { Exit::Ok } else { Exit::Unverifiable });
@@ -273,7 +273,8 @@ async fn give(word: ApproverVerdict, args: &SignApproval) -> Result<Exit, Exit> 
     args.api.order::<route::HeldCallDecision>(&args.call.path(), &signed).await
 }
 
-/// Has the tool's name typed: what runs because of a signature is not signed by habit, whatever its tier.
+/// Makes the approver type the tool's name, so that no signature is given by habit, whatever the
+/// tier.
 fn confirmed(facts: &Facts, to: &'static str) -> Result<(), Exit> {
     let mut input = std::io::stdin().lock();
     if !std::io::stdin().is_terminal() {

@@ -1,4 +1,4 @@
-//! `${…}` in other people's configurations, and which values look like credentials.
+//! `${…}` in MCP clients' configurations, and values that look like credentials.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use crate::catalog::secret::SECRET_BYTES_MIN;
 /// One piece of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExpansionPart {
-    /// As it stands.
+    /// Literal text.
     Literal(String),
-    /// A variable of the environment, and what stands for it if it is not set.
+    /// A variable of the environment, and its default.
     Variable(String, Option<String>),
-    /// What VS Code asks a person for.
+    /// An input that VS Code asks a person for.
     Input(String),
 }
 
-/// What `${…}` is made of.
+/// The sources for `${…}`.
 pub struct ExpansionSources<'a> {
     /// Looks up a variable.
     pub env: &'a dyn Fn(&str) -> Option<String>,
-    /// Values a person was asked for, by id: each the content of a file.
+    /// A person's inputs, by id: each the content of a file.
     pub inputs: &'a BTreeMap<String, Zeroizing<String>>,
     /// The directory the file is about.
     pub folder: &'a Path,
@@ -106,11 +106,11 @@ fn part(inside: &str, folder: &Path) -> Result<ExpansionPart, ExpandError> {
 pub struct Expanded {
     /// The whole text.
     pub text: Zeroizing<String>,
-    /// The one variable the end of it comes from, if it has no default.
+    /// The variable at its end, if that has no default.
     pub variable: Option<String>,
-    /// What stands before that variable.
+    /// The text before that variable.
     pub before: String,
-    /// A person had to be asked for part of it.
+    /// Whether a person's input is part of it.
     pub asked: bool,
 }
 

@@ -37,7 +37,8 @@ impl Clock for Watch {
     }
 }
 
-/// Answers as the one inside does, or not at all; or does it and says nothing.
+/// A store that answers like the inner one, or does not answer; or does the work and loses the
+/// answer.
 #[derive(Debug, Default)]
 struct Shaky {
     inner: Memory,
@@ -125,7 +126,7 @@ async fn two_gates_spend_a_pool_to_its_last_unit_and_not_one_more() {
         spent += 2;
     }
     spent += drain(&one).await + drain(&other).await;
-    // The last pair may have been one unit and a refusal, and that unit was given back.
+    // The last pair may have been one unit and a refusal, which gave the unit back.
     assert_eq!(spent, 101);
     watch.set("2026-11-22T10:00:59.999Z");
     assert_eq!(drain(&one).await, 0, "still the same minute");
@@ -239,7 +240,7 @@ async fn a_pool_of_calls_at_the_same_time_never_has_more_and_passes_units_on() {
     let second = ask(&other, None).await.unwrap();
     assert!(matches!(ask(&one, None).await, Err(QuotaRefusal::Over(_))));
     drop(first);
-    // Giving a unit back to the others goes its own way; closing waits for it.
+    // A task gives the unit back; closing waits for it.
     one.close().await;
     let third = ask(&other, None).await.unwrap();
     assert!(matches!(ask(&one, None).await, Err(QuotaRefusal::Over(_))));
