@@ -255,7 +255,7 @@ fn public(path: &Path) -> Result<PublicKey, Failure> {
     }
 }
 
-/// A file of several keys where one is meant.
+/// A file with several keys where one is expected.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}` holds more than one key", .0.display())]
 struct SeveralKeys(PathBuf);

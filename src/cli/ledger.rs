@@ -214,7 +214,7 @@ fn remark(draft: &Draft) -> Option<String> {
         return Some(format!("REFUSED: {}", visible(&refused.message)));
     }
     if let Some(set) = draft.get::<ControlSet>() {
-        // A note says in its reason what was noted.
+        // The reason of a note is its text.
         let note = set.action == Action::Note;
         let order = [set.action.as_str(), set.target.as_str(), &set.name];
         let what = if note { vec![&*set.reason] } else { order.to_vec() };

@@ -107,7 +107,7 @@ pub(super) async fn run(command: &Prune) -> Result<Exit, Failure> {
         tell(json!({"dropped": 0}), "dry run: no entry was dropped");
         return Ok(Exit::Ok);
     }
-    // Who may drop is found before anything is recorded.
+    // Find the pruner before anything is recorded.
     let pruner = pruner(command).await?;
     let recorded = record(command, (reader, row), &plan, head.root).await?;
     let dropped =
@@ -134,7 +134,7 @@ fn refused(error: pruning::Error) -> Failure {
 #[error("headers are kept for {FLOOR_DAYS} days at least")]
 struct TooSoon;
 
-/// An archive that does not hold what would be dropped.
+/// The archive lacks entries that would be dropped.
 #[derive(Debug, thiserror::Error)]
 #[error("the archive: {0}")]
 struct ArchiveError(archive::Error);
@@ -197,7 +197,7 @@ async fn pruner(command: &Prune) -> Result<Arc<dyn Pruner>, Failure> {
     Ok(Arc::new(PostgresPruner::connect(&url).await.map_err(unreadable)?))
 }
 
-/// A SQLite file, opened once the fleet log, whose lock it shares, has been closed again.
+/// A SQLite file, opened only after the fleet log, whose lock it shares, has been closed.
 struct DeferredFile(PathBuf);
 
 #[async_trait::async_trait]

@@ -18,7 +18,7 @@ use crate::mcp::http::{AnswerForm, Session, session_id};
 use crate::mcp::raw::{Members, ObjectWriter};
 use crate::mcp::rpc::{self, Id, Message};
 
-/// Pages of one list of tools that are asked for.
+/// Pages of one list of tools, at most.
 const PAGES_MAX: usize = 64;
 
 /// The paths of the gate this client uses.
@@ -26,7 +26,7 @@ const PAGES_MAX: usize = 64;
 pub struct Paths {
     /// For requests that belong to a session.
     pub session: String,
-    /// For requests that stand alone; they need a run by name to belong together.
+    /// The path for requests that stand alone; they share a run only by its name.
     pub alone: String,
 }
 
@@ -77,12 +77,12 @@ pub struct ClientRequest {
     pub method: String,
     /// Its whole text.
     pub text: Bytes,
-    /// The version it names itself, if it stands alone.
+    /// The version in the request, if it stands alone.
     pub alone: Option<String>,
 }
 
 impl Client {
-    /// A client that writes what it hears to `out`.
+    /// A client that writes the gate's messages to `out`.
     pub fn new(
         gate: GateAddress,
         host: Arc<Host>,
@@ -102,12 +102,12 @@ impl Client {
         }
     }
 
-    /// Writes one message to the client. False when it reads no more.
+    /// Writes one message to the client. False when the client reads no more.
     pub async fn tell(&self, message: Vec<u8>) -> bool {
         self.out.send(message).await.is_ok()
     }
 
-    /// Plays the handshake the client asked for.
+    /// Handles the client's handshake.
     pub async fn initialize(&self, asked: &ClientRequest) {
         *self.shaken.lock() =
             Handshake { initialize: Some(asked.text.clone()), ..Handshake::default() };
@@ -264,7 +264,7 @@ impl Client {
         if let Some(Some(tool)) = called
             && !self.tools.lock().contains_key(&tool)
         {
-            // Which of its parameters go into headers, only the list says.
+            // Only the list of tools says which parameters go into headers.
             self.learn(version, params.as_deref()).await?;
         }
         let mut headers = headers_alone(version);
@@ -304,7 +304,7 @@ impl Client {
         Ok(())
     }
 
-    /// Passes on what an answer holds. True when the response was among it.
+    /// Passes on the messages of an answer. True if the response was among them.
     async fn relay(&self, answer: Response<Driven>, asked: &ClientRequest) -> Result<bool, Fault> {
         let status = answer.status();
         let is_stream = AnswerForm::of(answer.headers()) == AnswerForm::Events;
@@ -342,8 +342,8 @@ impl Client {
         }
     }
 
-    /// Passes on what the gate says outside of answers, until the stream ends. Whether to ask again soon, or rather
-    /// later, as it was refused; `None` if never.
+    /// Passes on the gate's messages outside of answers, until the stream ends. Returns whether to
+    /// ask again soon, or later, after a refusal; `None`: never.
     pub async fn listen(&self) -> Option<bool> {
         let (headers, turn) = self.session_headers(&Method::GET);
         let Ok(answer) = self.bare(Method::GET, headers).await else { return Some(true) };
@@ -438,7 +438,7 @@ fn refused(id: &Id, fault: &Fault) -> Vec<u8> {
     }
 }
 
-/// An answer that is no JSON-RPC: a problem document, or nothing.
+/// The error for an answer that is not JSON-RPC: a problem document, or an empty body.
 fn foreign(id: &Id, status: StatusCode, body: &[u8]) -> Vec<u8> {
     let problem = Members::parse(body).ok();
     let text = |name: &str| problem.as_ref().and_then(|members| members.text(name));

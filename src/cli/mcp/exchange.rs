@@ -1,6 +1,6 @@
 //! One HTTP exchange with the gate over its agent socket.
 //!
-//! This is the agent's side of the socket and reaches nothing else: no tool is called from here. Each
+//! This is the agent's side of the socket and reaches only the gate: it calls no tool itself. Each
 //! exchange has a connection of its own, so that dropping it ends exactly one request.
 
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub enum Fault {
     Unreachable {
         /// The socket.
         socket: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// It broke off after something may have been sent.
@@ -57,7 +57,7 @@ impl From<Unread<hyper::Error>> for Fault {
 
 type Connection = http1::Connection<TokioIo<UnixStream>, Full<Bytes>>;
 
-/// The body of an answer and what reads it. Dropping it closes the connection.
+/// The body of an answer and its reader. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Driven {
     body: Incoming,

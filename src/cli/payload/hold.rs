@@ -29,7 +29,7 @@ pub async fn place(command: &Hold) -> Result<Exit, Failure> {
     let by = by.as_deref().unwrap_or_default();
     let recording = prepare(source, fleet).await?;
     let reader = reader::open_reader(source).await.map_err(Failure::unverifiable)?;
-    // What is not there is said before the fleet log is opened.
+    // WHY: report a missing log before opening the fleet log.
     log_of(reader.as_ref(), &recording.tenant, &on).await.map_err(refused)?;
     record(reader.as_ref(), recording, &on, (&change, by)).await
 }
@@ -72,7 +72,7 @@ pub async fn release(command: &Release) -> Result<Exit, Failure> {
     record(reader.as_ref(), recording, &on, (&LegalHoldChange::Lift(order), &by)).await
 }
 
-/// What is held.
+/// The target of a hold.
 fn on(run: Option<&RunId>, log: Option<&String>) -> Result<HoldOn, Failure> {
     match (log, run) {
         (Some(log), _) => Ok(HoldOn::Log(log.clone())),

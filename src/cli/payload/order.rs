@@ -66,7 +66,7 @@ impl OrderDraft {
     }
 }
 
-/// The statement that was brought, or this one.
+/// The given statement, or this one.
 pub async fn brought_or(
     brought: Option<OrderStatement>,
     made: impl Future<Output = Result<OrderStatement, Failure>>,
@@ -77,7 +77,7 @@ pub async fn brought_or(
     }
 }
 
-/// Who asked, as entries name them: without the operator API, the signer.
+/// The requester's name in entries: without the operator API, the signer.
 pub fn signed_by(order: &Loosening) -> String {
     format!("operator:{}", order.by().subject)
 }
@@ -92,10 +92,10 @@ enum Error {
         #[source]
         error: MalformedStatement,
     },
-    /// The key that is used where none is named does not sign.
+    /// The default key cannot sign.
     #[error("{0}: name your own key with `--operator-key`")]
     OwnKey(#[source] SignError),
-    /// Nothing says who may sign.
+    /// The possible signers are not configured.
     #[error(
         "it is signed by an operator: name the configuration, or the list of approvers and who signs it \
          (`--signers FILE --approver-key FILE`)"
@@ -112,7 +112,7 @@ impl Signing {
         OrderStatement::parse(&bytes).map(Some).map_err(wrong)
     }
 
-    /// Signs it, or takes the signature that was made elsewhere.
+    /// Signs the statement, or takes a foreign signature of it.
     pub fn sign(&self, statement: &OrderStatement) -> Result<SignedApproval, Failure> {
         let bytes = statement.bytes();
         let with = (self.operator_key.as_deref(), self.signature.as_deref());
@@ -162,7 +162,7 @@ impl Signing {
 
 type Orders = Box<dyn control::Orders>;
 
-/// The list of orders beside this ledger, where its place says so.
+/// The list of orders beside this ledger, if its location is known.
 async fn orders(
     config: Option<&Config>,
     sqlite: Option<&std::path::Path>,

@@ -1,4 +1,4 @@
-//! The agent: a plain gRPC client on the gate's socket. It knows nothing of the gate but its address.
+//! The agent: a plain gRPC client on the gate's socket. It knows only the gate's address.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub struct DemoAgent {
     token: Option<MetadataValue<Ascii>>,
 }
 
-/// What the gate said to one call.
+/// The gate's answer to one call.
 pub enum DemoAnswer {
     /// It ran: the tool's status, its result, and its entry in the ledger.
     Ran { status: String, result: String, entry: u64 },
@@ -48,7 +48,7 @@ pub struct DemoRefusal {
     pub message: String,
     /// Which rules spoke: `wicketgate.agent.deny agent/main.rego:9`.
     pub rules: Vec<String>,
-    /// Until when a held call waits.
+    /// When a held call expires.
     pub expires: Option<String>,
 }
 

@@ -44,7 +44,7 @@ impl Counters {
     }
 }
 
-/// How often each path of the server was asked for.
+/// The requests for each path of the server.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Hits {
     /// All of them.
@@ -172,7 +172,7 @@ impl ToolServer {
         answer.map_err(failed)?.ok_or(Error::Ended(DemoPart::Tools))
     }
 
-    /// How often each of its paths was asked for.
+    /// The requests for each of its paths.
     pub async fn hits(&mut self) -> Result<Hits, Error> {
         Ok(serde_json::from_str(&self.ask("hits").await?)?)
     }

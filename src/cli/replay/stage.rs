@@ -33,7 +33,7 @@ pub(super) struct ReplayDirectory {
     dir: PathBuf,
     /// What the agent shows on loopback.
     pub token: String,
-    /// The agents below, who have credentials of their own.
+    /// The agents of child runs, with credentials of their own.
     below: Vec<ChildAgent>,
 }
 
@@ -93,7 +93,7 @@ fn engine(bundle: &Bundle) -> Result<Arc<dyn PolicyEngine>, fault::Error> {
     Ok(Arc::new(RegoEngine::new(bundle, DEADLINE)?))
 }
 
-/// Why the directory of a replay is not made.
+/// Why the directory of a replay cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     /// A file of the directory cannot be written.
@@ -150,7 +150,7 @@ impl ReplayDirectory {
         Ok(Self { dir, token, below })
     }
 
-    /// What the agents of child runs find in the environment: where each connects, and what it shows there.
+    /// The environment for the agents of child runs: the address and the credential of each.
     pub fn variables(&self) -> Vec<(String, String)> {
         let of = |below: &ChildAgent| {
             let socket = self.dir.join(below.file("sock")).display().to_string();

@@ -126,7 +126,7 @@ async fn rollback(command: &Rollback) -> Result<Exit, Failure> {
         for (file, now) in &wanted {
             told.push(restore(&mut gate, file, now.as_ref()).await);
         }
-        // A held call would be cancelled by the seal.
+        // WHY: the seal would cancel a held call.
         if !told.iter().any(|one| one.outcome == "held") {
             gate.seal().await.map_err(Failure::unverifiable)?;
         }
@@ -148,7 +148,7 @@ fn roots(config: &Config) -> Result<Vec<(String, Root)>, Failure> {
     Ok(bound.bindings.into_iter().filter_map(root).collect())
 }
 
-/// What is there now, if the file is to be put back; else what it is instead.
+/// The current digest, if the file is to be restored; else its other state.
 fn decide(file: &Undo, roots: &[(String, Root)]) -> Result<Option<Digest>, (&'static str, String)> {
     if let Some(why) = &file.lost {
         return Err(("lost", why.to_string()));

@@ -75,7 +75,7 @@ struct ToolRow<'a> {
     standing: &'static str,
     drift: Option<Drift>,
     changes: Vec<String>,
-    /// What a command or a server must run in; `none` for a server that runs without.
+    /// The sandbox level of a command or a server; `none` for a server without one.
     level: Option<&'static str>,
     /// Why this machine cannot give that.
     missing: Option<LevelError>,
@@ -114,7 +114,7 @@ impl<'a> ToolRow<'a> {
             Target::Method(method) if server.methods.contains(method) => Drift::Same,
             Target::Method(_) => Drift::Breaking(vec!["method gone".to_owned()]),
             Target::Tool(own) => {
-                // INVARIANT: what a binding pins was read from JSON.
+                // INVARIANT: a binding's pin was parsed from JSON.
                 let pinned = Json::parse(&mcp.pinned, &Limits::FILE).unwrap_or(Json::Null);
                 let live = server.tools.get(own);
                 let changes = drift::changes(&pinned, live);

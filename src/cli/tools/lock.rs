@@ -15,7 +15,7 @@ use crate::cli::{Exit, Failure, FileError, many, note, say};
 use crate::config::{self, Config};
 use crate::crypto::keys::SecretKey;
 
-/// What the command line says.
+/// The options of the command line.
 pub(super) struct LockOrder<'a> {
     pub keys: &'a [PathBuf],
     pub servers: &'a [String],
@@ -64,7 +64,7 @@ pub(super) fn run(at: &ToolsArgs, order: &LockOrder<'_>) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-/// The lock of what the servers show now, and of what the old one says of the others.
+/// The lock of the servers' current tools, and of the old lock's entries for the others.
 fn probe(
     at: &ToolsArgs,
     config: &Config,
@@ -93,7 +93,7 @@ fn probe(
     Ok((Lock::of(servers), left_out))
 }
 
-/// Whether a gate would start with it: a trusted key signed it, and nothing in it collides.
+/// Whether a gate would start with it: a trusted key signed it, and no names in it collide.
 fn starts(config: &Config, text: &str, envelope: &[u8], path: &str) -> Result<Verified, Failure> {
     let trusted = config.lock_keys().map_err(Failure::config)?;
     let verified = Verified::open(text.as_bytes(), envelope, &trusted, path);
@@ -163,7 +163,8 @@ fn write(path: &Path, text: &str, envelope: &[u8]) -> Result<(), FileError> {
     for (to, bytes) in [(path, text.as_bytes()), (&beside, envelope)] {
         std::fs::write(aside(to), bytes).map_err(FileError::at(to))?;
     }
-    // Between the two the lock does not count, and a gate that looks keeps what it has.
+    // WHY: between the two renames the lock does not count, and a gate that looks keeps its old
+    // one.
     for to in [path, &beside] {
         std::fs::rename(aside(to), to).map_err(FileError::at(to))?;
     }

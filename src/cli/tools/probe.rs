@@ -19,14 +19,14 @@ use crate::tool::probe::{Point, ProbeSetup, ProbeState, probe};
 
 /// Tools that are looked at at the same time.
 const AT_ONCE: usize = 16;
-/// How long a tool that is no server's gets, whatever `--wait` says.
+/// The time limit for a tool without a server, whatever `--wait` says.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 /// How often a waiting user sees what the command waits for.
 const TELL: Duration = Duration::from_secs(5);
 /// Names in one such line.
 const TOLD_MAX: usize = 4;
 
-/// One server and how it was found.
+/// One server and its finding.
 struct ProbedServer {
     point: Point,
     value: Value,
@@ -173,7 +173,7 @@ fn text(picture: &Picture, rows: &[PictureRow], servers: &[ProbedServer]) {
     for seen in servers.iter().filter(|seen| !seen.point.state.is_fine()) {
         told(&seen.point);
     }
-    // What is wrong with a tool stands in its row.
+    // The rows show the errors of single tools already.
     let others = picture.errors.iter().filter(|error| !error.starts_with("tools["));
     others.for_each(|error| note(format!("error: {error}")));
     picture.warnings.iter().for_each(|warning| note(format!("warning: {warning}")));
