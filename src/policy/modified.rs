@@ -1,4 +1,4 @@
-//! A call whose arguments an approver wrote: one person alone never lets it run.
+//! A call with an approver's arguments: that approver alone can never let it run.
 
 use super::Answer;
 use crate::approval::Approval;

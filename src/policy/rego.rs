@@ -122,7 +122,7 @@ impl RegoEngine {
 
     fn failure(&self, error: &anyhow::Error) -> EngineError {
         let text = error.to_string();
-        // A function's error loses its type on the way out, so the text is asked as well.
+        // WHY: an error inside a function loses its type, so check the text as well.
         let timed_out = matches!(
             error.downcast_ref::<LimitError>(),
             Some(LimitError::TimeLimitExceeded { .. })

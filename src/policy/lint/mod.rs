@@ -42,7 +42,7 @@ use crate::domain::tier::Tier;
 /// How much a finding matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// The bundle does not keep what a bundle promises; it is not put in force.
+    /// The bundle breaks its promise; it does not come into force.
     Error,
     /// It does what it promises, and its author should look at it.
     Warning,
@@ -59,14 +59,14 @@ impl Level {
     }
 }
 
-/// One thing a lint found.
+/// One finding of a lint.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Finding {
     /// How much it matters.
     pub level: Level,
     /// Stable dotted code: `lint.dead_rule`, …
     pub code: &'static str,
-    /// What was found, for a person.
+    /// The message for a person.
     pub message: String,
     /// `file:line` within the bundle; empty when no single line is to blame.
     pub place: String,
@@ -112,7 +112,7 @@ impl std::fmt::Display for Finding {
 /// What the bundle would work with.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
-    /// Every bound tool and its tier. Empty: nothing is known of them.
+    /// Every bound tool and its tier. Empty: the tools are unknown.
     pub tools: &'a [(String, Tier)],
     /// Subjects that may approve; 0: none can.
     pub approvers: usize,
@@ -121,7 +121,7 @@ pub struct Surroundings<'a> {
     pub webhook: bool,
 }
 
-/// Everything found in a bundle, errors first, then by place.
+/// All findings in a bundle, errors first, then by place.
 #[must_use]
 pub fn lint(bundle: &Bundle, around: &Surroundings<'_>) -> Vec<Finding> {
     let read = rules::read(bundle);

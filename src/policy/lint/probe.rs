@@ -13,7 +13,7 @@ use crate::effect;
 use crate::input::{VERSION, break_glass_json, quorum_json, time_json};
 use crate::rego::{DEADLINE, RegoEngine};
 
-/// A name that stands in no bundle by accident.
+/// A name that no bundle contains by accident.
 const NOBODY: &str = "zz.lint.probe";
 /// A Wednesday, at noon.
 const NOON: u64 = 1_795_003_200_000;

@@ -1,4 +1,4 @@
-//! The JSON Schema (2020-12) of the input document, made from the table that the lints read.
+//! The JSON Schema (2020-12) of the input document, made from the lints' table.
 
 use serde_json::{Map, Value, json};
 

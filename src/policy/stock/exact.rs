@@ -63,7 +63,7 @@ fn again(value: &Value) -> anyhow::Result<Value> {
     Value::from_json_str(&value.to_json_str()?)
 }
 
-/// A decimal number: its digits, of which the last is no zero, and the power of ten they are multiplied by.
+/// A decimal number: its digits, without a trailing zero, and its power of ten.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Decimal {
     digits: i128,
