@@ -1,15 +1,16 @@
 //! The approvers: a signed file that stock OpenSSH reads as its `allowed_signers`.
 //!
-//! One key a line: `subject namespaces="wicketgate-approval" ssh-ed25519 AAAA…
-//! roles=approver,treasury`. A key with the namespace `wicketgate-amendment` and the role
-//! `policy_publisher` approves amendments of the policy, one with `wicketgate-order` and the role
-//! `operator` reinstates what operators stopped. The roles use OpenSSH's comment field.
+//! One key a line:
+//! `subject namespaces="wicketgate-approval" ssh-ed25519 AAAA… roles=approver,treasury`.
+//! A key with the namespace `wicketgate-amendment` and the role `policy_publisher` approves
+//! amendments of the policy, one with `wicketgate-order` and the role `operator` reinstates what
+//! operators stopped. The roles use OpenSSH's comment field.
 //! `valid-after` and `valid-before` are in UTC (`20270101Z`). The reader refuses OpenSSH options by
 //! which a line would mean more than one subject and one key.
 //!
-//! Before the first key a comment may give the edition of the list: `# wicketgate: version=2
-//! expires=20270101Z`. A list that follows another one has a higher version; without the comment a
-//! list has version 0 and no end.
+//! Before the first key a comment may give the edition of the list:
+//! `# wicketgate: version=2 expires=20270101Z`. A list that follows another one has a higher
+//! version; without the comment a list has version 0 and no end.
 
 use crate::record::chain::SignerList;
 use std::collections::{BTreeMap, BTreeSet};

@@ -63,9 +63,9 @@ pub enum Key {
 }
 
 impl Key {
-    /// Opens the key of this reference: an OpenSSH private key file, or `ssh-agent:<public key
-    /// file>`. `env` looks up the agent's socket (`SSH_AUTH_SOCK`); `ask` asks for a passphrase if
-    /// there is one.
+    /// Opens the key of this reference: an OpenSSH private key file, or
+    /// `ssh-agent:<public key file>`. `env` looks up the agent's socket (`SSH_AUTH_SOCK`); `ask`
+    /// asks for a passphrase if there is one.
     ///
     /// # Errors
     /// See [`Error`].

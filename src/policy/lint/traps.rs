@@ -1,10 +1,11 @@
 //! Finds conditions that hold more often than they seem to, where one of them lets a call pass.
 //!
 //! The lint follows every deciding rule to the rules it reads, and tracks whether a rule that holds
-//! more often allows more: `not` inverts that. So it finds `deny if not regex.match("example.com",
-//! host)`, and not `deny if regex.match("example.com", host)`, which denies more than it seems to.
-//! Conditions within an `every` count as they do beside it; those within a comprehension as the
-//! condition it is in.
+//! more often allows more: `not` inverts that. So it finds
+//! `deny if not regex.match("example.com", host)`, and not
+//! `deny if regex.match("example.com", host)`, which denies more than it seems to. Conditions
+//! within an `every` count as they do beside it; those within a comprehension as the condition it
+//! is in.
 
 use std::collections::BTreeSet;
 
