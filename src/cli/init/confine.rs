@@ -24,7 +24,7 @@ use crate::tool::sandbox::Levels;
 pub enum Choice {
     /// In S2, or in the level that `--allow` names.
     Auto,
-    /// No sandbox; the configuration gets `level: none`.
+    /// Without a sandbox; `level: none` is written to the configuration.
     None,
 }
 
