@@ -39,7 +39,7 @@ struct RecordedList {
     known: KnownLists,
 }
 
-/// What the configuration says; `None`: there is no break-glass.
+/// The configured list and terms; `None`: break-glass is not configured.
 fn configured(config: &Config) -> Result<Option<(BreakGlassList, Terms)>, Vec<String>> {
     let Some(section) = &config.trust.break_glass else { return Ok(None) };
     let mut wrong = Vec::new();

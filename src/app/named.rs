@@ -21,7 +21,7 @@ use crate::policy::lint::{Finding, Level};
 use crate::tool::mcp::Upstreams;
 use crate::tool::sandbox::Levels;
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Default)]
 pub struct NamedFiles {
     /// What keeps the gate from starting, from being ready, or a part of it from working.

@@ -1,6 +1,6 @@
 //! Refuses arguments for which our engine and OPA give different results; a refusal is a denial.
 //!
-//! Found by `tests/policies/conformance`; each check stands before the engine's own builtin.
+//! `tests/policies/conformance` found them; each check runs before the engine's own builtin.
 
 use std::net::Ipv6Addr;
 

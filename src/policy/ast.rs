@@ -12,7 +12,7 @@ pub(super) struct Path {
     pub parts: Vec<String>,
 }
 
-/// A call: the function's path if it is one, where it stands, its parameters.
+/// A call: the function's static path if it has one, its place, its parameters.
 pub(super) type Call<'a> = (Option<Path>, &'a Span, &'a [Ref<Expr>]);
 
 /// The parts of one rule.

@@ -43,7 +43,7 @@ pub(crate) enum Error {
 pub(crate) struct CgroupError(String);
 
 impl Section for config::Command {
-    /// No, and it says itself where they belong.
+    /// WHY true: its own check refuses them, and names `command.credentials` instead.
     fn takes_credentials(&self) -> bool {
         true
     }

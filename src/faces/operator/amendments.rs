@@ -151,7 +151,7 @@ impl OperatorApi {
         self.order_within(&asked.who, &order, (reason, expires), (None, AMENDED_WITHIN)).await
     }
 
-    /// What is in force at every gate that is there, once they have obeyed everything on the list.
+    /// The bundle in force at every running gate, once each has obeyed everything on the list.
     async fn base(&self) -> Result<Digest, Problem> {
         let patience = Patience::of(REPORTS_WITHIN);
         let last = self.last_amendment().await?;
@@ -288,10 +288,10 @@ impl OperatorApi {
         self.order_within(&who, &order, ("", None), (None, AMENDED_WITHIN)).await
     }
 
-    /// Has the gates put an approved bundle in force.
+    /// Makes the gates put an approved bundle in force.
     ///
     /// # Errors
-    /// Nothing of the kind is proposed.
+    /// No such proposal is open.
     pub(super) async fn activate(
         &self,
         asked: OperatorRequest<route::AmendmentActivation>,

@@ -43,7 +43,7 @@ pub struct Glass {
     pub list: List,
     /// Receives the alarm before an order opens, besides the log and the metrics.
     pub alarm: Option<Webhook>,
-    /// Where alarms are counted.
+    /// Counts the alarms.
     pub metrics: Arc<Metrics>,
 }
 
@@ -73,7 +73,8 @@ impl OperatorApi {
     /// Opens an order that enough approvers signed, once, after the receiver took the alarm.
     ///
     /// # Errors
-    /// What is wrong with it (`break_glass.*`), it was used before, or the alarm was not taken.
+    /// An error of the statement (`break_glass.*`), its nonce was used before, or the receiver did
+    /// not take the alarm.
     pub(super) async fn open_glass(
         &self,
         asked: OperatorRequest<route::BreakGlassOpening>,
@@ -200,7 +201,7 @@ impl OperatorApi {
         })
     }
 
-    /// Who signed an order, by the list as it is now.
+    /// The signers of an order, by the current list.
     ///
     /// # Errors
     /// No list of approvers is usable, or the list lacks a key that signed: the signers are then

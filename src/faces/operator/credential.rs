@@ -15,10 +15,10 @@ use crate::identity::callers::{TokenError, read_token};
 use crate::identity::certificate::ClientCertificate;
 use crate::serve::bearer;
 
-/// What one request shows.
+/// The credential of one request.
 #[derive(Clone)]
 pub enum ShownCredential {
-    /// Nothing that could be known, and why.
+    /// No usable credential, and why.
     Nothing(IdentityError),
     /// The text after `Bearer`.
     Token(Zeroizing<String>),
@@ -81,10 +81,10 @@ pub enum Unshown {
     Header(#[from] InvalidHeaderValue),
 }
 
-/// The value of the `Authorization` header that shows the token in this file, as it is now.
+/// The value of the `Authorization` header with the current token of this file.
 ///
 /// # Errors
-/// What is wrong with the file; never its content.
+/// The error of the file; never its content.
 pub fn showing(path: &Path) -> Result<HeaderValue, Unshown> {
     let token = read_token(path)?;
     let bearer = Zeroizing::new(format!("Bearer {}", &*token));

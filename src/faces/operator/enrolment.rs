@@ -53,9 +53,9 @@ pub struct Pool {
     pub token_file: PathBuf,
 }
 
-/// What the registrar works with.
+/// The registrar's settings and parts.
 pub struct RegistrarParts {
-    /// Who may be enrolled where by a shared token.
+    /// Pools with shared tokens.
     pub pools: Vec<Pool>,
     /// Reviews projected tokens. Without it, the registrar accepts shared tokens only.
     pub reviewer: Option<Reviewer>,
@@ -63,13 +63,13 @@ pub struct RegistrarParts {
     pub term: Duration,
     /// The enrolment key.
     pub signer: Arc<dyn Signer>,
-    /// Where each certificate is recorded.
+    /// Records each certificate.
     pub books: Ledger,
     /// Reads slots, and the hubs' records of enrolments.
     pub reader: Arc<dyn LedgerReader>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Where refusals are counted.
+    /// Counts refusals.
     pub reject: Reject,
     /// The tenant of these slots.
     pub tenant: String,
@@ -89,7 +89,7 @@ pub struct Admitted {
     pod: Option<String>,
 }
 
-/// What a writer is answered with.
+/// The answer to a writer.
 #[derive(Debug, Serialize)]
 pub struct Enrolled {
     /// The certificate of its key.
@@ -138,7 +138,7 @@ impl Registrar {
         problem
     }
 
-    /// Whose token this is: a pool's shared one, or else the projected one of a pod.
+    /// The pool of this token: the pool's shared token, or else the projected one of a pod.
     ///
     /// # Errors
     /// `identity.missing` for an unknown token, `limit.exceeded` after too many unknown ones,
@@ -224,8 +224,9 @@ impl Registrar {
     /// certificate names that pod, whatever the request says.
     ///
     /// # Errors
-    /// `request.malformed` for a proof that does not hold, `operator.forbidden` for a slot, epoch or key that
-    /// is not to be enrolled, `ledger.unavailable` if it cannot be recorded. Nothing was certified then.
+    /// `request.malformed` for an invalid proof, `operator.forbidden` for a slot, epoch or key that
+    /// must not be enrolled, `ledger.unavailable` if it cannot be recorded. Nothing was certified
+    /// then.
     pub async fn enrol(&self, who: &Admitted, sent: &Enrolment) -> Result<Enrolled, Problem> {
         let Some(mut asked) = Request::open(&sent.request, &sent.proof) else {
             let message = "no request that is signed by the key it names";

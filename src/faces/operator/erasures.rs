@@ -128,8 +128,8 @@ impl OperatorApi {
         })
     }
 
-    /// How many of the absent ones the fleet log calls erased. One that was named, and is neither stored
-    /// nor was ever erased, is a mistake.
+    /// The number of absent payloads that the fleet log records as erased. A named payload that is
+    /// neither stored nor was ever erased is an error.
     fn erased_before(
         &self,
         asked: &ErasureRequest,
@@ -233,7 +233,7 @@ impl OperatorApi {
         let what = (self.tenant.as_str(), on);
         let done = set_hold(reader.as_ref(), &fleet, what, (&change, &by(who))).await;
         let log = fleet.origin().to_owned();
-        // What was recorded is durable, however the log is closed.
+        // The record is durable even if closing the log fails.
         drop(fleet.close().await);
         let (entry, already) = match done.map_err(|error| self.refuse(problem(&error)))? {
             HoldSet::Already(now) => (now.seq, true),
@@ -242,7 +242,7 @@ impl OperatorApi {
         Ok(LegalHoldReply { held: place, log, entry, already })
     }
 
-    /// What an order to erase or to end a hold speaks after: the newest entry of the fleet log.
+    /// The predecessor of an order to erase or to end a hold: the newest entry of the fleet log.
     ///
     /// # Errors
     /// The ledger cannot be read.

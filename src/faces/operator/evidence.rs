@@ -55,7 +55,7 @@ pub struct Evidence {
     pub key: Arc<dyn Signer>,
     /// Policy bundles and manifests by digest.
     pub artifacts: Artifacts,
-    /// A private directory that is this process's alone, for a bundle until it is sent.
+    /// A directory that only this process uses, for a bundle until it is sent.
     pub scratch: PathBuf,
     /// How long backups keep erased payloads.
     pub backups: Duration,

@@ -49,7 +49,7 @@ const STALLED: Duration = Duration::from_secs(30);
 /// Heads that one export proves consistency from, and members it hides or opens.
 const LIST_MAX: usize = 64;
 
-/// What is to be exported.
+/// The selection to export.
 #[derive(Debug)]
 struct Selection {
     query: Query,
@@ -117,7 +117,7 @@ impl OperatorApi {
         }
         let redactions = Redactions::parse(&redact, &disclose);
         let redactions = redactions.map_err(|why| wrong("export.options", why.to_string()))?;
-        // Of one run they always are.
+        // An export of one run always includes its payloads.
         let payloads = payloads || query.scope() == scope::Scope::Run;
         Ok(Selection { query, since, payloads, redactions })
     }

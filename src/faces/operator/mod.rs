@@ -56,7 +56,8 @@ use staff::{Operator, Operators, Right};
 const REPORTS_WITHIN: Duration = Duration::from_secs(2);
 /// The same for an amendment: every gate tries the bundle in a child process, up to ten seconds.
 const AMENDED_WITHIN: Duration = Duration::from_secs(12);
-/// A gate that did not show itself for this long refuses T2 and T3 by itself, and is not waited for.
+/// A gate that has not reported for this long refuses T2 and T3 by itself, so an order does not
+/// wait for it.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// Why a part from the composition root cannot be used: an error of that part's own module.
@@ -71,17 +72,17 @@ pub struct OperatorParts {
     pub staff: Operators,
     /// Reads held calls.
     pub reader: Arc<dyn LedgerReader>,
-    /// Where orders go.
+    /// The list of orders.
     pub orders: Arc<dyn Orders>,
-    /// Where every order is recorded.
+    /// Records every order.
     pub books: Ledger,
-    /// Opens payloads that lie encrypted.
+    /// Opens encrypted payloads.
     pub vault: Option<Arc<Vault>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// What nonces are drawn from.
+    /// The source of nonces.
     pub entropy: Arc<dyn Entropy>,
-    /// Where refusals are counted.
+    /// Counts refusals.
     pub reject: Reject,
     /// The tenant whose runs it shows; it shows no other tenant's.
     pub tenant: String,
@@ -150,13 +151,14 @@ impl OperatorApi {
         self.staff.store(Arc::new(staff));
     }
 
-    /// Waits until everything that was begun is done: bundles sent, erasures deleted.
+    /// Waits until all begun work is done: bundles sent, erasures deleted.
     pub async fn finished(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Who shows this, if that person may do this; every way of not being known is answered alike.
+    /// The operator with this credential, if it has the right. Every unknown credential gets the
+    /// same answer.
     ///
     /// # Errors
     /// `identity.missing`, `operator.forbidden`, or `limit.exceeded` once too many were refused.
@@ -201,7 +203,7 @@ impl OperatorApi {
         read.map(Chain::held_until).ok_or_else(behind)
     }
 
-    /// Reads on in the ledger.
+    /// Reads new entries of the ledger.
     async fn look(&self) -> Result<tokio::sync::MutexGuard<'_, OpenRuns>, Problem> {
         let mut desk = self.desk.lock().await;
         let looked = desk.look(&*self.reader, &self.tenant, self.vault.as_deref()).await;

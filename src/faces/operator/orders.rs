@@ -34,10 +34,10 @@ const ROWS_MAX: usize = 200;
 /// Bytes of a reason in an entry.
 const REASON_MAX: usize = 1024;
 
-/// What the gates did about an order on the list.
+/// The gates' answers to an order on the list.
 struct Reports {
     reports: Vec<OrderReport>,
-    /// Gates that did not report, and when they last showed themselves.
+    /// Gates that did not report, and when they last reported anything.
     missing: Vec<(String, Timestamp)>,
     /// Whether it is a decision about one held call, for one gate.
     one_call: bool,
@@ -223,7 +223,7 @@ impl OperatorApi {
         Ok(gates.into_iter().filter(|(origin, _)| !ended(origin)).collect())
     }
 
-    /// Whether a gate that last showed itself then is to be waited for.
+    /// Whether a gate that last reported at this time counts as silent.
     pub(super) fn is_silent(&self, seen: Timestamp) -> bool {
         seen.plus(FRESH) < self.clock.now()
     }
@@ -321,7 +321,7 @@ impl OperatorApi {
         Ok(Orders { orders, next, more: rows.len() == ROWS_MAX })
     }
 
-    /// Every gate that ever showed itself.
+    /// Every gate that ever reported.
     ///
     /// # Errors
     /// List or ledger cannot be read.
@@ -383,7 +383,7 @@ fn verdict(statement: &str) -> &'static str {
     said.map_or("word about", |said| said.verdict.as_str())
 }
 
-/// What a signed order is about.
+/// The subject of a signed order.
 fn loosened(statement: &str) -> Option<Target> {
     let said = OrderStatement::parse(statement.as_bytes()).ok()?;
     Target::parse(&said.target, &said.name)

@@ -53,7 +53,8 @@ pub struct OperatorSettings {
     /// A socket that answers the same in the clear, for probes of this pod and operators on this
     /// machine; only this user can bind it.
     pub socket: Option<PathBuf>,
-    /// An address that another process holds is tried again for as long as it takes, instead of ending what is served beside it.
+    /// Whether to retry an address that another process holds, for as long as it takes, instead of
+    /// ending the other listeners.
     pub patient: bool,
 }
 

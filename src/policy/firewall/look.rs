@@ -11,7 +11,7 @@ use crate::domain::readings::{LAYERS, Reading};
 const READINGS_PER_BYTE: usize = 96;
 const READINGS_BYTES: usize = 1 << 20;
 const READINGS_BYTES_MAX: usize = 1 << 29;
-/// Least bytes of an encoded text among plain ones.
+/// Bytes of plain characters in a row that are scanned as a text, among bytes that are not one.
 const AMONG_MIN: usize = 24;
 
 /// The findings in a text.

@@ -244,7 +244,7 @@ impl Quota {
     fn take_local(&self, share: &Share, window: i64, units: u64) -> Option<bool> {
         let mut local = share.local.lock();
         if local.window != Some(window) {
-            // What was leased of another window is lost with it.
+            // Leases of another window are lost with it.
             *local = Local { window: Some(window), serial: local.serial, ..Local::default() };
         }
         if let Some(rest) = local.units.checked_sub(units) {

@@ -320,7 +320,7 @@ fn tier(tier: &str) -> &'static str {
     }
 }
 
-/// What of an effect is said in one line.
+/// The members of an effect for its one-line summary.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Deed {
