@@ -69,7 +69,7 @@ impl std::fmt::Debug for Evidence {
     }
 }
 
-/// The same, with the permits of its users.
+/// The evidence, with semaphores that limit its use.
 #[derive(Debug)]
 pub(super) struct Room {
     pub(super) evidence: Evidence,
